@@ -1,0 +1,50 @@
+# `make demo` and `make test` do all set-up on a fresh machine, then the job. `make help` lists the rest.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Spinning OpenMP threads take the cores from everything else on a small machine.
+export OMP_WAIT_POLICY ?= PASSIVE
+
+.PHONY: help demo test test-slow lint format bench mutants build clean
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.venv/installed: pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "No python3 found: install Python 3.10 or newer, or say make PYTHON=/path/to/python3"; exit 1; }
+	@echo "Setting up .venv (a few minutes the first time) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench
+	@touch $@
+
+demo: .venv/installed  ## evaluate (and later train) on the emoji set, with figures
+	@$(BIN)/smoothap demo
+
+test: .venv/installed lint  ## lint, types and the tests
+	@$(BIN)/python -m pytest -q
+
+test-slow: .venv/installed  ## the tests that take minutes
+	@$(BIN)/python -m pytest -q -m slow
+
+lint: .venv/installed  ## formatting, lint and strict types
+	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ty check --quiet
+
+format: .venv/installed  ## format the code and fix what can be fixed
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: .venv/installed  ## side-by-side timings, each prints ratios
+	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
+
+mutants: .venv/installed  ## put hand-made faults into the code and see that a test catches each
+	@$(BIN)/python tests/mutants.py
+
+build: .venv/installed  ## sdist and wheel into dist/
+	@$(BIN)/python -m pip install --quiet build && $(BIN)/python -m build
+
+clean:  ## remove what the commands made
+	rm -rf .venv dist build runs .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Image retrieval that finds all the right images: the Smooth-AP loss and exact evaluation."""

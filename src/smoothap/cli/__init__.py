@@ -1,0 +1,12 @@
+"""The command line: arguments only. Each command lives in its own file and imports what it needs when it runs."""
+
+from importlib.metadata import version
+
+from cyclopts import App
+
+app = App(
+    name="smoothap",
+    help="Image retrieval that finds all the right images: train with Smooth-AP, evaluate exactly, search.",
+    version=lambda: version("smoothap"),
+)
+app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")

@@ -1,0 +1,63 @@
+"""A progress line for anything that takes more than a few seconds; quiet for what is quick."""
+
+import sys
+import time
+from types import TracebackType
+from typing import TextIO
+
+_WIDTH = 24
+_DELAY = 2.0  # seconds before anything is shown
+_EVERY_ON_A_TERMINAL = 0.1
+_EVERY_IN_A_LOG = 30.0
+
+
+class Progress:
+    """A line on standard error: what is being done, how far, how fast, and how long it will still take.
+
+    >>> with Progress("Reading", total=3, unit="images") as progress:
+    ...     for _ in range(3):
+    ...         progress.advance()
+
+    On a terminal the line redraws itself; in a log file it is written anew every half minute.
+    """
+
+    def __init__(self, description: str, total: int, unit: str = "", shown: bool = True) -> None:
+        self.description, self.total, self.unit, self.shown = description, total, unit, shown
+        self.done = 0
+        self._start = self._last = time.monotonic()
+        self._drawn = False
+
+    def __enter__(self) -> "Progress":
+        self._start = self._last = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn and sys.stderr.isatty():
+            self._draw(sys.stderr, time.monotonic())
+            sys.stderr.write("\n")
+
+    def advance(self, amount: int = 1) -> None:
+        """Count `amount` more as done and redraw the line if it is time to."""
+        self.done += amount
+        now = time.monotonic()
+        every = _EVERY_ON_A_TERMINAL if sys.stderr.isatty() else _EVERY_IN_A_LOG
+        if self.shown and now - self._start > _DELAY and now - self._last > every:
+            self._last = now
+            self._draw(sys.stderr, now)
+
+    def _draw(self, stream: TextIO, now: float) -> None:
+        elapsed = max(now - self._start, 1e-9)
+        share = self.done / self.total if self.total else 1.0
+        filled = round(_WIDTH * min(share, 1.0))
+        bar = "━" * filled + "─" * (_WIDTH - filled)
+        left = (self.total - self.done) * elapsed / max(self.done, 1)
+        minutes, seconds = divmod(round(left), 60)
+        line = (
+            f"{self.description} {bar} {share:4.0%}  {self.done:,}/{self.total:,} {self.unit}  "
+            f"{self.done / elapsed:,.0f}/s  {minutes}:{seconds:02d} left"
+        )
+        stream.write(f"\r\033[K{line}" if stream.isatty() else f"{line}\n")
+        stream.flush()
+        self._drawn = True
