@@ -93,6 +93,7 @@ def test_importing_the_core_brings_torch_and_nothing_heavy():
 
 
 def test_help_does_not_import_torch():
-    code = "import sys; from smoothap.cli import app; app(['--help'], result_action='return_value'); print('torch' in sys.modules)"
+    run = "from smoothap.cli import app; app(['--help'], result_action='return_value')"
+    code = f"import sys; {run}; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip().endswith("False")

@@ -1,0 +1,56 @@
+"""What every set of images looks like to the rest of the project: rows with a label, and a way to read each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from PIL import Image
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """One split of a data set: n labelled images that are read on demand.
+
+    `read(i)` opens image i as RGB or raises `UnreadableImage`; `names[i]` says in words which image that is (its path
+    relative to the set, or such as "Goog/1f600"). Labels are 0 ... classes - 1.
+    """
+
+    name: str  # such as "sop test"
+    names: "np.ndarray | list[str]"  # (n,)
+    labels: np.ndarray  # (n,) int64
+    class_names: "np.ndarray | list[str]"  # (classes,)
+    read: Callable[[int], Image.Image] = field(repr=False)
+    recall_at: tuple[int, ...] = (1, 10, 100, 1000)  # the K of Recall@K that the set's protocol reports
+    groups: np.ndarray | None = None  # (n,) int64: super-category of each image, for hard-negative batches
+    group_names: "np.ndarray | list[str] | None" = None
+    is_query: np.ndarray | None = None  # (n,) bool; None: leave-one-out, every image is a query in turn
+    is_gallery: np.ndarray | None = None  # (n,) bool
+    instances: np.ndarray | None = None  # (n,) int64: rows of one instance (a video) are averaged into one vector
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def classes(self) -> int:
+        return len(self.class_names)
+
+    def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
+        """The set with these rows only, labels counted anew from 0 in the order of the old ones."""
+        kept, labels = np.unique(self.labels[rows], return_inverse=True)
+
+        def column(values: "np.ndarray | list[str] | None") -> "np.ndarray | None":
+            return None if values is None else np.asarray(values)[rows]
+
+        read = self.read
+        return replace(
+            self,
+            name=name or self.name,
+            names=np.asarray(self.names)[rows],
+            labels=labels.astype(np.int64),
+            class_names=np.asarray(self.class_names)[kept],
+            read=lambda index: read(int(rows[index])),
+            groups=column(self.groups),
+            is_query=column(self.is_query),
+            is_gallery=column(self.is_gallery),
+            instances=column(self.instances),
+        )
