@@ -1,0 +1,141 @@
+"""What a loss may be given: each fault is answered with what was given, what was expected and what to do."""
+
+import torch
+from torch import Tensor
+
+
+def check_inputs(
+    embeddings: Tensor,
+    labels: Tensor | None,
+    listed: tuple[Tensor, ...] | None,
+    ref_emb: Tensor | None,
+    ref_labels: Tensor | None,
+    own: Tensor | None,
+    include_query: bool,
+) -> None:
+    """Refuse shapes and types that do not fit together; numbers are looked at by `unit_rows`."""
+    _check_matrix(embeddings, "embeddings")
+    if listed is None:
+        if labels is None:
+            raise ValueError("labels are missing: give one whole number per embedding, or an indices_tuple")
+        _check_labels(labels, "labels", len(embeddings), "embeddings")
+    if ref_emb is None:
+        for value, name in ((ref_labels, "ref_labels"), (own, "own")):
+            if value is not None:
+                raise ValueError(f"{name} goes with ref_emb, which is missing: give the retrieval set too")
+    else:
+        _check_reference(embeddings, listed, ref_emb, ref_labels, own, include_query)
+    if listed is not None:
+        _check_listed(listed, len(embeddings), len(embeddings if ref_emb is None else ref_emb), include_query, own)
+
+
+def as_pairs(listed: tuple[Tensor, ...] | None, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+    """The listed (query, positive) and (query, negative) pairs, (2, n) each, from pairs or triplets."""
+    if listed is None:
+        return None, None
+    columns = [each.to(device, torch.long) for each in listed]
+    negatives = columns[2:] if len(columns) == 4 else [columns[0], columns[2]]
+    return torch.stack(columns[:2]), torch.stack(negatives)
+
+
+def unit_rows(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Rows of length 1 in float32 or better, and the lengths (n, 1); NaN, infinite and zero rows are refused."""
+    matrix = matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32))
+    lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
+    tiny = torch.finfo(matrix.dtype).tiny ** 0.5
+    if not bool(((lengths > tiny) & (lengths < float("inf"))).all()):
+        finite = matrix.isfinite().all(1)
+        if not bool(finite.all()):
+            raise ValueError(
+                f"{name} has NaN or infinite values in row {_first(~finite)}: look for a learning rate that is too "
+                "high, a division by zero, or float16 overflow before the loss"
+            )
+        largest = matrix.abs().amax(1, keepdim=True)
+        if not bool((largest > 0).all()):
+            raise ValueError(
+                f"{name} is all zeros in row {_first(largest[:, 0] == 0)}, which has no direction: look for a dead "
+                "last layer or an image that was not read"
+            )
+        lengths = torch.linalg.vector_norm(matrix / largest, dim=1, keepdim=True) * largest
+        if not bool(((lengths >= torch.finfo(matrix.dtype).tiny) & (lengths < float("inf"))).all()):
+            raise ValueError(f"{name} holds numbers too large or too small for {matrix.dtype}: scale them nearer to 1")
+    return matrix / lengths, lengths
+
+
+def _first(rows: Tensor) -> str:
+    bad = rows.nonzero()[:, 0].tolist()
+    return f"{bad[0]}" if len(bad) == 1 else f"{bad[0]} (and {len(bad) - 1} more)"
+
+
+def _check_matrix(matrix: Tensor, name: str) -> None:
+    if not isinstance(matrix, Tensor):
+        raise TypeError(f"{name} must be a tensor, not {type(matrix).__name__}: wrap it with torch.as_tensor")
+    if matrix.ndim != 2 or not matrix.is_floating_point():
+        raise ValueError(f"{name} must be floats of shape (rows, dimension), not {matrix.dtype} {tuple(matrix.shape)}")
+    if 0 in matrix.shape:
+        raise ValueError(f"{name} is empty, {tuple(matrix.shape)}: a loss needs at least one row")
+
+
+def _check_labels(labels: Tensor, name: str, rows: int, of: str) -> None:
+    if not isinstance(labels, Tensor):
+        raise TypeError(f"{name} must be a tensor, not {type(labels).__name__}: wrap it with torch.as_tensor")
+    if labels.shape != (rows,):
+        raise ValueError(f"{name} has shape {tuple(labels.shape)}, but {of} has {rows} rows: give one label per row")
+    if labels.is_floating_point() or labels.is_complex():
+        raise ValueError(f"{name} must be whole numbers, not {labels.dtype}: use labels.long() if they are class ids")
+
+
+def _check_reference(
+    embeddings: Tensor,
+    listed: tuple[Tensor, ...] | None,
+    ref_emb: Tensor,
+    ref_labels: Tensor | None,
+    own: Tensor | None,
+    include_query: bool,
+) -> None:
+    _check_matrix(ref_emb, "ref_emb")
+    if include_query:
+        raise ValueError(
+            "include_query=True is for a batch that retrieves from itself; with ref_emb the query is in the "
+            "retrieval set only if you put it there: use include_query=False, and `own` to leave it out"
+        )
+    if ref_emb.shape[1] != embeddings.shape[1]:
+        raise ValueError(
+            f"embeddings have {embeddings.shape[1]} dimensions and ref_emb {ref_emb.shape[1]}: use the same model"
+        )
+    if listed is None:
+        if ref_labels is None:
+            raise ValueError("ref_labels are missing: give one label per row of ref_emb")
+        _check_labels(ref_labels, "ref_labels", len(ref_emb), "ref_emb")
+    if own is not None:
+        _check_labels(own, "own", len(embeddings), "embeddings")
+
+
+def check_own(own: Tensor, items: int) -> None:
+    """Refuse a column that is not in the retrieval set."""
+    wrong = (own < -1) | (own >= items)
+    if bool(wrong.any()):
+        raise ValueError(
+            f"own names a column outside ref_emb, which has {items} rows, at row {_first(wrong)}: use the row of the "
+            "query in ref_emb, or -1 where it is not there"
+        )
+
+
+def _check_listed(
+    listed: tuple[Tensor, ...], queries: int, items: int, include_query: bool, own: Tensor | None
+) -> None:
+    if len(listed) not in (3, 4):
+        raise ValueError(
+            f"indices_tuple must be pairs (a, p, a, n) or triplets (a, p, n), not {len(listed)} tensors"
+        )
+    if include_query or own is not None:
+        raise ValueError(
+            "indices_tuple already says who is in the retrieval set: leave out include_query and own, and list the "
+            "pairs you want"
+        )
+    limits = (queries, items, items) if len(listed) == 3 else (queries, items, queries, items)
+    for place, (each, limit) in enumerate(zip(listed, limits, strict=True)):
+        if each.numel() and not (0 <= int(each.min()) and int(each.max()) < limit):
+            raise ValueError(
+                f"indices_tuple[{place}] goes up to {int(each.max())}, but there are {limit} rows to point to"
+            )

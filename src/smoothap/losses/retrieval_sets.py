@@ -1,0 +1,97 @@
+"""Who is a positive and who a negative of each query: P_q, N_q and Omega, for a block of queries at a time."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smoothap.ranking.smooth import OUTSIDE
+
+
+@dataclass(frozen=True)
+class LabelledSets:
+    """P_q is every item with the query's label, N_q every other; `own` (queries,) is the column left out, or -1."""
+
+    order: Tensor  # (items,) columns sorted by label
+    counted: Tensor  # (queries,) positives of each query
+    first: Tensor  # (queries,) where the query's class begins in `order`
+    size: Tensor  # (queries,) items of the query's class
+    own: Tensor | None
+
+    @classmethod
+    def of(cls, labels: Tensor, item_labels: Tensor, own: Tensor | None) -> "LabelledSets":
+        """Sort the retrieval set by label once; `own` may have any label."""
+        sorted_labels, order = torch.sort(item_labels, stable=True)
+        first = torch.searchsorted(sorted_labels, labels)
+        size = torch.searchsorted(sorted_labels, labels, right=True) - first
+        if own is None:
+            return cls(order, size, first, size, own)
+        own_is_positive = (own >= 0) & (item_labels[own.clamp(min=0)] == labels)
+        return cls(order, size - own_is_positive.long(), first, size, own)
+
+    def positives(self) -> Tensor:
+        """How many positives each query has. (queries,)"""
+        return self.counted
+
+    def block(self, queries: Tensor | slice, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split a block of scores (b, m): positives' columns (b, p), which are valid (b, p), their scores (b, p).
+
+        In `scores` everything that is not a negative of its query becomes `OUTSIDE`.
+        """
+        first, size = self.first[queries], self.size[queries]
+        slots = torch.arange(int(size.max()), device=scores.device)
+        valid = slots < size[:, None]
+        columns = self.order[(first[:, None] + slots).clamp_(max=len(self.order) - 1)]
+        columns = torch.where(valid, columns, columns[:, :1])
+        positive_scores = scores.gather(1, columns)
+        scores.scatter_(1, columns, OUTSIDE)
+        if self.own is not None:
+            own = self.own[queries, None]
+            valid &= columns != own
+            here = own.clamp(min=0)
+            scores.scatter_(1, here, torch.where(own >= 0, OUTSIDE, scores.gather(1, here)))
+        return columns, valid, positive_scores
+
+
+@dataclass(frozen=True)
+class ListedSets:
+    """P_q and N_q are the pairs that were listed; a pair that is not listed is outside the retrieval set."""
+
+    positive_columns: Tensor  # sorted by query
+    positive_first: Tensor  # (queries + 1,)
+    negative_columns: Tensor
+    negative_first: Tensor  # (queries + 1,)
+
+    @classmethod
+    def of(cls, positive_pairs: Tensor, negative_pairs: Tensor, queries: int, items: int) -> "ListedSets":
+        """From (query, positive) and (query, negative) pairs (2, n); a pair listed twice counts once."""
+        columns: list[Tensor] = []
+        for rows, items_of_row in (positive_pairs, negative_pairs):
+            pairs = torch.unique(rows * items + items_of_row)
+            first = torch.searchsorted(pairs, torch.arange(queries + 1, device=pairs.device) * items)
+            columns += [pairs % items, first]
+        return cls(*columns)
+
+    def positives(self) -> Tensor:
+        """How many positives each query has. (queries,)"""
+        return self.positive_first.diff()
+
+    def block(self, queries: Tensor | slice, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `LabelledSets.block`."""
+        columns, valid = _padded(self.positive_columns, self.positive_first, queries)
+        positive_scores = scores.gather(1, columns)
+        negatives, negative_valid = _padded(self.negative_columns, self.negative_first, queries)
+        negative_scores = scores.gather(1, negatives).masked_fill_(~negative_valid, OUTSIDE)
+        scores.fill_(OUTSIDE)
+        # a padded slot repeats a real column with a score of -inf: the larger of the two is the real one
+        scores.scatter_reduce_(1, negatives, negative_scores, "amax")
+        return columns, valid, positive_scores
+
+
+def _padded(columns: Tensor, first: Tensor, queries: Tensor | slice) -> tuple[Tensor, Tensor]:
+    start, size = first[:-1][queries], first.diff()[queries]
+    slots = torch.arange(max(1, int(size.max())), device=columns.device)
+    valid = slots < size[:, None]
+    if not len(columns):
+        return torch.zeros_like(valid, dtype=torch.long), valid
+    return columns[torch.where(valid, start[:, None] + slots, 0)], valid

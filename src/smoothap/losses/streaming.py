@@ -1,0 +1,194 @@
+"""Smooth-AP of a batch against a retrieval set, streamed in blocks of queries: never all scores at once."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothap.losses.inputs import check_own, unit_rows
+from smoothap.losses.retrieval_sets import LabelledSets, ListedSets
+from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.ranking.precision import full_precision
+from smoothap.ranking.smooth import smooth_ap_block
+from smoothap.ranking.threads import fused_kernels_are_there
+
+_SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
+_MOST_QUERIES_AT_ONCE = 512
+
+
+@torch.library.custom_op("smoothap::stream_smooth_ap", mutates_args=())
+def stream_smooth_ap(
+    embeddings: Tensor,
+    ref_emb: Tensor | None,
+    labels: Tensor | None,
+    ref_labels: Tensor | None,
+    own: Tensor | None,
+    positive_pairs: Tensor | None,
+    negative_pairs: Tensor | None,
+    weights: Tensor | None,
+    tau: float,
+    include_query: bool,
+    mean: bool,
+    with_gradient: bool,
+    with_reference_gradient: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """1 - AP of each query or their mean, and its gradient with respect to embeddings (b, d) and ref_emb (m, d).
+
+    The gradient is that of the mean over the queries with a positive, or of the sum weighted by weights (b,). An
+    operator of its own, so that torch.compile takes it as a whole; the mean's gradient is known with its value and
+    made in the same pass, one value per query asks for a second pass.
+    """
+    with torch.autocast(embeddings.device.type, enabled=False), full_precision():
+        queries, lengths = unit_rows(embeddings, "embeddings")
+        items, item_lengths = (queries, lengths) if ref_emb is None else unit_rows(ref_emb, "ref_emb")
+        now = mean or weights is not None
+        fused = None
+        if labels is not None and ref_emb is None and positive_pairs is None and _can_fuse(queries):
+            fused = symmetric_smooth_ap(queries, labels.cpu(), tau, include_query, weights, with_gradient and now)
+        if fused is not None:
+            per_query, asking, gradient, item_gradient = *fused, None
+        else:
+            if positive_pairs is not None and negative_pairs is not None:
+                sets = ListedSets.of(positive_pairs, negative_pairs, len(queries), len(items))
+            else:
+                sets = _labelled(queries, items, labels, ref_labels, own, include_query)
+            per_query, asking, gradient, item_gradient = _stream(
+                queries, items, sets, weights, tau, with_gradient and now, with_reference_gradient and now
+            )
+        loss = per_query.sum() / max(1, asking) if mean else per_query
+        if gradient is not None:
+            gradient = _through_unit_rows(gradient, queries, lengths).to(embeddings.dtype)
+        if item_gradient is not None and ref_emb is not None:
+            item_gradient = _through_unit_rows(item_gradient, items, item_lengths).to(ref_emb.dtype)
+        nothing = embeddings.new_empty(0)
+        return (
+            loss,
+            nothing if gradient is None else gradient,
+            embeddings.new_empty(0) if item_gradient is None or ref_emb is None else item_gradient,
+        )
+
+
+@stream_smooth_ap.register_fake
+def _shapes(
+    embeddings: Tensor,
+    ref_emb: Tensor | None,
+    labels: Tensor | None,
+    ref_labels: Tensor | None,
+    own: Tensor | None,
+    positive_pairs: Tensor | None,
+    negative_pairs: Tensor | None,
+    weights: Tensor | None,
+    tau: float,
+    include_query: bool,
+    mean: bool,
+    with_gradient: bool,
+    with_reference_gradient: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    now = mean or weights is not None
+    dtype = torch.promote_types(embeddings.dtype, torch.float32)
+    return (
+        embeddings.new_empty(() if mean else (len(embeddings),), dtype=dtype),
+        torch.empty_like(embeddings) if with_gradient and now else embeddings.new_empty(0),
+        torch.empty_like(ref_emb)
+        if ref_emb is not None and with_reference_gradient and now
+        else embeddings.new_empty(0),
+    )
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    tensors, ctx.settings, (ctx.mean, ctx.with_gradient, ctx.with_reference_gradient) = (
+        inputs[:7], inputs[8:10], inputs[10:],
+    )  # fmt: skip
+    ctx.mark_non_differentiable(output[1], output[2])
+    ctx.save_for_backward(*(output[1:] if ctx.mean else tensors))
+
+
+def _backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    if ctx.mean:
+        gradient, item_gradient = (each * upstream for each in ctx.saved_tensors)
+    else:
+        _, gradient, item_gradient = stream_smooth_ap(
+            *ctx.saved_tensors, upstream, *ctx.settings, False, ctx.with_gradient, ctx.with_reference_gradient
+        )
+    return (
+        gradient if ctx.with_gradient else None,
+        item_gradient if ctx.with_reference_gradient else None,
+        *[None] * 11,
+    )
+
+
+stream_smooth_ap.register_autograd(_backward, setup_context=_remember)
+
+
+def _can_fuse(queries: Tensor) -> bool:
+    return queries.device.type == "cpu" and queries.dtype == torch.float32 and fused_kernels_are_there()
+
+
+def _labelled(
+    queries: Tensor, items: Tensor, labels: Tensor | None, ref_labels: Tensor | None, own: Tensor | None, include: bool
+) -> LabelledSets:
+    assert labels is not None
+    labels = labels.to(queries.device)
+    if items is queries:
+        return LabelledSets.of(labels, labels, None if include else torch.arange(len(queries), device=queries.device))
+    assert ref_labels is not None
+    if own is not None:
+        own = own.to(queries.device, torch.long)
+        check_own(own, len(items))
+    dtype = torch.promote_types(labels.dtype, ref_labels.dtype)
+    return LabelledSets.of(labels.to(dtype), ref_labels.to(queries.device, dtype), own)
+
+
+def _stream(
+    queries: Tensor,
+    items: Tensor,
+    sets: LabelledSets | ListedSets,
+    weights: Tensor | None,
+    tau: float,
+    with_gradient: bool,
+    with_item_gradient: bool,
+) -> tuple[Tensor, int, Tensor | None, Tensor | None]:
+    """1 - AP per query (0 without a positive), how many queries have one, and the gradients with respect to unit rows."""
+    positives = sets.positives()
+    asking = (positives > 0).nonzero()[:, 0]
+    loss = queries.new_zeros(len(queries))
+    gradient = torch.zeros_like(queries) if with_gradient else None
+    item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
+    if weights is None:
+        weights = loss.new_full((len(queries),), 1 / max(1, len(asking)))
+    pull = -weights.to(loss.dtype) / tau if with_gradient or with_item_gradient else None
+
+    for block in _blocks(asking, positives, len(items)):
+        rows = queries[block]
+        scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=1 / tau)
+        columns, valid, positive_scores = sets.block(block, scores)
+        average_precision, positive_gradient = smooth_ap_block(
+            scores, positive_scores, valid, None if pull is None else pull[block]
+        )
+        loss[block] = 1 - average_precision
+        if pull is None:
+            continue
+        score_gradient = scores.scatter_add_(1, columns, positive_gradient)
+        if item_gradient is gradient is not None and isinstance(block, slice) and len(rows) == len(items):
+            torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
+            break
+        if gradient is not None:
+            gradient[block] += score_gradient @ items
+        if item_gradient is not None:
+            item_gradient.addmm_(score_gradient.T, rows)
+    return loss, len(asking), gradient, item_gradient
+
+
+def _blocks(asking: Tensor, positives: Tensor, items: int) -> list[Tensor | slice]:
+    """Blocks of the queries that have a positive; those with as many positives together, so that little is padded."""
+    size = min(_MOST_QUERIES_AT_ONCE, max(16, _SCORES_AT_ONCE // items))
+    if len(asking) == len(positives) and bool((positives == positives[0]).all()):
+        return [slice(start, min(start + size, len(asking))) for start in range(0, len(asking), size)]
+    by_positives = asking[torch.argsort(positives[asking], stable=True)]
+    return list(by_positives.split(size)) if len(asking) else []
+
+
+def _through_unit_rows(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
+    """The gradient with respect to x from that with respect to x / |x|, in place."""
+    along = torch.linalg.vecdot(gradient, units)[:, None]
+    return gradient.addcmul_(units, along, value=-1).div_(lengths)

@@ -1,0 +1,36 @@
+"""Plain threads for compiled loops that hold no lock: as many as torch uses, none for what is quick."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+_WORTH_A_THREAD = 1 << 17  # terms, about a tenth of a millisecond
+
+
+@cache
+def fused_kernels_are_there() -> bool:
+    """Whether the extra `fast` is installed, and SMOOTHAP_NO_NUMBA is not set."""
+    return not os.environ.get("SMOOTHAP_NO_NUMBA") and find_spec("numba") is not None
+
+
+def parts_for(terms: int) -> int:
+    """Into how many parts a loop over so many terms is worth cutting."""
+    return min(torch.get_num_threads(), 1 + terms // _WORTH_A_THREAD)
+
+
+def on_threads(function: Callable[[int], None], parts: int) -> None:
+    """Call function(0) ... function(parts - 1) side by side and wait for all."""
+    if parts == 1:
+        function(0)
+    else:
+        list(_pool(os.getpid(), parts).map(function, range(parts)))
+
+
+@cache
+def _pool(process: int, parts: int) -> ThreadPoolExecutor:
+    """One pool a process: threads do not survive a fork."""
+    return ThreadPoolExecutor(parts, thread_name_prefix="smoothap")
