@@ -38,31 +38,7 @@ def as_pairs(listed: tuple[Tensor, ...] | None, device: torch.device) -> tuple[T
     return torch.stack(columns[:2]), torch.stack(negatives)
 
 
-def unit_rows(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """Rows of length 1 in float32 or better, and the lengths (n, 1); NaN, infinite and zero rows are refused."""
-    matrix = matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32))
-    lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
-    tiny = torch.finfo(matrix.dtype).tiny ** 0.5
-    if not bool(((lengths > tiny) & (lengths < float("inf"))).all()):
-        finite = matrix.isfinite().all(1)
-        if not bool(finite.all()):
-            raise ValueError(
-                f"{name} has NaN or infinite values in row {_first(~finite)}: look for a learning rate that is too "
-                "high, a division by zero, or float16 overflow before the loss"
-            )
-        largest = matrix.abs().amax(1, keepdim=True)
-        if not bool((largest > 0).all()):
-            raise ValueError(
-                f"{name} is all zeros in row {_first(largest[:, 0] == 0)}, which has no direction: look for a dead "
-                "last layer or an image that was not read"
-            )
-        lengths = torch.linalg.vector_norm(matrix / largest, dim=1, keepdim=True) * largest
-        if not bool(((lengths >= torch.finfo(matrix.dtype).tiny) & (lengths < float("inf"))).all()):
-            raise ValueError(f"{name} holds numbers too large or too small for {matrix.dtype}: scale them nearer to 1")
-    return matrix / lengths, lengths
-
-
-def _first(rows: Tensor) -> str:
+def first_of(rows: Tensor) -> str:
     bad = rows.nonzero()[:, 0].tolist()
     return f"{bad[0]}" if len(bad) == 1 else f"{bad[0]} (and {len(bad) - 1} more)"
 
@@ -116,7 +92,7 @@ def check_own(own: Tensor, items: int) -> None:
     wrong = (own < -1) | (own >= items)
     if bool(wrong.any()):
         raise ValueError(
-            f"own names a column outside ref_emb, which has {items} rows, at row {_first(wrong)}: use the row of the "
+            f"own names a column outside ref_emb, which has {items} rows, at row {first_of(wrong)}: use the row of the "
             "query in ref_emb, or -1 where it is not there"
         )
 
@@ -125,9 +101,7 @@ def _check_listed(
     listed: tuple[Tensor, ...], queries: int, items: int, include_query: bool, own: Tensor | None
 ) -> None:
     if len(listed) not in (3, 4):
-        raise ValueError(
-            f"indices_tuple must be pairs (a, p, a, n) or triplets (a, p, n), not {len(listed)} tensors"
-        )
+        raise ValueError(f"indices_tuple must be pairs (a, p, a, n) or triplets (a, p, n), not {len(listed)} tensors")
     if include_query or own is not None:
         raise ValueError(
             "indices_tuple already says who is in the retrieval set: leave out include_query and own, and list the "
@@ -135,7 +109,7 @@ def _check_listed(
         )
     limits = (queries, items, items) if len(listed) == 3 else (queries, items, queries, items)
     for place, (each, limit) in enumerate(zip(listed, limits, strict=True)):
-        if each.numel() and not (0 <= int(each.min()) and int(each.max()) < limit):
+        if each.numel() and not (int(each.min()) >= 0 and int(each.max()) < limit):
             raise ValueError(
                 f"indices_tuple[{place}] goes up to {int(each.max())}, but there are {limit} rows to point to"
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.ranking.smooth import OUTSIDE
+from smoothap.ranking.block import OUTSIDE
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothap.losses.inputs import check_own, unit_rows
+from smoothap.losses.inputs import check_own
 from smoothap.losses.retrieval_sets import LabelledSets, ListedSets
 from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.losses.unit_rows import back_through_units, unit_rows
 from smoothap.ranking.precision import full_precision
-from smoothap.ranking.smooth import smooth_ap_block
-from smoothap.ranking.threads import fused_kernels_are_there
+from smoothap.ranking.block import smooth_ap_block
+from smoothap.ranking.threads import can_fuse
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
 _MOST_QUERIES_AT_ONCE = 512
@@ -43,7 +44,7 @@ def stream_smooth_ap(
         items, item_lengths = (queries, lengths) if ref_emb is None else unit_rows(ref_emb, "ref_emb")
         now = mean or weights is not None
         fused = None
-        if labels is not None and ref_emb is None and positive_pairs is None and _can_fuse(queries):
+        if labels is not None and ref_emb is None and positive_pairs is None and can_fuse(queries):
             fused = symmetric_smooth_ap(queries, labels.cpu(), tau, include_query, weights, with_gradient and now)
         if fused is not None:
             per_query, asking, gradient, item_gradient = *fused, None
@@ -57,9 +58,9 @@ def stream_smooth_ap(
             )
         loss = per_query.sum() / max(1, asking) if mean else per_query
         if gradient is not None:
-            gradient = _through_unit_rows(gradient, queries, lengths).to(embeddings.dtype)
+            gradient = back_through_units(gradient, queries, lengths).to(embeddings.dtype)
         if item_gradient is not None and ref_emb is not None:
-            item_gradient = _through_unit_rows(item_gradient, items, item_lengths).to(ref_emb.dtype)
+            item_gradient = back_through_units(item_gradient, items, item_lengths).to(ref_emb.dtype)
         nothing = embeddings.new_empty(0)
         return (
             loss,
@@ -120,10 +121,6 @@ def _backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ..
 stream_smooth_ap.register_autograd(_backward, setup_context=_remember)
 
 
-def _can_fuse(queries: Tensor) -> bool:
-    return queries.device.type == "cpu" and queries.dtype == torch.float32 and fused_kernels_are_there()
-
-
 def _labelled(
     queries: Tensor, items: Tensor, labels: Tensor | None, ref_labels: Tensor | None, own: Tensor | None, include: bool
 ) -> LabelledSets:
@@ -148,7 +145,7 @@ def _stream(
     with_gradient: bool,
     with_item_gradient: bool,
 ) -> tuple[Tensor, int, Tensor | None, Tensor | None]:
-    """1 - AP per query (0 without a positive), how many queries have one, and the gradients with respect to unit rows."""
+    """1 - AP per query (0 without a positive), how many queries have one, and both gradients for unit rows."""
     positives = sets.positives()
     asking = (positives > 0).nonzero()[:, 0]
     loss = queries.new_zeros(len(queries))
@@ -186,9 +183,3 @@ def _blocks(asking: Tensor, positives: Tensor, items: int) -> list[Tensor | slic
         return [slice(start, min(start + size, len(asking))) for start in range(0, len(asking), size)]
     by_positives = asking[torch.argsort(positives[asking], stable=True)]
     return list(by_positives.split(size)) if len(asking) else []
-
-
-def _through_unit_rows(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
-    """The gradient with respect to x from that with respect to x / |x|, in place."""
-    along = torch.linalg.vecdot(gradient, units)[:, None]
-    return gradient.addcmul_(units, along, value=-1).div_(lengths)

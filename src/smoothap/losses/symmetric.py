@@ -90,14 +90,19 @@ def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray
 
     first (b,): where the row's class begins; size (b,): how many rows it has.
     """
-    names, members, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    uneven = sizes.min() != sizes.max()
-    order = np.lexsort((members, sizes[members])) if uneven else np.argsort(members, kind="stable")
+    order = np.argsort(labels, kind="stable")
+    begins, size = _runs(labels[order])
+    if size.min() != size.max():
+        order = order[np.argsort(np.repeat(size, size), kind="stable")]
+        begins, size = _runs(labels[order])
     as_it_is = bool((order[1:] > order[:-1]).all())
-    members = members if as_it_is else members[order]
-    begins = np.flatnonzero(np.diff(members, prepend=-1))
-    size = np.diff(begins, append=len(labels))
     return None if as_it_is else torch.from_numpy(order), np.repeat(begins, size), np.repeat(size, size)
+
+
+def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each run of equal values begins, and its length."""
+    begins = np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
+    return begins, np.diff(begins, append=len(values))
 
 
 def _tile(units: Tensor, tau: float, top: int, bottom: int, left: int, right: int) -> Tensor:

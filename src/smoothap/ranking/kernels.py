@@ -1,4 +1,4 @@
-"""Sums of sigmoids as fused passes for float32 on the CPU (extra `fast`): the torch path's answer, fewer trips to memory.
+"""Sums of sigmoids in fused passes, float32 on the CPU (extra `fast`): the torch path's answer, less memory traffic.
 
 Imported only when numba is installed. Plain threads run the kernels on slices of rows; they hold no lock on the
 interpreter. Scores z are already divided by tau. All rest on
@@ -94,31 +94,69 @@ def dot(left: np.ndarray, right: np.ndarray) -> np.float32:
     return total
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def scale_to_unit(row: np.ndarray, unit: np.ndarray) -> np.float32:
+    """Set unit = row / |row| and return |row|; a row of NaN, infinite or zero length is left to the caller."""
+    length = np.float32(math.sqrt(dot(row, row)))
+    inverse = _ONE / length
+    for k in range(row.shape[0]):
+        unit[k] = row[k] * inverse
+    return length
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def back_through_unit(gradient: np.ndarray, unit: np.ndarray, length: np.float32) -> None:
+    """Turn the gradient with respect to row / |row| into that with respect to the row."""
+    along = dot(gradient, unit)
+    inverse = _ONE / length
+    for k in range(unit.shape[0]):
+        gradient[k] = (gradient[k] - along * unit[k]) * inverse
+
+
+@njit(nogil=True, cache=True)
+def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
+    """`scale_to_unit` for every row. (n, d), (n, d), (n, 1)"""
+    for q in range(rows.shape[0]):
+        lengths[q, 0] = scale_to_unit(rows[q], units[q])
+
+
+@njit(nogil=True, cache=True)
+def back_through_units(gradient: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
+    """`back_through_unit` for every row. (n, d), (n, d), (n, 1)"""
+    for q in range(gradient.shape[0]):
+        back_through_unit(gradient[q], units[q], lengths[q, 0])
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
 def among_positives(
-    shared: np.ndarray, own: np.ndarray, negatives: np.ndarray, slopes: np.ndarray, weight: float, gradient: np.ndarray
-) -> float:
+    shared: np.ndarray, own: np.ndarray, negatives: np.ndarray, slopes: np.ndarray, count: int, weight: np.float32,
+    gradient: np.ndarray,
+) -> np.float32:  # fmt: skip
     """AP of one query from its positives and the sums over its negatives, and weight * dAP/dz of each positive.
 
-    shared, own, negatives, slopes (p,) -> AP; gradient (p,) is set, and `negatives` becomes the weight that the
-    slope of each negative takes under that positive.
+    The first `count` of shared, own, negatives, slopes (p,) -> AP; gradient (p,) is set, and `negatives` becomes the
+    weight that the slope of each negative takes under that positive.
     """
-    count = shared.shape[0]
-    precisions = 0.0
-    gradient[:] = 0.0
+    precisions = np.float32(0.0)
+    for k in range(count):
+        gradient[k] = np.float32(0.0)
     for i in range(count):
-        before, slopes_before = sum_terms(shared[:i], own[i])
-        behind, slopes_behind = sum_terms(shared[i + 1 :], own[i])
-        rank = np.float32(1.0) + before + behind  # R(i, S_P), Eq. 3
+        mine = own[i]
+        rank, steep = np.float32(0.5), np.float32(-0.25)  # 1 and 0, less the term j = i that the loop takes in, Eq. 3
+        for k in range(count):
+            value = _ONE / (_ONE + mine * shared[k])
+            rank += value  # R(i, S_P)
+            steep += value * (_ONE - value)
         all_rank = rank + negatives[i]  # R(i, S_Omega)
         precisions += rank / all_rank
-        scale = np.float32(weight / count / (all_rank * all_rank))
+        scale = weight / np.float32(count) / (all_rank * all_rank)
         pull = scale * negatives[i]
-        add_slopes(shared[:i], own[i], pull, gradient[:i])
-        add_slopes(shared[i + 1 :], own[i], pull, gradient[i + 1 :])
-        gradient[i] += scale * rank * slopes[i] - pull * (slopes_before + slopes_behind)
+        for k in range(count):
+            value = _ONE / (_ONE + mine * shared[k])
+            gradient[k] += pull * (value * (_ONE - value))
+        gradient[i] += scale * rank * slopes[i] - pull * (steep + np.float32(0.25))
         negatives[i] = -scale * rank
-    return precisions / count
+    return precisions / np.float32(count)
 
 
 @njit(nogil=True, cache=True)
@@ -147,7 +185,7 @@ def rows_against_set(
     positive_gradient: np.ndarray,
     with_gradient: bool,
 ) -> None:
-    """`smooth.smooth_ap_block` for these rows.
+    """`block.smooth_ap_block` for these rows.
 
     scores (b, m), positive_scores (b, p), valid (b, p) bool, weights, middles (b,) -> average_precision (b,),
     positive_gradient (b, p); the gradient with respect to the scores takes their place.
@@ -171,9 +209,7 @@ def rows_against_set(
             positive_gradient[q] = 0.0
             scores[q] = 0.0
             continue
-        average_precision[q] = among_positives(
-            own_shared[:count], own[:count], negatives[:count], slopes[:count], weights[q], pulls[:count]
-        )
+        average_precision[q] = among_positives(own_shared, own, negatives, slopes, count, weights[q], pulls)
         if with_gradient:
             gradient[:] = 0.0
             for k in range(count):

@@ -62,7 +62,8 @@ def sum_over_negatives(
 ) -> None:  # fmt: skip
     """First pass: add what this tile of scores tells each positive about the negatives above it.
 
-    part (i, n): rows i, i + n, ... of the tile. tile (h, w), whose upper left corner is (row, column) of the batch; own, totals, slopes (slots, b).
+    tile (h, w), whose upper left corner is (row, column) of the batch; part (i, n): look at its rows i, i + n, ...
+    own, totals, slopes (slots, b).
     """
     width = tile.shape[1]
     shared = np.empty(width, np.float32)
@@ -92,17 +93,15 @@ def weigh(
     """
     slots = own.shape[0]
     shared, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32)
+    mine, above, steep = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(slots, np.float32)
     for q in range(count.shape[0]):
         n = count[q]
-        if n == 0:
-            average_precision[q] = np.nan
-            continue
         for k in range(n):
             shared[k] = _exp(np.float32(middle) - scores[k, q])
-        mine, above, steep = own[:n, q].copy(), totals[:n, q].copy(), slopes[:n, q].copy()
-        average_precision[q] = among_positives(shared[:n], mine, above, steep, weights[q], pulls[:n])
-        totals[:n, q] = above
-        slopes[:n, q] = pulls[:n]
+            mine[k], above[k], steep[k] = own[k, q], totals[k, q], slopes[k, q]
+        average_precision[q] = among_positives(shared, mine, above, steep, n, weights[q], pulls) if n else np.nan
+        for k in range(n):
+            totals[k, q], slopes[k, q] = above[k], pulls[k]
 
 
 @njit(nogil=True, cache=True)
