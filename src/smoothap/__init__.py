@@ -1,1 +1,32 @@
-"""Image retrieval that finds all the right images: the Smooth-AP loss and exact evaluation."""
+"""Image retrieval that finds all the right images: the Smooth-AP loss and exact evaluation.
+
+The names are loaded when first used, so that `smoothap --help` need not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smoothap.losses import SmoothAP
+    from smoothap.metrics import Report, evaluate
+    from smoothap.ranking import average_precision, smooth_ap
+
+__all__ = ["Report", "SmoothAP", "average_precision", "evaluate", "smooth_ap"]
+
+_ROOMS = {
+    "SmoothAP": "losses",
+    "Report": "metrics",
+    "evaluate": "metrics",
+    "average_precision": "ranking",
+    "smooth_ap": "ranking",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'smoothap' has no attribute {name!r}")
+    return getattr(import_module(f"smoothap.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

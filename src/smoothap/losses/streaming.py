@@ -9,8 +9,8 @@ from smoothap.losses.inputs import check_own
 from smoothap.losses.retrieval_sets import LabelledSets, ListedSets
 from smoothap.losses.symmetric import symmetric_smooth_ap
 from smoothap.losses.unit_rows import back_through_units, unit_rows
-from smoothap.ranking.precision import full_precision
 from smoothap.ranking.block import smooth_ap_block
+from smoothap.ranking.precision import full_precision
 from smoothap.ranking.threads import can_fuse
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
