@@ -19,7 +19,7 @@ from smoothap.metrics.rows import Rows
 from smoothap.progress import Progress
 from smoothap.ranking.threads import numba_is_there
 
-_LARGEST_TILE = 2048
+_LARGEST_TILE = 1024
 _POSITIVES_AT_ONCE = 1 << 25  # 256 MB of scores and counts
 
 
@@ -65,7 +65,7 @@ def count_negatives(problem: Problem, block_size: int | None, processes: Process
 
 def _tile_size(rows: int, dimension: int, widest: int) -> int:
     """One size for all tiles: not so small that a product is cut along the dimension, whose sum would round anew."""
-    smallest = 64 if dimension <= 64 else 512 if dimension <= 2048 else _LARGEST_TILE
+    smallest = 64 if dimension <= 64 else 512 if dimension <= 1024 else _LARGEST_TILE
     fitting = max(64, _POSITIVES_AT_ONCE // widest // 64 * 64)
     return min(max(smallest, -(-rows // 64) * 64), _LARGEST_TILE, max(smallest, fitting))
 
@@ -100,6 +100,7 @@ def _count_block(
         problem.first, problem.last, problem.one_set, problem.left_out, offset, np.zeros(offset[stop], precise)
     )
     symmetric = _symmetric(problem)
+    room = torch.empty(size, size, dtype=problem.queries.dtype, device=problem.queries.device)
     mine = [
         (top, left)
         for top, left in _corners(start, stop, items, size, symmetric)
@@ -108,14 +109,14 @@ def _count_block(
     for top, left in mine:
         bottom = min(top + size, stop)
         if left < problem.last[top:bottom].max() and problem.first[top:bottom].min() < left + size:
-            tile = _tile(problem, top, bottom, left, size, outside=float("nan"))
+            tile = _tile(problem, top, bottom, left, room, outside=float("nan"))
             counting.take(tile, top, left)
             if symmetric and start <= left < stop and left != top:
                 counting.take(tile.T, left, top)
     processes.add_up(counting.thresholds)
     counting.sort()
     for top, left in mine:
-        tile = _tile(problem, top, min(top + size, stop), left, size, outside=float("-inf"))
+        tile = _tile(problem, top, min(top + size, stop), left, room, outside=float("-inf"))
         counting.count_rows(tile, top, left)
         if symmetric and start <= left < stop and left != top:
             counting.count_columns(tile, top, left)
@@ -125,11 +126,12 @@ def _count_block(
     return Counts(start, stop, offset, counting.count, counting.thresholds, counting.counts)
 
 
-def _tile(problem: Problem, top: int, bottom: int, left: int, size: int, outside: float) -> Tensor:
-    """Scores of queries top ... bottom - 1 and items from `left`; `outside` where a pair is to be ignored."""
+def _tile(problem: Problem, top: int, bottom: int, left: int, room: Tensor, outside: float) -> Tensor:
+    """Scores of queries top ... bottom - 1 and items from `left`, in `room`; `outside` where a pair is ignored."""
+    size = len(room)
     right = min(left + size, len(problem.items.order))
-    tile = problem.queries.tile(top, bottom, size) @ problem.items.tile(left, right, size).T
-    tile = tile[: bottom - top, : right - left]
+    torch.mm(problem.queries.tile(top, bottom, size), problem.items.tile(left, right, size).T, out=room)
+    tile = room[: bottom - top, : right - left]
     if problem.ignored is not None:
         rows, columns = problem.queries.order[top:bottom], problem.items.order[left:right]
         tile = tile.masked_fill(torch.from_numpy(problem.ignored[np.ix_(rows, columns)]).to(tile.device), outside)

@@ -115,7 +115,7 @@ def count_columns(
         _count_columns_of_few(tile, top, left, begin, end, most, first, last, offset, count, thresholds, counts)
         return
     bins, table = np.empty(max(height, most), np.int32), np.empty(2 * most + 1, np.int32)
-    turned = np.empty((_COLUMNS_AT_ONCE, height), tile.dtype)
+    turned = np.empty((_COLUMNS_AT_ONCE, height + 16), tile.dtype)[:, :height]  # no power of two apart: caches
     for start in range(begin, end, _COLUMNS_AT_ONCE):
         stop = min(start + _COLUMNS_AT_ONCE, end)
         for r in range(height):

@@ -1,6 +1,6 @@
 """Embeddings wherever they are (torch or numpy, in memory or mapped from a file), read a tile of rows at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -9,6 +9,7 @@ from torch import Tensor
 
 Embeddings: TypeAlias = Tensor | np.ndarray
 _ROWS_AT_ONCE = 8192
+_SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Rows:
     lengths: np.ndarray | None  # (rows,) to divide by; None: they are all equal, and cosine is the plain product
     dtype: torch.dtype
     device: torch.device
+    held: Tensor | None = None  # a small matrix, in order and of length 1
 
     @classmethod
     def of(cls, matrix: Embeddings, order: np.ndarray, device: torch.device, dtype: torch.dtype, name: str) -> "Rows":
@@ -40,10 +42,15 @@ class Rows:
         # cosine, and dividing would only round them once more.
         tolerance = 8 * torch.finfo(dtype).eps
         even = lengths.max() - lengths.min() <= tolerance * lengths.max()
-        return cls(matrix, order, None if even else lengths, dtype, device)
+        rows = cls(matrix, order, None if even else lengths, dtype, device)
+        if matrix.shape[0] * matrix.shape[1] > _SMALL_ENOUGH_TO_HOLD:
+            return rows
+        return replace(rows, held=rows.tile(0, len(order), len(order)))
 
     def tile(self, start: int, stop: int, size: int) -> Tensor:
         """Rows start ... stop - 1 of the order, and zeros up to `size` rows. (size, d)"""
+        if self.held is not None:
+            return _padded(self.held[start:stop], size)
         places = self.order[start:stop]
         if isinstance(self.matrix, Tensor):
             block = self.matrix[torch.from_numpy(places).to(self.matrix.device)]
@@ -52,9 +59,11 @@ class Rows:
         rows = _as_tensor(block, self.dtype).to(self.device)
         if self.lengths is not None:
             rows = rows / torch.from_numpy(self.lengths[places]).to(rows)[:, None]
-        if stop - start == size:
-            return rows
-        return torch.cat([rows, rows.new_zeros(size - (stop - start), rows.shape[1])])
+        return _padded(rows, size)
+
+
+def _padded(rows: Tensor, size: int) -> Tensor:
+    return rows if len(rows) == size else torch.cat([rows, rows.new_zeros(size - len(rows), rows.shape[1])])
 
 
 def _as_tensor(block: Embeddings, dtype: torch.dtype) -> Tensor:
