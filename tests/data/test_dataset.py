@@ -140,6 +140,7 @@ def test_in_evaluation_bad_images_are_left_out_and_listed(workers, dataset_of):
     rows = torch.cat([batch.rows for batch in batches])
     assert rows.tolist() == [row for row in range(60) if row not in (3, 4, 5, 59)]
     assert torch.cat([batch.labels for batch in batches]).tolist() == (rows % 12).tolist()
+    assert all(len(batch.rows) for batch in batches)
     assert torch.equal(batches[0].images[1], Transform("paper", 24).test(dataset.images.read(1)))
     assert list(dataset.bad.reasons) == ["3.jpg", "4.jpg", "5.jpg", "59.jpg"]
     assert len(dataset.bad.report.read_text().splitlines()) == 5
@@ -162,6 +163,11 @@ def test_too_many_bad_images_stop_the_run_with_the_report_named(bad, workers, da
         assert dataset.bad.report.exists()
     with pytest.raises(TooManyBadImages):
         dataset_of(image_set(bad=bad), bad_limit=0.1, in_memory=True)
+
+
+def test_a_set_that_has_moved_is_not_searched_to_its_end(dataset_of):
+    dataset = dataset_of(image_set(bad=range(60)), bad_limit=0.05)
+    assert len(dataset[Draw(0, (0, 0, 0))].bad) == 4
 
 
 def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):

@@ -230,6 +230,12 @@ def test_pillows_warnings_do_not_leak_and_those_of_others_do():
     assert [str(warning.message) for warning in caught] == ["mine"]
 
 
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "JPEG"])
+@pytest.mark.parametrize("exif", [b"garbage", b"Exif\0\0MM\0*"])
+def test_broken_exif_data_is_no_reason_to_lose_the_image(format, exif):
+    assert read_image(encoded(quarters(), format, exif=exif)).size == (64, 48)
+
+
 def test_threads_that_read_at_once_leave_the_warning_filters_as_they_were():
     content = encoded(noise(200, 200), "JPEG")
     filters = list(warnings.filters)

@@ -221,6 +221,18 @@ def test_images_of_a_class_mix_over_the_cycles():
     assert share.max() < 0.22
 
 
+def test_the_turns_of_a_class_are_spread_over_the_epoch():
+    sizes = [12] + [4] * 25  # 3 handfuls and 25 make 14 halves of 2
+    labels = np.concatenate([shuffled_labels(sizes, gap=1), 26 + shuffled_labels(sizes, gap=1)])
+    batches = PairBatches(labels, labels // 26, batch_size=16, batches_per_pair=14)
+    side_by_side = 0
+    for epoch in range(200):
+        turns = [step for step, batch in enumerate(drawn_rows(batches, epoch)) if 0 in labels[batch]]
+        assert len(turns) == 3
+        side_by_side += turns[2] - turns[0] == 2
+    assert side_by_side < 30  # by chance 12 x 6 / (14 x 13 x 12), or 7
+
+
 def test_an_epoch_has_about_as_many_images_as_the_set():
     labels = np.repeat(np.arange(100), 20)
     assert len(BalancedBatches(labels, batch_size=80)) * 80 == len(labels)
