@@ -1,8 +1,13 @@
 """Text columns, packed: millions of paths take as many bytes as they have letters, and worker processes share them."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 
 def trimmed(column: pa.Array) -> pa.Array:
@@ -47,3 +52,57 @@ def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """The column of a table in one piece."""
     chunks = column.combine_chunks()
     return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
+def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
+    """The columns of a CSV or Parquet file with a header, as trimmed text by trimmed name."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no table {path}.")
+    try:
+        content = pq.read_table(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} cannot be read as a table: {error}") from error
+    columns: dict[str, pa.Array] = {}
+    for name, column in zip(content.column_names, content.columns, strict=True):
+        columns[name.strip()] = trimmed(one_chunk(column))
+    absent = [name for name in required if name not in columns]
+    if absent:
+        raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
+    return columns
+
+
+def _read_csv(path: Path) -> pa.Table:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        names = next(csv.reader(file), [])
+    return pyarrow.csv.read_csv(
+        path,
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def read_rows(path: Path, width: int) -> list[pa.Array]:
+    """The columns of a list without a header, whose cells are separated by spaces."""
+    lines = read_lines(path)
+    cells = pc.call_function("utf8_split_whitespace", [lines])
+    wrong = np.flatnonzero(np.diff(cells.offsets.to_numpy()) != width)
+    if len(wrong):
+        raise ValueError(f"{path} should have {width} cells a line, but a line reads {lines[int(wrong[0])].as_py()!r}.")
+    flat = cells.flatten()
+    return [flat.take(pa.array(np.arange(column, len(flat), width))) for column in range(width)]
+
+
+def read_lines(path: Path) -> pa.Array:
+    """The lines of a text file that are not empty, without the spaces around them."""
+    try:
+        lines = pyarrow.csv.read_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(column_names=["line"]),
+            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pyarrow.csv.ConvertOptions(column_types={"line": pa.string()}),
+        )
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} cannot be read as a list: {error}") from error
+    column = trimmed(one_chunk(lines["line"]))
+    return column.filter(pa.array(~is_equal(column, "")))

@@ -112,3 +112,12 @@ def find_listed(what: str, files: pa.Array, listed: pa.Array, remedy: str) -> pa
 def read_from(root: Path, paths: pa.Array) -> Callable[[int], Image.Image]:
     """A reader of the images at these paths below `root`; the paths stay packed, so worker processes share them."""
     return lambda index: read_image(root / paths[index].as_py())
+
+
+def find_file(root: Path, *candidates: str) -> Path:
+    """The first of these paths below `root` that is a file."""
+    for candidate in candidates:
+        if (root / candidate).is_file():
+            return root / candidate
+    looked = " or ".join(candidates)
+    raise FileNotFoundError(f"There is no {looked} in {root}: give the folder into which the set was unpacked.")

@@ -1,15 +1,12 @@
 """The user's own images in a table: CSV or Parquet with the columns path, label [, group] [, is_query, is_gallery]."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, is_equal, label_by, one_chunk, trimmed
+from smoothap.data.columns import as_names, is_equal, label_by, read_table
 from smoothap.data.counts import missing_files
 from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import read_from
@@ -26,40 +23,12 @@ def table(
     Paths are relative to the table's folder, or absolute. With is_query and is_gallery the table says itself what to
     test: rows that are neither are for training, and a class may stand on one side only.
     """
-    columns = read_columns(path)
+    columns = read_table(path, ("path", "label"))
     images = _image_set(path, columns, name)
     if images.is_query is not None and images.is_gallery is not None:
         return _given_protocol(images)
     train, test = split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
     return Benchmark(name, train, {"test": test})
-
-
-def read_columns(path: Path, required: tuple[str, ...] = ("path", "label")) -> dict[str, pa.Array]:
-    """The columns of a table as trimmed text by name; spaces around names and after commas are dropped."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no table {path}.")
-    try:
-        content = pq.read_table(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}") from error
-    columns: dict[str, pa.Array] = {}
-    for name, column in zip(content.column_names, content.columns, strict=True):
-        columns[name.strip()] = trimmed(one_chunk(column))
-    absent = [name for name in required if name not in columns]
-    if absent:
-        raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
-    return columns
-
-
-def _read_csv(path: Path) -> pa.Table:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        names = next(csv.reader(file), [])
-    return pyarrow.csv.read_csv(
-        path,
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-        ),
-    )
 
 
 def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
