@@ -22,6 +22,16 @@ DATA = {
     "emoji": _Data("smoothap.data.emoji:emoji", ""),
     "emoji:skin-tones": _Data("smoothap.data.emoji:emoji", "", (("skin_tones", True),)),
     "glyphs": _Data("smoothap.data.glyphs:glyphs", ""),
+    "sop": _Data("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
+    "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
+    "vehicle-id-gallery": _Data("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
+    "inaturalist": _Data("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
+    "vggface2": _Data("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
+    "vggface2-aligned": _Data(
+        "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
+    ),
+    "ijbc": _Data("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
+    "ijbc-aligned": _Data("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
     "folder": _Data(
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True
     ),
