@@ -32,10 +32,14 @@ def image_files(root: Path) -> pa.Array:
     """The images under `root` as sorted paths relative to it, with forward slashes."""
     if not root.is_dir():
         raise FileNotFoundError(f"There is no folder {root}: give the folder that holds the images.")
-    root = root.resolve()
-    manifest = cache_folder() / "manifests" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.parquet"
+    manifest = manifest_of(root)
     paths = _remembered(root, manifest)
     return _scan(root, manifest) if paths is None else paths
+
+
+def manifest_of(root: Path) -> Path:
+    """The file in the cache that remembers what lies under `root`."""
+    return cache_folder() / "manifests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.parquet"
 
 
 def _remembered(root: Path, manifest: Path) -> pa.Array | None:

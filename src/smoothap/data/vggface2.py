@@ -26,7 +26,7 @@ _POINTS = ("P1X", "P1Y", "P2X", "P2Y", "P3X", "P3Y", "P4X", "P4Y", "P5X", "P5Y")
 
 def vggface2(root: Path, *, aligned: bool = False, paper: dict[str, Counts] = PAPER) -> Benchmark:
     """The published split; mAP. Crops to the box extended by 1.3 for SENet-50, or aligned 112 x 112 for ArcFace."""
-    train, test = (_part(root, part, aligned) for part in ("train", "test"))
+    train, test = (part_of(root, part, aligned) for part in ("train", "test"))
     warnings = [
         *compare_counts(train, paper["train"], RELEASE["train"] if paper is PAPER else None),
         *compare_counts(test, paper["test"]),
@@ -34,7 +34,8 @@ def vggface2(root: Path, *, aligned: bool = False, paper: dict[str, Counts] = PA
     return Benchmark("vggface2-aligned" if aligned else "vggface2", train, {"test": test}, warnings=tuple(warnings))
 
 
-def _part(root: Path, part: str, aligned: bool) -> ImageSet:
+def part_of(root: Path, part: str, aligned: bool) -> ImageSet:
+    """The training or the test images, each cropped to its face when it is read."""
     folder = root / part
     files = image_files(folder)
     listing = root / f"{part}_list.txt"
