@@ -1,27 +1,49 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from smoothap.data.faces import ARCFACE_POINTS, align, crop_to_box, similarity
+from smoothap.data.faces import ARCFACE_POINTS, align, read_aligned, read_box, similarity
+from smoothap.data.reading import UnreadableImage, enough_pixels
 
 
-def test_the_box_is_extended_by_1_3_about_its_centre():
+@pytest.fixture
+def write(tmp_path):
+    def write(image, name="face.png"):
+        image.save(tmp_path / name)
+        return tmp_path / name
+
+    return write
+
+
+def test_the_box_is_extended_by_1_3_about_its_centre(write):
     image = Image.new("RGB", (300, 300))
     image.paste((255, 0, 0), (85, 85, 215, 215))
-    crop = crop_to_box(image, np.array([100, 100, 100, 100]))
+    crop = read_box(write(image), np.array([100, 100, 100, 100]))
     assert crop.size == (130, 130)
-    assert set(crop.get_flattened_data()) == {(255, 0, 0)}
+    assert crop.getextrema() == ((255, 255), (0, 0), (0, 0))
 
 
-def test_the_box_is_cut_at_the_edges_of_the_image():
-    assert crop_to_box(Image.new("RGB", (100, 80)), np.array([-10, -10, 100, 100])).size == (100, 80)
-    assert crop_to_box(Image.new("RGB", (100, 80)), np.array([50, 40, 100, 100])).size == (65, 55)
+def test_the_box_is_cut_at_the_edges_of_the_image(write):
+    path = write(Image.new("RGB", (100, 80)))
+    assert read_box(path, np.array([-10, -10, 100, 100])).size == (100, 80)
+    assert read_box(path, np.array([50, 40, 100, 100])).size == (65, 55)
 
 
-def test_a_box_outside_of_the_image_leaves_the_image():
-    assert crop_to_box(Image.new("RGB", (10, 10)), np.array([50, 50, 5, 5])).size == (10, 10)
-    assert crop_to_box(Image.new("RGB", (10, 10)), np.array([5, 5, 0, 0])).size == (10, 10)
+def test_a_box_outside_of_the_image_makes_it_unreadable(write):
+    with pytest.raises(UnreadableImage, match="outside"):
+        read_box(write(Image.new("RGB", (10, 10))), np.array([50, 50, 5, 5]))
+
+
+def test_crops_are_the_same_where_a_smaller_decoding_would_be_enough(write):
+    """A transform's hint shrinks a JPEG that is read whole; boxes and points count the pixels of the full size."""
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    path = write(Image.fromarray(noise).resize((640, 640)), "face.jpg")
+    box, points = np.array([200, 200, 200, 200]), (ARCFACE_POINTS * 3 + 100).ravel()
+    plain = [read_box(path, box).tobytes(), read_aligned(path, points).tobytes()]
+    with enough_pixels(64):
+        assert [read_box(path, box).tobytes(), read_aligned(path, points).tobytes()] == plain
 
 
 @given(st.floats(0.2, 5), st.floats(-3.1, 3.1), st.floats(-200, 200), st.floats(-200, 200))

@@ -1,7 +1,11 @@
 """Crops of faces from the boxes and landmarks that a set's own files give; nothing here detects a face."""
 
+from pathlib import Path
+
 import numpy as np
 from PIL import Image
+
+from smoothap.data.reading import enough_pixels, read_image
 
 ALIGNED_SIZE = 112
 # Where ArcFace wants the eyes, the nose and the corners of the mouth, as x and y in a crop of 112 x 112.
@@ -10,17 +14,17 @@ ARCFACE_POINTS = np.array(
 )
 
 
-def crop_to_box(image: Image.Image, box: np.ndarray, factor: float = 1.3) -> Image.Image:
-    """The face's box (x, y, width, height) extended about its centre by a factor and cut at the image's edges.
-
-    A box that lies outside of the image leaves the whole image.
-    """
+def read_box(path: Path, box: np.ndarray, factor: float = 1.3) -> Image.Image:
+    """The face's box (x, y, width, height) extended about its centre by a factor and cut at the image's edges."""
     x, y, width, height = (float(value) for value in box)
-    left = max(round(x + width / 2 - factor * width / 2), 0)
-    top = max(round(y + height / 2 - factor * height / 2), 0)
-    right = min(round(x + width / 2 + factor * width / 2), image.width)
-    bottom = min(round(y + height / 2 + factor * height / 2), image.height)
-    return image.crop((left, top, right, bottom)) if left < right and top < bottom else image
+    left, top = round(x - (factor - 1) / 2 * width), round(y - (factor - 1) / 2 * height)
+    return read_image(path, box=(left, top, round(factor * width), round(factor * height)))
+
+
+def read_aligned(path: Path, points: np.ndarray) -> Image.Image:
+    """The face aligned by its five points (10,), x and y of each: 112 x 112."""
+    with enough_pixels(None):  # the points count the pixels of the whole image
+        return align(read_image(path), points)
 
 
 def align(image: Image.Image, points: np.ndarray) -> Image.Image:

@@ -16,7 +16,7 @@ from PIL import Image
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import as_names, label_by, one_chunk, positions, read_rows, read_table, replaced
 from smoothap.data.counts import Counts, compare_counts, missing_files
-from smoothap.data.faces import align, crop_to_box
+from smoothap.data.faces import read_aligned, read_box
 from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import find_file, find_listed, image_files
 from smoothap.data.reading import read_image
@@ -85,7 +85,7 @@ def _nist(root: Path) -> tuple[ImageSet, int]:
     files = find_listed(str(tables[0]), image_files(folder), listed, f"Unpack the images into {folder}.")
 
     def read(index: int) -> Image.Image:
-        return crop_to_box(read_image(folder / files[index].as_py()), boxes[index])
+        return read_box(folder / files[index].as_py(), boxes[index])
 
     return _image_set(files, subject, one_chunk(rows["SIGHTING_ID"]), read), nameless
 
@@ -104,8 +104,8 @@ def _insightface(root: Path, aligned: bool) -> tuple[ImageSet, int]:
     points = _landmarks(root, listed) if aligned else None
 
     def read(index: int) -> Image.Image:
-        image = read_image(folder / files[index].as_py())
-        return image if points is None else align(image, points[index])
+        path = folder / files[index].as_py()
+        return read_image(path) if points is None else read_aligned(path, points[index])
 
     return _image_set(files, subject, media, read), len(subjects) - len(subject)
 

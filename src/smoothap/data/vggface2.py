@@ -13,10 +13,9 @@ from PIL import Image
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import as_names, label_by, positions, read_lines, read_table, replaced
 from smoothap.data.counts import Counts, compare_counts, missing_files
-from smoothap.data.faces import align, crop_to_box
+from smoothap.data.faces import read_aligned, read_box
 from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import find_file, find_listed, image_files
-from smoothap.data.reading import read_image
 
 PAPER = {"train": Counts(3_310_000, 8_631), "test": Counts(169_396, 500)}
 RELEASE = {"train": Counts(3_141_890, 8_631)}
@@ -44,9 +43,10 @@ def part_of(root: Path, part: str, aligned: bool) -> ImageSet:
     kind, columns = ("landmark", _POINTS) if aligned else ("bb", _BOX)
     numbers = _numbers_for(files, find_file(root, f"bb_landmark/loose_{kind}_{part}.csv"), columns)
 
+    read_face = read_aligned if aligned else read_box
+
     def read(index: int) -> Image.Image:
-        image = read_image(folder / files[index].as_py())
-        return align(image, numbers[index]) if aligned else crop_to_box(image, numbers[index])
+        return read_face(folder / files[index].as_py(), numbers[index])
 
     labels, identities = label_by(replaced(files, "/.*$"))
     people = names_of_people(root / "identity_meta.csv")
