@@ -96,6 +96,12 @@ def test_links_are_followed_and_loops_end(tmp_path, write_images):
     assert files(tmp_path / "set") == ["a/2.jpg", "linked/1.jpg"]
 
 
+def test_a_name_that_is_not_utf8_is_shown(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9.jpg")).touch()
+    with pytest.raises(ValueError, match=r"not UTF-8, b'caf\\xe9.jpg': rename it"):
+        image_files(tmp_path)
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no folder"):
         image_files(tmp_path / "nowhere")

@@ -85,7 +85,7 @@ def test_train_validation_and_test_classes_are_disjoint():
     sides = [set(side.class_names) for side in (kept, validation, test)]
     assert len(set.union(*sides)) == sum(map(len, sides)) == 40
     assert validation.classes == 2
-    assert (kept.name, validation.name) == ("toy train train", "toy train validation")
+    assert (kept.name, validation.name) == ("toy train", "toy validation")
 
 
 def test_a_benchmark_without_training_images_says_so():

@@ -1,6 +1,6 @@
 """A benchmark: what to train on, what to test on, and what the user should know about this copy of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from smoothap.data.image_set import ImageSet
 from smoothap.data.splits import split_by_class
@@ -25,4 +25,5 @@ class Benchmark:
         """The training images in two parts with disjoint classes; the test classes are in neither."""
         if self.train is None:
             raise ValueError(f"{self.name} has no training images: train on another set and test on this one.")
-        return split_by_class(self.train, self.validation_fraction, seed, ("train", "validation"))
+        images = replace(self.train, name=self.name)
+        return split_by_class(images, self.validation_fraction, seed, ("train", "validation"))

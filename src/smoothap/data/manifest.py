@@ -81,7 +81,12 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
                     waiting.append(path)
                 elif entry.name.lower().endswith(SUFFIXES):
                     files.append(path)
-    paths = pa.array(sorted(files), pa.string())
+    try:
+        paths = pa.array(sorted(files), pa.string())
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{root} has a file whose name is not UTF-8, {os.fsencode(error.object)!r}: rename it."
+        ) from error
     if max(folders.values()) < started - _SETTLED:
         table = pa.table(
             {
