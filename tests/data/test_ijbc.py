@@ -39,6 +39,12 @@ def test_a_video_is_one_instance_and_identities_below_five_are_left_out(nist):
     assert len(np.unique(test.instances[frames])) == 1
 
 
+def test_two_people_in_one_photo_are_two_instances(nist):
+    rows = [(subject, f"img/{number}.jpg", str(number)) for subject in "12" for number in range(1, 6)]
+    (nist / "protocols" / "ijbc_metadata.csv").write_text(csv(rows))
+    assert len(np.unique(ijbc(nist).tests["test"].instances)) == 10
+
+
 def test_what_was_left_out_is_said(nist):
     warnings = " ".join(ijbc(nist).warnings)
     assert "found 7 images of 1 classes, the paper has 148,824 images of 3,531 classes" in warnings

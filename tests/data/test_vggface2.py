@@ -16,7 +16,7 @@ def root(tmp_path, write_images):
         write_images(tmp_path / part, paths, size=(100, 100))
         (tmp_path / f"{part}_list.txt").write_text("".join(f"{path}\n" for path in paths))
         stems = [path.removesuffix(".jpg") for path in reversed(paths)]  # in another order than the list
-        boxes = "".join(f'"{stem}",{20 + row},30,40,60\n' for row, stem in enumerate(stems))
+        boxes = "".join(f'"{stem}",20,30,{40 + 10 * row},60\n' for row, stem in enumerate(stems))
         (tables / f"loose_bb_{part}.csv").write_text("NAME_ID,X,Y,W,H\n" + boxes)
         points = "".join(f'"{stem}",30.5,40,60,40,45,55,35,70,58,70\n' for stem in stems)
         header = "NAME_ID,P1X,P1Y,P2X,P2Y,P3X,P3Y,P4X,P4Y,P5X,P5Y\n"
@@ -33,7 +33,7 @@ def root(tmp_path, write_images):
 
 def test_faces_are_cropped_to_the_box_extended_by_1_3(root):
     benchmark = vggface2(root, paper=SMALL)
-    assert benchmark.train.read(0).size == (52, 78)
+    assert [benchmark.train.read(row).size for row in range(3)] == [(78, 78), (65, 78), (52, 78)]
     assert benchmark.warnings == ()
 
 
