@@ -1,0 +1,159 @@
+"""`smoothap data check` and `smoothap data show`."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from smoothap.cli.names import open_data
+from smoothap.files import write_atomically
+
+if TYPE_CHECKING:
+    from smoothap.data.check import Findings
+
+app = App(name="data", help="Count, check and show sets of images.")
+
+_LISTED = 20  # unreadable files that are printed; --json prints all
+_TOLERATED = 0.01  # the share of the images that may be unreadable
+
+
+@app.command
+def check(
+    data: str,
+    /,
+    *,
+    read: bool = True,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    seed: int = 0,
+) -> None:
+    """Count a set's images and classes, read every image, and look for exact duplicates.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, glyphs, sop:PATH, folder:PATH or csv:PATH.
+    read
+        Read the images; without it they are only counted.
+    as_json
+        Print the findings as JSON, with every unreadable file.
+    test_fraction
+        The share of the classes to test on, for folder, csv and parquet.
+    test_classes
+        A file that names the classes to test on, one a line, for folder, csv and parquet.
+    seed
+        Chooses the test classes when a fraction is given.
+    """
+    from smoothap.data.check import check as check_benchmark
+
+    start = time.perf_counter()
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+    listed = time.perf_counter() - start
+    findings = check_benchmark(benchmark, read)
+    seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
+    if as_json:
+        print(json.dumps(_as_json(findings, seconds), indent=2, ensure_ascii=False))
+    else:
+        _print(findings, seconds)
+    failed = len(findings.unreadable or ())
+    if failed > _TOLERATED * findings.images:
+        raise ValueError(
+            f"{failed:,} of {findings.images:,} images cannot be read, more than {_TOLERATED:.0%}: "
+            "replace or remove the files listed above."
+        )
+
+
+@app.command
+def show(
+    data: str,
+    /,
+    *,
+    out: Path,
+    classes: int = 6,
+    columns: int = 8,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    seed: int = 0,
+) -> None:
+    """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, glyphs, sop:PATH, folder:PATH or csv:PATH.
+    out
+        The picture to write: .png, .jpg or .webp.
+    classes
+        How many classes of each split.
+    columns
+        How many images of each class.
+    test_fraction
+        The share of the classes to test on, for folder, csv and parquet.
+    test_classes
+        A file that names the classes to test on, one a line, for folder, csv and parquet.
+    seed
+        Chooses the test classes when a fraction is given.
+    """
+    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+    if out.suffix.lower() not in formats:
+        raise ValueError(f"A contact sheet is a .png, .jpg or .webp file, not {out.name!r}.")
+    if classes < 1 or columns < 1:
+        raise ValueError("A contact sheet needs at least one class and one column.")
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+    from smoothap.data.sheet import contact_sheet
+
+    picture = io.BytesIO()
+    contact_sheet(benchmark, classes, columns).save(picture, formats[out.suffix.lower()])
+    print(write_atomically(out, picture.getvalue()))
+
+
+def _as_json(findings: Findings, seconds: dict[str, float]) -> dict[str, object]:
+    return {
+        "name": findings.name,
+        "parts": [part._asdict() for part in findings.parts],
+        "warnings": list(findings.warnings),
+        "unreadable": None if findings.unreadable is None else [each._asdict() for each in findings.unreadable],
+        "duplicates": None if findings.duplicates is None else findings.duplicates._asdict(),
+        "seconds": seconds,
+    }
+
+
+def _print(findings: Findings, seconds: dict[str, float]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    averaged = ["instances"] if any(part.instances is not None for part in findings.parts) else []
+    for heading in ("images", "classes", "images per class: fewest", "median", "most", *averaged):
+        table.add_column(heading, justify="right")
+    for part in findings.parts:
+        instances = [] if part.instances is None else [f"{part.instances:,}"]
+        per_class = (f"{part.fewest:,}", f"{part.median:,g}", f"{part.most:,}")
+        table.add_row(part.name, f"{part.images:,}", f"{part.classes:,}", *per_class, *instances)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    for warning in findings.warnings:
+        console.print(f"Warning: {warning}", soft_wrap=True)
+    if findings.unreadable is not None:
+        console.print(f"Unreadable: {len(findings.unreadable):,}")
+        for each in findings.unreadable[:_LISTED]:
+            console.print(f"  {each.name} ({each.part}): {each.reason}", soft_wrap=True)
+        if len(findings.unreadable) > _LISTED:
+            console.print(f"  and {len(findings.unreadable) - _LISTED:,} more: --json lists all")
+    if (duplicates := findings.duplicates) is not None:
+        console.print(
+            f"Exact duplicates: {duplicates.across_the_split:,} test images are in train too, "
+            f"{duplicates.under_two_labels:,} images have two labels, "
+            f"{duplicates.within_a_class:,} repeat one of their class",
+            soft_wrap=True,
+        )
+        for example in duplicates.examples:
+            console.print(f"  {example}", soft_wrap=True)
+    console.print(f"Took {seconds['in all']:.1f} s, {seconds['listing']:.1f} s of it to list the files")

@@ -1,0 +1,29 @@
+"""A benchmark: what to train on, what to test on, and what the user should know about this copy of it."""
+
+from dataclasses import dataclass, field, replace
+
+from smoothap.data.image_set import ImageSet
+from smoothap.data.splits import split_by_class
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """A data set as opened: its training images, its test protocols by name, and warnings in whole sentences.
+
+    `averages` names the protocols whose figure is the mean over several entries of `tests` (draws of a gallery). Such
+    entries share `read` and `names` and differ in `is_query` and `is_gallery` only: embed one, evaluate all.
+    """
+
+    name: str
+    train: ImageSet | None
+    tests: dict[str, ImageSet]
+    validation_fraction: float = 0.1  # of the training classes, held out to pick the best checkpoint
+    warnings: tuple[str, ...] = ()
+    averages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def train_and_validation(self, seed: int = 0) -> tuple[ImageSet, ImageSet]:
+        """The training images in two parts with disjoint classes; the test classes are in neither."""
+        if self.train is None:
+            raise ValueError(f"{self.name} has no training images: train on another set and test on this one.")
+        images = replace(self.train, name=self.name)
+        return split_by_class(images, self.validation_fraction, seed, ("train", "validation"))

@@ -1,0 +1,108 @@
+"""Text columns, packed: millions of paths take as many bytes as they have letters, and worker processes share them."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+
+def trimmed(column: pa.Array) -> pa.Array:
+    """Any column as text without the spaces around it; a null is empty text."""
+    return pc.call_function("utf8_trim_whitespace", [pc.cast(column, pa.string()).fill_null("")])
+
+
+def replaced(column: pa.Array, pattern: str, replacement: str = "") -> pa.Array:
+    """Each text with what matches the regular expression replaced."""
+    options = pc.ReplaceSubstringOptions(pattern, replacement)
+    return pc.call_function("replace_substring_regex", [column], options)
+
+
+def positions(wanted: pa.Array, within: pa.Array) -> pa.Array:
+    """Where each text stands in another column, null where it does not: (n,) int32."""
+    return pc.call_function("index_in", [wanted], pc.SetLookupOptions(value_set=within))
+
+
+def is_equal(column: pa.Array, text: str) -> np.ndarray:
+    """Which rows hold this text: (n,) bool."""
+    return pc.call_function("equal", [column, text]).to_numpy(zero_copy_only=False)
+
+
+def lowered(column: pa.Array) -> pa.Array:
+    """Each text in lower case."""
+    return pc.call_function("utf8_lower", [column])
+
+
+def as_names(column: pa.Array) -> np.ndarray:
+    """Unpacked: (n,) of Python strings."""
+    return column.to_numpy(zero_copy_only=False)
+
+
+def label_by(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Labels 0 ... classes - 1 in the sorted order of the texts, and the text of each class: (n,) int64, (classes,)."""
+    encoded = column.dictionary_encode()
+    names, rank = np.unique(as_names(encoded.dictionary), return_inverse=True)
+    return rank.astype(np.int64)[encoded.indices.to_numpy()], names
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """The column of a table in one piece."""
+    chunks = column.combine_chunks()
+    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
+def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
+    """The columns of a CSV or Parquet file with a header, as trimmed text by trimmed name."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no table {path}.")
+    try:
+        content = pq.read_table(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} cannot be read as a table: {error}") from error
+    columns: dict[str, pa.Array] = {}
+    for name, column in zip(content.column_names, content.columns, strict=True):
+        columns[name.strip()] = trimmed(one_chunk(column))
+    absent = [name for name in required if name not in columns]
+    if absent:
+        raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
+    return columns
+
+
+def _read_csv(path: Path) -> pa.Table:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        names = next(csv.reader(file), [])
+    return pyarrow.csv.read_csv(
+        path,
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def read_rows(path: Path, width: int) -> list[pa.Array]:
+    """The columns of a list without a header, whose cells are separated by spaces."""
+    lines = read_lines(path)
+    cells = pc.call_function("utf8_split_whitespace", [lines])
+    wrong = np.flatnonzero(np.diff(cells.offsets.to_numpy()) != width)
+    if len(wrong):
+        raise ValueError(f"{path} should have {width} cells a line, but a line reads {lines[int(wrong[0])].as_py()!r}.")
+    flat = cells.flatten()
+    return [flat.take(pa.array(np.arange(column, len(flat), width))) for column in range(width)]
+
+
+def read_lines(path: Path) -> pa.Array:
+    """The lines of a text file that are not empty, without the spaces around them."""
+    try:
+        lines = pyarrow.csv.read_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(column_names=["line"]),
+            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pyarrow.csv.ConvertOptions(column_types={"line": pa.string()}),
+        )
+    except pa.ArrowException as error:
+        raise ValueError(f"{path} cannot be read as a list: {error}") from error
+    column = trimmed(one_chunk(lines["line"]))
+    return column.filter(pa.array(~is_equal(column, "")))

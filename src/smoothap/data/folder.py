@@ -1,0 +1,74 @@
+"""The user's own images in folders: a folder is a class, named by its path below the root."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.columns import as_names, is_equal, label_by, replaced
+from smoothap.data.image_set import ImageSet
+from smoothap.data.manifest import image_files, read_from
+from smoothap.data.splits import split_by_class, split_by_list
+
+
+def folder(
+    root: Path, *, test_fraction: float = 0.5, test_classes: Path | None = None, seed: int = 0, name: str = "folder"
+) -> Benchmark:
+    """Train on some of the classes and test on the others: those that `test_classes` lists, or a fraction by a seed.
+
+    Where the root has the folders `train` and `test`, these are the split, and a class may stand in one of them only.
+    """
+    files = image_files(root)
+    if not len(files):
+        raise ValueError(f"There are no images in {root}: expected a folder of images for each class.")
+    if {"train", "test"} <= set(replaced(files, "/.*$").unique().to_pylist()) and test_classes is None:
+        train, test = (labelled_by_folder(root / part, f"{name} {part}") for part in ("train", "test"))
+        _refuse_shared_classes(root, train, test)
+    else:
+        images = labelled_by_folder(root, name)
+        train, test = (
+            split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
+        )
+    return Benchmark(name, train, {"test": test}, warnings=tuple(_lonely_classes(test)))
+
+
+def labelled_by_folder(root: Path, name: str) -> ImageSet:
+    """The images under `root`, labelled by the folder they lie in; where folders nest, the outermost is the group."""
+    files = image_files(root)
+    folders = replaced(files, "/?[^/]*$")
+    if (loose := is_equal(folders, "")).any():
+        raise ValueError(
+            f"{loose.sum():,} images lie directly in {root}, such as {files[int(loose.argmax())]}, and have no class: "
+            "move them into folders."
+        )
+    labels, class_names = label_by(folders)
+    outermost = replaced(pa.array(class_names, pa.string()), "/.*$")
+    group_of_class, group_names = label_by(outermost)
+    nested = 1 < len(group_names) < len(class_names)
+    return ImageSet(
+        name=name,
+        names=as_names(files),
+        labels=labels,
+        class_names=class_names,
+        read=read_from(root, files),
+        recall_at=(1, 2, 4, 8),
+        groups=group_of_class[labels] if nested else None,
+        group_names=group_names if nested else None,
+    )
+
+
+def _refuse_shared_classes(root: Path, train: ImageSet, test: ImageSet) -> None:
+    shared = sorted(set(train.class_names) & set(test.class_names))
+    if shared:
+        raise ValueError(
+            f"{len(shared)} classes of {root} are in train and in test, such as {shared[0]!r}; retrieval is tested on "
+            "classes that were not trained on: put each class on one side, or merge the two folders and let a "
+            "fraction of the classes be held out."
+        )
+
+
+def _lonely_classes(test: ImageSet) -> list[str]:
+    """A warning about test classes with one image, whose query has nothing to find."""
+    lonely = int((np.bincount(test.labels) == 1).sum())
+    return [f"{lonely:,} test classes have one image only: as queries they have nothing to find."] if lonely else []

@@ -1,0 +1,195 @@
+"""A set that costs no download: characters in the 16 faces of the fonts that matplotlib brings. A class is a character.
+
+Characters that look the same (Latin, Greek and Cyrillic capital A) are one class; identical renderings within a class
+are kept once, so no two images of a class are equal.
+"""
+
+import hashlib
+import importlib.util
+import unicodedata
+from bisect import bisect
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import PIL
+from PIL import Image, ImageDraw, ImageFont
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.image_set import ImageSet
+from smoothap.data.manifest import cache_folder
+from smoothap.data.splits import split_by_class
+from smoothap.files import write_atomically
+from smoothap.progress import Progress
+
+SIZE = 40  # pixels of a side
+_EM = 30  # pixels of an em: capital letters are about 22 high
+_BASELINE = 29
+_FACES = 8  # a character stands in at least this many of the 16 faces
+_LOOKS = "1"  # counted up when the rendering changes, so that old caches are not read
+_FONTS = [
+    *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
+    *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
+    *(f"DejaVuSerif{style}" for style in ("", "-Bold", "-Italic", "-BoldItalic")),
+    *(f"STIXGeneral{style}" for style in ("", "Bol", "Italic", "BolIta")),
+]
+_BLOCKS = [  # where each begins
+    *((0x0000, "Latin"), (0x0250, "phonetic"), (0x02B0, "modifier"), (0x0370, "Greek"), (0x0400, "Cyrillic")),
+    *((0x0530, "Armenian"), (0x0E00, "Lao"), (0x10A0, "Georgian"), (0x1D00, "phonetic"), (0x1E00, "Latin")),
+    *((0x1F00, "Greek"), (0x2000, "punctuation"), (0x2070, "numbers"), (0x20A0, "currency"), (0x2100, "letterlike")),
+    *((0x2150, "numbers"), (0x2190, "arrows"), (0x2200, "mathematics"), (0x2300, "technical"), (0x2460, "numbers")),
+    *((0x2500, "box drawing"), (0x25A0, "shapes"), (0x2600, "pictures"), (0x27C0, "mathematics"), (0x27F0, "arrows")),
+    *((0x2800, "Braille"), (0x2900, "arrows"), (0x2980, "mathematics"), (0x2B00, "arrows"), (0x2C60, "Latin")),
+    *((0x2D00, "Georgian"), (0x2E00, "punctuation"), (0xA640, "Cyrillic"), (0xA700, "modifier"), (0xA720, "Latin")),
+    *((0xFFF0, "punctuation"), (0x1D400, "mathematics")),
+]
+
+
+def glyphs(*, test_fraction: float = 0.5, seed: int = 0) -> Benchmark:
+    """Half of the characters to train on and the other half to test on, drawn by a seed."""
+    train, test = split_by_class(renderings(), test_fraction, seed)
+    return Benchmark("glyphs", train, {"test": test})
+
+
+def renderings() -> ImageSet:
+    """Every character in every face that has it, rendered in seconds the first time and then read from the cache."""
+    folder = _font_folder()
+    fonts = [folder / f"{name}.ttf" for name in _FONTS]
+    stamp = [_LOOKS, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
+    cached = cache_folder() / f"glyphs-{hashlib.sha256(' '.join(stamp).encode()).hexdigest()[:16]}.npz"
+    try:
+        with cached.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            pixels, names, labels, class_names = (stored[name] for name in ("pixels", "names", "labels", "class_names"))
+    except (OSError, ValueError, KeyError, BadZipFile):
+        pixels, names, labels, class_names = _render(fonts)
+        _store(cached, pixels=pixels, names=names, labels=labels, class_names=class_names)
+    group_names, groups = np.unique([block(character[0]) for character in class_names], return_inverse=True)
+    return ImageSet(
+        name="glyphs",
+        names=names,
+        labels=labels,
+        class_names=class_names,
+        read=lambda index: Image.fromarray(pixels[index]).convert("RGB"),
+        recall_at=(1, 2, 4, 8),
+        groups=groups[labels].astype(np.int64),
+        group_names=group_names,
+    )
+
+
+def block(character: str) -> str:
+    """The script of a letter or the kind of a symbol, by the Unicode block that the character lies in."""
+    return _BLOCKS[bisect(_BLOCKS, (ord(character), "\U0010ffff")) - 1][1]
+
+
+def _render(fonts: list[Path]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pixels (n, SIZE, SIZE) uint8, names (n,), labels (n,) and the characters of each class (classes,)."""
+    from fontTools.ttLib import TTFont  # comes with matplotlib
+
+    faces_of: defaultdict[str, list[int]] = defaultdict(list)
+    for face, font in enumerate(fonts):
+        with TTFont(font, lazy=True) as opened_font:
+            points = opened_font.getBestCmap() or {}
+        for character in (chr(int(point)) for point in points):
+            if unicodedata.category(character)[0] in "LNPS":  # letters, numbers, punctuation, symbols
+                faces_of[character].append(face)
+    characters = sorted(character for character, faces in faces_of.items() if len(faces) >= _FACES)
+    opened = [ImageFont.truetype(font, _EM, layout_engine=ImageFont.Layout.BASIC) for font in fonts]
+    drawn: dict[tuple[str, int], bytes] = {}
+    with Progress("Rendering glyphs", len(characters), "characters") as progress:
+        for character in characters:
+            for face in faces_of[character]:
+                drawn[character, face] = _draw(character, opened[face])
+            progress.advance()
+    classes = _lookalikes(characters, drawn)
+    pictures: list[bytes] = []
+    names: list[str] = []
+    labels: list[int] = []
+    class_names: list[str] = []
+    for members, own in _unambiguous(classes, drawn):
+        pictures += own
+        names += [f"{_FONTS[face]}/{character}" for character, face in own.values()]
+        labels += [len(class_names)] * len(own)
+        class_names.append("".join(members))
+    pixels = np.frombuffer(b"".join(pictures), np.uint8).reshape(-1, SIZE, SIZE)
+    return pixels, np.array(names), np.array(labels, np.int64), np.array(class_names)
+
+
+def _draw(character: str, font: ImageFont.FreeTypeFont) -> bytes:
+    """Black on white, centred across, on the baseline where it fits; shrunk where it is larger than the picture."""
+    left, top, right, bottom = font.getbbox(character, anchor="ls")
+    largest = max(right - left, bottom - top)
+    if largest > SIZE - 2:
+        font = font.font_variant(size=_EM * (SIZE - 3) / largest)
+        left, top, right, bottom = font.getbbox(character, anchor="ls")
+    baseline = max(min(_BASELINE, SIZE - 1 - bottom), 1 - top)
+    picture = Image.new("L", (SIZE, SIZE), 255)
+    ImageDraw.Draw(picture).text(((SIZE - left - right) // 2, baseline), character, 0, font, anchor="ls")
+    return picture.tobytes()
+
+
+def _lookalikes(characters: list[str], drawn: dict[tuple[str, int], bytes]) -> list[list[str]]:
+    """Characters in classes: two are in one where they are drawn alike in at least half of the faces of either."""
+    holders: defaultdict[tuple[int, bytes], list[str]] = defaultdict(list)
+    for (character, face), picture in drawn.items():
+        holders[face, picture].append(character)
+    alike = Counter((one, other) for same in holders.values() for one, other in combinations(same, 2))
+    faces = Counter(character for character, _ in drawn)
+    root = {character: character for character in characters}
+
+    def find(character: str) -> str:
+        while root[character] != character:
+            root[character] = character = root[root[character]]
+        return character
+
+    for (one, other), count in alike.items():
+        if 2 * count >= min(faces[one], faces[other]):
+            low, high = sorted((find(one), find(other)))
+            root[high] = low
+    classes: defaultdict[str, list[str]] = defaultdict(list)
+    for character in characters:
+        classes[find(character)].append(character)
+    return [members for _, members in sorted(classes.items())]
+
+
+def _unambiguous(
+    classes: list[list[str]], drawn: dict[tuple[str, int], bytes]
+) -> Iterator[tuple[list[str], dict[bytes, tuple[str, int]]]]:
+    """The different pictures of each class, each with its character and face, without those that another class has.
+
+    The Cyrillic te is drawn as a Latin m in italics: that picture has no one right label. A class keeps two or more.
+    """
+    pictures_of: list[dict[bytes, tuple[str, int]]] = []
+    for members in classes:
+        pictures: dict[bytes, tuple[str, int]] = {}
+        for face in range(len(_FONTS)):
+            for member in members:
+                if (member, face) in drawn:
+                    pictures.setdefault(drawn[member, face], (member, face))
+        pictures_of.append(pictures)
+    owners = Counter(picture for pictures in pictures_of for picture in pictures)
+    owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
+    for members, pictures in zip(classes, pictures_of, strict=True):
+        own = {picture: source for picture, source in pictures.items() if owners[picture] == 1}
+        if len(own) >= 2:
+            yield members, own
+
+
+def _store(cached: Path, **arrays: np.ndarray) -> None:
+    def write(path: Path) -> None:
+        with path.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+
+    try:
+        write_atomically(cached, write)
+    except OSError:
+        return  # a cache that cannot be written costs time, nothing else
+
+
+def _font_folder() -> Path:
+    package = importlib.util.find_spec("matplotlib")
+    if package is None or package.origin is None:
+        raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
+    return Path(package.origin).parent / "mpl-data" / "fonts" / "ttf"

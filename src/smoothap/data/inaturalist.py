@@ -1,0 +1,69 @@
+"""iNaturalist 2018: photos of living things, a class is a species, a group is its super-category.
+
+On disk: `train_val2018/Aves/2761/<hash>.jpg`, and either the published split, `Inaturalist_train_set1.txt` and
+`Inaturalist_test_set1.txt` with a path on each line, or the competition's `train2018.json` and `val2018.json`.
+"""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.columns import as_names, label_by, read_lines, replaced
+from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.image_set import ImageSet
+from smoothap.data.manifest import find_file, find_listed, image_files, read_from
+from smoothap.data.splits import split_by_class
+
+PAPER = {"train": Counts(325_846, 5_690), "test": Counts(136_093, 2_452)}
+
+
+def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) -> Benchmark:
+    """The published split, or where its files are missing one of the same size by a seed; Recall@1, 4, 16, 32."""
+    published = [root / f"Inaturalist_{part}_set1.txt" for part in ("train", "test")]
+    present = [path for path in published if path.is_file()]
+    if len(present) == 1:
+        raise FileNotFoundError(f"{root} has {present[0].name} only: put both files of the published split there.")
+    if present:
+        train, test = (
+            _listed(root, f"inaturalist {part}", path.name, read_lines(path))
+            for part, path in zip(("train", "test"), published, strict=True)
+        )
+        warnings = [*compare_counts(train, paper["train"]), *compare_counts(test, paper["test"])]
+        return Benchmark("inaturalist", train, {"test": test}, warnings=tuple(warnings))
+    everything = _listed(root, "inaturalist", "the json files", _paths_of_json(root))
+    expected = Counts(paper["train"].images + paper["test"].images, paper["train"].classes + paper["test"].classes)
+    warnings = [
+        f"The published split files are missing, so the classes were split by seed {seed}: the figures cannot be "
+        "compared with the paper's.",
+        *compare_counts(everything, expected),
+    ]
+    train, test = split_by_class(everything, paper["test"].classes / expected.classes, seed)
+    return Benchmark("inaturalist", train, {"test": test}, warnings=tuple(warnings))
+
+
+def _paths_of_json(root: Path) -> pa.Array:
+    paths: list[str] = []
+    for name in ("train2018.json", "val2018.json"):
+        content = json.loads(find_file(root, name).read_text(encoding="utf-8"))
+        paths += [image["file_name"] for image in content["images"]]
+    return pa.array(paths, pa.string())
+
+
+def _listed(root: Path, name: str, listing: str, paths: pa.Array) -> ImageSet:
+    folder = root / "train_val2018" if (root / "train_val2018").is_dir() else root
+    paths = replaced(paths, "^.*/([^/]+/[^/]+/[^/]+)$", r"\1")  # Aves/2761/<hash>.jpg, whatever stands before
+    found = find_listed(f"{root}, {listing}", image_files(folder), paths, f"Unpack the images into {folder}.")
+    labels, class_names = label_by(replaced(paths, "/[^/]*$"))
+    groups, group_names = label_by(replaced(paths, "/.*$"))
+    return ImageSet(
+        name=name,
+        names=as_names(found),
+        labels=labels,
+        class_names=class_names,
+        read=read_from(folder, found),
+        recall_at=(1, 4, 16, 32),
+        groups=groups,
+        group_names=group_names,
+    )

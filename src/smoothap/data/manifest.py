@@ -1,0 +1,132 @@
+"""Which image files lie under a folder: found once, remembered in the user's cache, found anew when a folder changes.
+
+A manifest is a Parquet file with a row for each image and for each folder; a folder's row carries the time at which it
+last changed, which the file system moves whenever a file in it is added, removed or renamed.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from smoothap.data.columns import lowered, one_chunk, positions
+from smoothap.data.counts import missing_files
+from smoothap.data.reading import read_image
+from smoothap.files import write_atomically
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
+_SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change can be trusted to show the next change
+
+
+def cache_folder() -> Path:
+    """Where this package may keep what it can compute again: $XDG_CACHE_HOME/smoothap, or ~/.cache/smoothap."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothap"
+
+
+def image_files(root: Path) -> pa.Array:
+    """The images under `root` as sorted paths relative to it, with forward slashes."""
+    if not root.is_dir():
+        raise FileNotFoundError(f"There is no folder {root}: give the folder that holds the images.")
+    manifest = manifest_of(root)
+    paths = _remembered(root, manifest)
+    return _scan(root, manifest) if paths is None else paths
+
+
+def manifest_of(root: Path) -> Path:
+    """The file in the cache that remembers what lies under `root`."""
+    return cache_folder() / "manifests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.parquet"
+
+
+def _remembered(root: Path, manifest: Path) -> pa.Array | None:
+    """The paths of an earlier scan, or None where there is none or a folder has changed since."""
+    try:
+        table = pq.read_table(manifest)
+    except (OSError, pa.ArrowException):
+        return None
+    folders = table.filter(table["modified"].is_valid())
+    for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
+        try:
+            if (root / path).stat().st_mtime_ns != modified:
+                return None
+        except OSError:
+            return None
+    return one_chunk(table["path"].filter(table["modified"].is_null()))
+
+
+def _scan(root: Path, manifest: Path) -> pa.Array:
+    """Walk the folders, following links but entering no folder twice, and remember what was found."""
+    started = time.time_ns()
+    folders: dict[str, int] = {}
+    files: list[str] = []
+    entered: set[tuple[int, int]] = set()
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        status = (root / folder).stat()
+        if (status.st_dev, status.st_ino) in entered:
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        folders[folder] = status.st_mtime_ns
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                    continue
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir():
+                    waiting.append(path)
+                elif entry.name.lower().endswith(SUFFIXES):
+                    files.append(path)
+    try:
+        paths = pa.array(sorted(files), pa.string())
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{root} has a file whose name is not UTF-8, {os.fsencode(error.object)!r}: rename it."
+        ) from error
+    if max(folders.values()) < started - _SETTLED:
+        table = pa.table(
+            {
+                "path": pa.concat_arrays([pa.array(folders, pa.string()), paths]),
+                "modified": pa.concat_arrays(
+                    [pa.array(folders.values(), pa.int64()), pa.nulls(len(paths), pa.int64())]
+                ),
+            }
+        )
+        _remember(manifest, table)
+    return paths
+
+
+def _remember(manifest: Path, table: pa.Table) -> None:
+    try:
+        write_atomically(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
+    except OSError:
+        return  # a cache that cannot be written costs time, nothing else
+
+
+def find_listed(what: str, files: pa.Array, listed: pa.Array, remedy: str) -> pa.Array:
+    """The file on disk for each listed path, whatever the case of its letters; an error where some are missing."""
+    rows = positions(listed, files)
+    if rows.null_count:
+        rows = positions(lowered(listed), lowered(files))
+    if rows.null_count:
+        missing = listed.filter(rows.is_null())
+        raise missing_files(what, missing.to_pylist(), len(listed), remedy)
+    return files.take(rows)
+
+
+def read_from(root: Path, paths: pa.Array) -> Callable[[int], Image.Image]:
+    """A reader of the images at these paths below `root`; the paths stay packed, so worker processes share them."""
+    return lambda index: read_image(root / paths[index].as_py())
+
+
+def find_file(root: Path, *candidates: str) -> Path:
+    """The first of these paths below `root` that is a file."""
+    for candidate in candidates:
+        if (root / candidate).is_file():
+            return root / candidate
+    looked = " or ".join(candidates)
+    raise FileNotFoundError(f"There is no {looked} in {root}: give the folder into which the set was unpacked.")

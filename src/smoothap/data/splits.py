@@ -1,0 +1,60 @@
+"""Splits by class: no class stands on both sides, and the same seed gives the same split on every machine."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from smoothap.data.image_set import ImageSet
+
+
+def held_out_classes(class_names: "np.ndarray | list[str]", fraction: float, seed: int) -> np.ndarray:
+    """Which classes are held out, as a mask (classes,): the share `fraction` with the lowest hash of seed and name.
+
+    The order of the classes and of the files plays no part, so a class that is added moves few of the others.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"The fraction of classes to hold out lies between 0 and 1, not {fraction}.")
+    count = round(fraction * len(class_names))
+    if not 0 < count < len(class_names):
+        raise ValueError(
+            f"{fraction:g} of {len(class_names)} classes leaves one side of the split empty: "
+            "use more classes or another fraction."
+        )
+    digests = [hashlib.sha256(f"{seed} {name}".encode()).digest() for name in class_names]
+    held_out = np.zeros(len(class_names), dtype=bool)
+    held_out[sorted(range(len(digests)), key=digests.__getitem__)[:count]] = True
+    return held_out
+
+
+def split_at_classes(
+    images: ImageSet, held_out: np.ndarray, parts: tuple[str, str] = ("train", "test")
+) -> tuple[ImageSet, ImageSet]:
+    """The images of the other classes and those of the held-out classes; held_out (classes,) bool."""
+    on_the_right = held_out[images.labels]
+    return (
+        images.rows(np.flatnonzero(~on_the_right), f"{images.name} {parts[0]}"),
+        images.rows(np.flatnonzero(on_the_right), f"{images.name} {parts[1]}"),
+    )
+
+
+def split_by_class(
+    images: ImageSet, fraction: float, seed: int = 0, parts: tuple[str, str] = ("train", "test")
+) -> tuple[ImageSet, ImageSet]:
+    """Two sets with disjoint classes, the second with `fraction` of them."""
+    return split_at_classes(images, held_out_classes(images.class_names, fraction, seed), parts)
+
+
+def split_by_list(images: ImageSet, test_classes: Path) -> tuple[ImageSet, ImageSet]:
+    """Two sets with disjoint classes, the second with those that a text file names, one a line."""
+    wanted = {line.strip() for line in test_classes.read_text(encoding="utf-8").splitlines() if line.strip()}
+    unknown = sorted(wanted - set(images.class_names))
+    if unknown:
+        raise ValueError(
+            f"{test_classes} names {len(unknown)} classes that {images.name} does not have, such as {unknown[0]!r}; "
+            f"its classes are called like {str(images.class_names[0])!r}."
+        )
+    held_out = np.array([name in wanted for name in images.class_names])
+    if held_out.all() or not held_out.any():
+        raise ValueError(f"{test_classes} names {held_out.sum()} of {len(held_out)} classes: one side would be empty.")
+    return split_at_classes(images, held_out)

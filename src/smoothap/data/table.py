@@ -1,0 +1,87 @@
+"""The user's own images in a table: CSV or Parquet with the columns path, label [, group] [, is_query, is_gallery]."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.columns import as_names, is_equal, label_by, read_table
+from smoothap.data.counts import missing_files
+from smoothap.data.image_set import ImageSet
+from smoothap.data.manifest import read_from
+from smoothap.data.splits import split_by_class, split_by_list
+
+_TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
+
+
+def table(
+    path: Path, *, test_fraction: float = 0.5, test_classes: Path | None = None, seed: int = 0, name: str = "table"
+) -> Benchmark:
+    """Train on some of the classes and test on the others: those that `test_classes` lists, or a fraction by a seed.
+
+    Paths are relative to the table's folder, or absolute. With is_query and is_gallery the table says itself what to
+    test: rows that are neither are for training, and a class may stand on one side only.
+    """
+    columns = read_table(path, ("path", "label"))
+    images = _image_set(path, columns, name)
+    if images.is_query is not None and images.is_gallery is not None:
+        return _given_protocol(images)
+    train, test = split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
+    return Benchmark(name, train, {"test": test})
+
+
+def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
+    for column in ("path", "label"):
+        empty = np.flatnonzero(is_equal(columns[column], ""))
+        if len(empty):
+            raise ValueError(f"{path}: {len(empty)} rows have no {column}, the first is row {empty[0] + 1}.")
+    paths = columns["path"]
+    if not len(paths):
+        raise ValueError(f"{path} has no rows.")
+    missing = [each for each in paths.to_pylist() if not (path.parent / each).is_file()]
+    if missing:
+        raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
+    labels, class_names = label_by(columns["label"])
+    groups, group_names = label_by(columns["group"]) if "group" in columns else (None, None)
+    if ("is_query" in columns) != ("is_gallery" in columns):
+        raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
+    return ImageSet(
+        name=name,
+        names=as_names(paths),
+        labels=labels,
+        class_names=class_names,
+        read=read_from(path.parent, paths),
+        recall_at=(1, 2, 4, 8),
+        groups=groups,
+        group_names=group_names,
+        is_query=_truths(path, "is_query", columns),
+        is_gallery=_truths(path, "is_gallery", columns),
+    )
+
+
+def _truths(path: Path, name: str, columns: dict[str, pa.Array]) -> np.ndarray | None:
+    if name not in columns:
+        return None
+    words = [word.lower() for word in columns[name].to_pylist()]
+    strange = sorted(set(words) - _TRUE - _FALSE)
+    if strange:
+        raise ValueError(f"{path}: {name} holds {strange[0]!r}; write true or false, yes or no, 1 or 0.")
+    return np.array([word in _TRUE for word in words])
+
+
+def _given_protocol(images: ImageSet) -> Benchmark:
+    assert images.is_query is not None
+    assert images.is_gallery is not None
+    tested = images.is_query | images.is_gallery
+    if not images.is_query.any() or not images.is_gallery.any():
+        raise ValueError(f"{images.name}: is_query and is_gallery each need at least one row that is true.")
+    shared = np.intersect1d(images.labels[tested], images.labels[~tested])
+    if len(shared):
+        raise ValueError(
+            f"{images.name}: {len(shared)} classes have rows to train on (neither query nor gallery) and rows to test "
+            f"on, such as {images.class_names[shared[0]]!r}; retrieval is tested on classes that were not trained on."
+        )
+    test = images.rows(np.flatnonzero(tested), f"{images.name} test")
+    train = images.rows(np.flatnonzero(~tested), f"{images.name} train") if not tested.all() else None
+    return Benchmark(images.name, train, {"test": test})

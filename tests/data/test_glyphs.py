@@ -1,0 +1,88 @@
+import hashlib
+import time
+
+import numpy as np
+import pytest
+
+from smoothap.data import glyphs as glyphs_module
+from smoothap.data.glyphs import block, glyphs, renderings
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("glyphs")))
+        first = renderings()
+        start = time.perf_counter()
+        second = renderings()
+        return first, second, time.perf_counter() - start
+
+
+def test_there_are_about_2900_characters(rendered):
+    images, _, _ = rendered
+    assert 2_800 < images.classes < 3_000
+    assert len(images) > 28_000
+    assert np.bincount(images.labels).min() >= 2
+
+
+def test_no_picture_stands_twice_in_the_set(rendered):
+    images, _, _ = rendered
+    digests = {hashlib.sha256(images.read(row).tobytes()).digest() for row in range(len(images))}
+    assert len(digests) == len(images)
+
+
+def test_characters_that_look_the_same_are_one_class(rendered):
+    images, _, _ = rendered
+    assert "A\N{GREEK CAPITAL LETTER ALPHA}\N{CYRILLIC CAPITAL LETTER A}" in images.class_names
+    assert "B" in images.class_names[np.char.startswith(images.class_names, "B")][0]
+
+
+def test_a_lookalike_in_italics_only_stays_a_class_of_its_own(rendered):
+    images, _, _ = rendered
+    classes = [name for name in images.class_names if "m" in name or "\N{CYRILLIC SMALL LETTER TE}" in name]
+    assert len(classes) == 2
+
+
+def test_names_are_different_and_say_face_and_character(rendered):
+    images, _, _ = rendered
+    assert len(set(images.names)) == len(images)
+    assert "DejaVuSerif-Bold/g" in images.names
+
+
+def test_the_second_time_the_pictures_come_from_the_cache(rendered):
+    first, second, seconds = rendered
+    assert seconds < 2
+    assert np.array_equal(first.names, second.names)
+    assert first.read(77).tobytes() == second.read(77).tobytes()
+
+
+def test_a_torn_cache_is_rendered_anew(own_cache, monkeypatch):
+    monkeypatch.setattr(glyphs_module, "_FACES", 16)
+    whole = renderings()
+    (cached,) = (own_cache / "smoothap").glob("glyphs-*.npz")
+    cached.write_bytes(cached.read_bytes()[:1000])
+    assert len(renderings()) == len(whole)
+
+
+def test_groups_are_scripts(rendered):
+    images, _, _ = rendered
+    row = int(np.flatnonzero(images.names == "DejaVuSans/\N{GREEK SMALL LETTER PSI}")[0])
+    assert images.group_names[images.groups[row]] == "Greek"
+    assert [block(character) for character in "a\N{RIGHTWARDS ARROW}\N{BRAILLE PATTERN DOTS-1}"] == [
+        "Latin",
+        "arrows",
+        "Braille",
+    ]
+
+
+def test_half_of_the_characters_are_for_the_test(rendered, monkeypatch):
+    monkeypatch.setattr(glyphs_module, "renderings", lambda: rendered[0])
+    benchmark = glyphs()
+    assert abs(benchmark.train.classes - benchmark.tests["test"].classes) <= 1
+    assert set(benchmark.train.class_names).isdisjoint(benchmark.tests["test"].class_names)
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(glyphs_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"needs matplotlib: pip install 'smoothap\[report\]'"):
+        glyphs()

@@ -1,0 +1,124 @@
+import os
+import time
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smoothap.data.columns import label_by
+from smoothap.data.counts import IncompleteSetError
+from smoothap.data.manifest import find_listed, image_files
+
+
+def age(root):
+    """Make the folders look as if they changed a minute ago, which is long enough to trust the cache."""
+    past = time.time() - 60
+    for folder in [root, *(path for path in root.rglob("*") if path.is_dir())]:
+        os.utime(folder, (past, past))
+
+
+def files(root):
+    return image_files(root).to_pylist()
+
+
+def manifests(own_cache):
+    return list((own_cache / "smoothap" / "manifests").glob("*.parquet"))
+
+
+def test_images_are_listed_in_order_whatever_the_case_of_their_ending(tmp_path, write_images):
+    write_images(tmp_path, ["b/2.JPG", "b/1.jpeg", "a/c/3.png"])
+    (tmp_path / "a" / "notes.txt").touch()
+    (tmp_path / "a" / "._3.png").touch()
+    assert files(tmp_path) == ["a/c/3.png", "b/1.jpeg", "b/2.JPG"]
+
+
+def test_a_second_listing_reads_the_manifest_and_not_the_folders(tmp_path, write_images, own_cache, monkeypatch):
+    write_images(tmp_path, ["a/1.jpg", "b/2.jpg"])
+    age(tmp_path)
+    first = files(tmp_path)
+    assert len(manifests(own_cache)) == 1
+    monkeypatch.setattr(os, "scandir", lambda path: pytest.fail("scanned again"))
+    assert files(tmp_path) == first == ["a/1.jpg", "b/2.jpg"]
+
+
+@pytest.mark.parametrize("change", ["add", "remove", "rename", "new folder", "remove folder"])
+def test_a_change_is_seen(tmp_path, write_images, change):
+    write_images(tmp_path, ["a/1.jpg", "b/2.jpg"])
+    age(tmp_path)
+    files(tmp_path)
+    if change == "add":
+        write_images(tmp_path, ["a/3.jpg"])
+        assert files(tmp_path) == ["a/1.jpg", "a/3.jpg", "b/2.jpg"]
+    elif change == "remove":
+        (tmp_path / "b" / "2.jpg").unlink()
+        assert files(tmp_path) == ["a/1.jpg"]
+    elif change == "rename":
+        (tmp_path / "b" / "2.jpg").rename(tmp_path / "b" / "9.jpg")
+        assert files(tmp_path) == ["a/1.jpg", "b/9.jpg"]
+    elif change == "new folder":
+        write_images(tmp_path, ["c/d/3.jpg"])
+        assert files(tmp_path) == ["a/1.jpg", "b/2.jpg", "c/d/3.jpg"]
+    else:
+        (tmp_path / "b" / "2.jpg").unlink()
+        (tmp_path / "b").rmdir()
+        assert files(tmp_path) == ["a/1.jpg"]
+
+
+def test_a_folder_that_changed_just_now_is_not_remembered(tmp_path, write_images, own_cache):
+    write_images(tmp_path, ["a/1.jpg"])
+    files(tmp_path)
+    assert manifests(own_cache) == []
+
+
+def test_a_torn_manifest_is_scanned_anew(tmp_path, write_images, own_cache):
+    write_images(tmp_path, ["a/1.jpg"])
+    age(tmp_path)
+    files(tmp_path)
+    (manifest,) = manifests(own_cache)
+    manifest.write_bytes(manifest.read_bytes()[:40])
+    assert files(tmp_path) == ["a/1.jpg"]
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path, write_images, monkeypatch):
+    write_images(tmp_path, ["set/a/1.jpg"])
+    age(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert files(tmp_path / "set") == ["a/1.jpg"]
+
+
+def test_links_are_followed_and_loops_end(tmp_path, write_images):
+    write_images(tmp_path, ["elsewhere/1.jpg", "set/a/2.jpg"])
+    (tmp_path / "set" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "set" / "a" / "loop").symlink_to(tmp_path / "set")
+    (tmp_path / "set" / "dangling").symlink_to(tmp_path / "nowhere")
+    assert files(tmp_path / "set") == ["a/2.jpg", "linked/1.jpg"]
+
+
+def test_a_name_that_is_not_utf8_is_shown(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9.jpg")).touch()
+    with pytest.raises(ValueError, match=r"not UTF-8, b'caf\\xe9.jpg': rename it"):
+        image_files(tmp_path)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        image_files(tmp_path / "nowhere")
+
+
+def test_a_listed_file_is_found_in_another_case():
+    found = find_listed("toy", pa.array(["a/1.jpg", "a/2.JPG"]), pa.array(["a/2.jpg", "A/1.JPG"]), "")
+    assert found.to_pylist() == ["a/2.JPG", "a/1.jpg"]
+
+
+def test_missing_files_are_counted_and_one_is_named():
+    with pytest.raises(IncompleteSetError, match=r"toy: 2 of 3 listed files are missing, such as a/2.jpg. Unpack it."):
+        find_listed("toy", pa.array(["a/1.jpg"]), pa.array(["a/1.jpg", "a/2.jpg", "a/3.jpg"]), "Unpack it.")
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=30))
+def test_labels_count_the_values_in_sorted_order(values):
+    labels, names = label_by(pa.array(values, pa.string()))
+    assert [names[label] for label in labels] == values
+    assert list(names) == sorted(set(values))

@@ -1,0 +1,90 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from smoothap.data.counts import IncompleteSetError
+from smoothap.data.table import table
+
+PATHS = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"]
+
+
+@pytest.fixture
+def write_table(tmp_path, write_images):
+    write_images(tmp_path, [*PATHS, "a, b.jpg"])
+
+    def write(text):
+        path = tmp_path / "table.csv"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def both_sides(benchmark):
+    return [*benchmark.train.class_names, *benchmark.tests["test"].class_names]
+
+
+def test_spaces_quotes_and_numbers_as_labels_are_read_as_written(write_table):
+    path = write_table('\ufeff"path", label , group\n1.jpg, 007,x\n"a, b.jpg",NA,x\n2.jpg,10,y\n3.jpg,10,y\n')
+    benchmark = table(path)
+    assert sorted(both_sides(benchmark)) == ["007", "10", "NA"]
+    assert sorted([*benchmark.train.names, *benchmark.tests["test"].names]) == ["1.jpg", "2.jpg", "3.jpg", "a, b.jpg"]
+    assert list(benchmark.train.group_names) == ["x", "y"]
+
+
+def test_parquet_gives_the_same_set_as_csv(tmp_path, write_table):
+    as_csv = table(write_table("path,label\n1.jpg,1\n2.jpg,1\n3.jpg,2\n4.jpg,3\n"))
+    pq.write_table(pa.table({"path": PATHS, "label": [1, 1, 2, 3]}), tmp_path / "table.parquet")
+    as_parquet = table(tmp_path / "table.parquet")
+    assert both_sides(as_csv) == both_sides(as_parquet)
+    assert list(as_csv.train.names) == list(as_parquet.train.names)
+
+
+def test_queries_and_gallery_are_the_test_and_the_rest_is_for_training(write_table):
+    path = write_table("path,label,is_query,is_gallery\n1.jpg,a,0,0\n2.jpg,b,True,no\n3.jpg,b,false,yes\n4.jpg,c,,1\n")
+    benchmark = table(path)
+    test = benchmark.tests["test"]
+    assert list(benchmark.train.class_names) == ["a"]
+    assert test.is_query.tolist() == [True, False, False]
+    assert test.is_gallery.tolist() == [False, True, True]
+    assert test.read(0).size == (8, 6)
+
+
+def test_a_table_of_queries_and_gallery_only_has_no_training_images(write_table):
+    assert table(write_table("path,label,is_query,is_gallery\n1.jpg,a,1,1\n2.jpg,a,1,1\n")).train is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("path,class\n1.jpg,a\n", "lacks the column 'label'; it has path, class"),
+        ("path,label\n1.jpg,a\n2.jpg, \n", "1 rows have no label, the first is row 2"),
+        ("path,label\n", "has no rows"),
+        ("path,label\n1.jpg,a,b,c\n", "cannot be read as a table"),
+        ("path,label,is_query\n1.jpg,a,1\n", "give both or neither"),
+        ("path,label,is_query,is_gallery\n1.jpg,a,maybe,1\n", "is_query holds 'maybe'"),
+        ("path,label,is_query,is_gallery\n1.jpg,a,0,1\n2.jpg,a,0,1\n", "at least one row that is true"),
+        ("path,label,is_query,is_gallery\n1.jpg,a,1,1\n2.jpg,a,0,0\n", "1 classes have rows to train on"),
+        ("path,label\n1.jpg,a\n2.jpg,a\n", "leaves one side of the split empty"),
+    ],
+)
+def test_a_mistake_in_the_table_is_explained(write_table, text, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        table(write_table(text))
+
+
+def test_a_missing_file_is_named(write_table):
+    with pytest.raises(IncompleteSetError, match=r"1 of 2 listed files are missing, such as 9.jpg. Paths are relative"):
+        table(write_table("path,label\n1.jpg,a\n9.jpg,b\n"))
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no table"):
+        table(tmp_path / "nothing.csv")
+
+
+def test_text_that_is_not_utf8_is_explained(tmp_path, write_table):
+    path = write_table("")
+    path.write_bytes("path,label\n1.jpg,caf\u00e9\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="UTF"):
+        table(path)

@@ -1,0 +1,77 @@
+import pytest
+
+from smoothap.data.counts import Counts, IncompleteSetError
+from smoothap.data.vggface2 import names_of_people, vggface2
+
+TRAIN = ["n000002/0001_01.jpg", "n000002/0002_01.jpg", "n000003/0001_02.jpg"]
+TEST = ["n000001/0001_01.jpg", "n000001/0003_01.jpg"]
+SMALL = {"train": Counts(3, 2), "test": Counts(2, 1)}
+
+
+@pytest.fixture
+def root(tmp_path, write_images):
+    tables = tmp_path / "bb_landmark"
+    tables.mkdir()
+    for part, paths in (("train", TRAIN), ("test", TEST)):
+        write_images(tmp_path / part, paths, size=(100, 100))
+        (tmp_path / f"{part}_list.txt").write_text("".join(f"{path}\n" for path in paths))
+        stems = [path.removesuffix(".jpg") for path in reversed(paths)]  # in another order than the list
+        boxes = "".join(f'"{stem}",20,30,{40 + 10 * row},60\n' for row, stem in enumerate(stems))
+        (tables / f"loose_bb_{part}.csv").write_text("NAME_ID,X,Y,W,H\n" + boxes)
+        points = "".join(f'"{stem}",30.5,40,60,40,45,55,35,70,58,70\n' for stem in stems)
+        header = "NAME_ID,P1X,P1Y,P2X,P2Y,P3X,P3Y,P4X,P4Y,P5X,P5Y\n"
+        (tables / f"loose_landmark_{part}.csv").write_text(header + points)
+    (tmp_path / "identity_meta.csv").write_text(
+        "Class_ID, Name, Sample_Num, Flag, Gender\n"
+        'n000001, "14th_Dalai_Lama", 424, 0, m,\n'
+        'n000002, "A_Fine_Aunt", 315, 1, f,\n'
+        'n000003, "Robert_Downey,_Jr.", 315, 1, m,\n',
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def test_faces_are_cropped_to_the_box_extended_by_1_3(root):
+    benchmark = vggface2(root, paper=SMALL)
+    assert [benchmark.train.read(row).size for row in range(3)] == [(78, 78), (65, 78), (52, 78)]
+    assert benchmark.warnings == ()
+
+
+def test_faces_are_aligned_by_their_landmarks(root):
+    benchmark = vggface2(root, aligned=True, paper=SMALL)
+    assert benchmark.name == "vggface2-aligned"
+    assert benchmark.tests["test"].read(1).size == (112, 112)
+
+
+def test_people_have_their_names_even_with_a_comma_in_them(root):
+    benchmark = vggface2(root, paper=SMALL)
+    assert list(benchmark.train.class_names) == ["n000002 A_Fine_Aunt", "n000003 Robert_Downey,_Jr."]
+    assert names_of_people(root / "identity_meta.csv")["n000001"] == "14th_Dalai_Lama"
+
+
+def test_without_the_names_people_are_numbers(root):
+    (root / "identity_meta.csv").unlink()
+    assert list(vggface2(root, paper=SMALL).train.class_names) == ["n000002", "n000003"]
+
+
+def test_without_a_list_the_folders_are_the_list(root):
+    (root / "train_list.txt").unlink()
+    assert list(vggface2(root, paper=SMALL).train.names) == TRAIN
+
+
+def test_a_missing_image_is_an_error(root):
+    (root / "test" / TEST[1]).unlink()
+    with pytest.raises(IncompleteSetError, match=r"1 of 2 .* such as n000001/0003_01.jpg"):
+        vggface2(root, paper=SMALL)
+
+
+def test_a_face_without_a_box_is_an_error(root):
+    (root / "bb_landmark" / "loose_bb_test.csv").write_text('NAME_ID,X,Y,W,H\n"n000001/0001_01",1,2,3,4\n')
+    with pytest.raises(IncompleteSetError, match=r"loose_bb_test.csv, which gives the faces: 1 of 2"):
+        vggface2(root, paper=SMALL)
+
+
+def test_a_missing_table_of_landmarks_is_named(root):
+    (root / "bb_landmark" / "loose_landmark_train.csv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"no bb_landmark/loose_landmark_train.csv"):
+        vggface2(root, aligned=True, paper=SMALL)
