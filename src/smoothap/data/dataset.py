@@ -16,7 +16,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
-from typing_extensions import override
 
 from smoothap.data.bad_images import BadImages
 from smoothap.data.image_set import ImageSet
@@ -79,7 +78,6 @@ class ImageDataset(Dataset[Item]):
     def __len__(self) -> int:
         return len(self.images)
 
-    @override
     def __getitem__(self, index: Draw | int) -> Item:
         return self._train_item(index) if isinstance(index, Draw) else self._test_item(int(index))
 

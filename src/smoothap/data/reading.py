@@ -14,7 +14,6 @@ from typing import BinaryIO
 
 import numpy as np
 from PIL import Image
-from typing_extensions import override
 
 PIXEL_LIMIT = 100_000_000  # more pixels than any camera of a data set; 300 MB once decoded
 
@@ -40,7 +39,6 @@ class UnreadableImage(ValueError):  # noqa: N818
         super().__init__(name, reason)
         self.name, self.reason = name, reason
 
-    @override
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
 
