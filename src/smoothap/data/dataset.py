@@ -1,0 +1,213 @@
+"""An image set as batches of tensors, for training and for evaluation, with any number of workers.
+
+A random view depends on (seed, epoch, position in the epoch) alone, which the sampler hands to the data set together
+with the row. So batches are the same with 0 and with 8 workers, and no worker has a state worth saving.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from typing_extensions import override
+
+from smoothap.data.bad_images import BadImages
+from smoothap.data.image_set import ImageSet
+from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.samplers import Batches, Draw
+from smoothap.data.transforms import Transform
+from smoothap.progress import Progress
+
+Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
+
+
+class Item(NamedTuple):
+    """One image of a batch, (3, size, size) uint8; None where it is left out."""
+
+    image: Tensor | None
+    label: int
+    row: int
+    bad: Bad
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """images (n, 3, size, size) uint8, in memory channels last, labels (n,), rows (n,); see `Transform.normalise`."""
+
+    images: Tensor
+    labels: Tensor
+    rows: Tensor
+    epoch: int
+    step: int
+
+
+class ImageDataset(Dataset[Item]):
+    """The images of a set through a transform: `dataset[Draw]` is a random view, `dataset[row]` the test view.
+
+    A random view of an unreadable image is one of the next readable image of its class, in the order of the set (of
+    the next class, should all be unreadable), so that a batch keeps its shape; a test view is left out. `bad` keeps
+    account of them. `in_memory` decodes the set once and holds it as bytes, for sets that fit.
+    """
+
+    def __init__(
+        self,
+        images: ImageSet,
+        transform: Transform,
+        *,
+        report: Path | str,
+        bad_limit: float = 0.01,
+        in_memory: bool = False,
+    ) -> None:
+        self.images, self.transform = images, transform
+        self.bad = BadImages(images.name, len(images), report, bad_limit)
+        self._by_class = np.argsort(images.labels, kind="stable")
+        self._place = np.empty_like(self._by_class)
+        self._place[self._by_class] = np.arange(len(images))
+        self._unreadable: dict[int, str] = {}
+        self._held: list[np.ndarray | None] | None = None
+        if in_memory:
+            self._held = self._decode_all(transform.enough_pixels(True))
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @override
+    def __getitem__(self, index: Draw | int) -> Item:
+        return self._train_item(index) if isinstance(index, Draw) else self._test_item(int(index))
+
+    def _train_item(self, wanted: Draw) -> Item:
+        bad: list[tuple[int, str]] = []
+        hint = self.transform.enough_pixels(True, wanted.seed)
+        for row in self._stand_ins(wanted.row):
+            try:
+                view = self.transform.train(self._read(row, hint), wanted.seed)
+            except UnreadableImage as error:
+                bad.append((row, error.reason))
+                if len(bad) > self.bad.allowed:  # the account will refuse the batch, so look no further
+                    break
+                continue
+            return Item(view, int(self.images.labels[row]), row, tuple(bad))
+        return Item(None, int(self.images.labels[wanted.row]), wanted.row, tuple(bad))
+
+    def _test_item(self, row: int) -> Item:
+        label = int(self.images.labels[row])
+        try:
+            return Item(self.transform.test(self._read(row, self.transform.enough_pixels(False))), label, row, ())
+        except UnreadableImage as error:
+            return Item(None, label, row, ((row, error.reason),))
+
+    def _stand_ins(self, row: int) -> Iterator[int]:
+        """The row, the others of its class from there on and round again, then those of the next classes."""
+        label, place = self.images.labels[row], int(self._place[row])
+        first, last = np.searchsorted(self.images.labels, (label, label + 1), sorter=self._by_class)
+        places = chain(range(place, last), range(first, place), range(last, len(self)), range(first))
+        return (int(self._by_class[place]) for place in places)
+
+    def _read(self, row: int, hint: int) -> Image.Image:
+        if row in self._unreadable:
+            raise UnreadableImage(str(self.images.names[row]), self._unreadable[row])
+        held = None if self._held is None else self._held[row]
+        if held is not None:
+            return Image.fromarray(held)
+        try:
+            with enough_pixels(hint):
+                return self.images.read(row)
+        except UnreadableImage as error:
+            self._unreadable[row] = error.reason
+            raise
+
+    def _decode_all(self, hint: int) -> list[np.ndarray | None]:
+        held: list[np.ndarray | None] = []
+        with Progress(f"Reading {self.images.name}", total=len(self), unit="images") as progress:
+            for row in range(len(self)):
+                try:
+                    held.append(np.asarray(self._read(row, hint)))
+                except UnreadableImage as error:
+                    held.append(None)
+                    self.bad.add(str(self.images.names[row]), error.reason)
+                progress.advance()
+        self.bad.write()
+        return held
+
+
+def training_batches(
+    dataset: ImageDataset,
+    batches: Batches,
+    *,
+    epochs: int,
+    start: tuple[int, int] = (0, 0),
+    workers: int = 0,
+    pin_memory: bool = False,
+) -> Iterator[Batch]:
+    """Every batch from step `start` = (epoch, step) to the end of the last epoch; the workers live all that time."""
+    steps = islice(product(range(start[0], epochs), range(len(batches))), start[1], None)
+    draws = chain.from_iterable(
+        batches.draws(epoch, start[1] if epoch == start[0] else 0) for epoch in range(start[0], epochs)
+    )
+    for (epoch, step), loaded in zip(steps, _load(dataset, draws, workers, pin_memory), strict=True):
+        yield Batch(loaded.images, loaded.labels, loaded.rows, epoch, step)
+
+
+def evaluation_batches(
+    dataset: ImageDataset,
+    batch_size: int,
+    *,
+    rank: int = 0,
+    ranks: int = 1,
+    workers: int = 0,
+    pin_memory: bool = False,
+) -> Iterator[Batch]:
+    """Test views of the whole set in its order, or of this rank's part of it; unreadable images are left out.
+
+    The parts of all ranks, one after the other, are the set; `rows` says which image is which.
+    """
+    first, last = rank * len(dataset) // ranks, (rank + 1) * len(dataset) // ranks
+    rows = (range(start, min(start + batch_size, last)) for start in range(first, last, batch_size))
+    for step, loaded in enumerate(_load(dataset, rows, workers, pin_memory)):
+        if len(loaded.rows):
+            yield Batch(loaded.images, loaded.labels, loaded.rows, 0, step)
+
+
+class _Loaded(NamedTuple):
+    images: Tensor
+    labels: Tensor
+    rows: Tensor
+    bad: Bad
+
+
+def _load(
+    dataset: ImageDataset, wanted: Iterator[Sequence[Draw] | range], workers: int, pin_memory: bool
+) -> Iterator[_Loaded]:
+    loader = DataLoader(
+        dataset,
+        batch_sampler=wanted,  # ty: ignore[invalid-argument-type]
+        num_workers=workers,
+        collate_fn=_collate,
+        pin_memory=pin_memory,
+    )
+    try:
+        for loaded in loader:
+            assert isinstance(loaded, _Loaded)
+            for row, reason in loaded.bad:
+                dataset.bad.add(str(dataset.images.names[row]), reason)
+            yield loaded
+    finally:
+        dataset.bad.write()
+
+
+def _collate(items: list[Item]) -> _Loaded:
+    """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
+    kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
+    bad = tuple(chain.from_iterable(item.bad for item in items))
+    if not kept:
+        nothing = torch.empty(0, dtype=torch.int64)
+        return _Loaded(nothing, nothing, nothing, bad)
+    images, labels, rows = zip(*kept, strict=True)
+    pixels = torch.stack([image.permute(1, 2, 0) for image in images]).permute(0, 3, 1, 2)
+    return _Loaded(pixels, torch.tensor(labels), torch.tensor(rows), bad)

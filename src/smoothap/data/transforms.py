@@ -1,0 +1,142 @@
+"""From an RGB image of any size to the square that a network takes: the paper's way and the released code's way.
+
+A transform hands out bytes, (3, size, size) uint8, and `normalise` turns a whole batch of them into numbers on the
+device: a batch waits in a quarter of the memory, and the arithmetic is done once for all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import ceil, exp, log, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+_NAMES = ("paper", "released")
+_AREA = (0.08, 1.0)  # share of the image that the released code's random crop takes
+_RATIO = (3 / 4, 4 / 3)  # its width over its height
+_ATTEMPTS = 10
+
+Box = tuple[float, float, float, float]  # left, upper, right, lower, in pixels of the image
+
+
+@dataclass(frozen=True)
+class Transform:
+    """How images become input of a network; part of what a saved model carries (`to_dict`, `from_dict`).
+
+    `paper`: resize to 256 x 256, crop 224 x 224 at random, flip half of the time; test: the centre crop.
+    `released` (the authors' code): crop a random part of 8% to 100% of the area, resize it to 224 x 224, flip;
+    test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73).
+
+    A pixel value v of 0 ... 255 enters the network as (v * scale - mean) / std, the channels in `channel_order`, in
+    which `mean` and `std` are given too. SENet's are `SENET`.
+    """
+
+    name: str = "paper"
+    size: int = 224
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    channel_order: str = "RGB"
+    scale: float = 1 / 255
+
+    def __post_init__(self) -> None:
+        if self.name not in _NAMES:
+            raise ValueError(f"a transform is one of {', '.join(_NAMES)}, not {self.name!r}")
+        if self.channel_order not in ("RGB", "BGR"):
+            raise ValueError(f"channel_order is RGB or BGR, not {self.channel_order!r}")
+        if self.size < 1:
+            raise ValueError(f"size is the side of the square in pixels, at least 1, not {self.size}")
+
+    @property
+    def resized(self) -> int:
+        """The side to which an image is resized before the crop: 256 for 224."""
+        return round(self.size * 256 / 224)
+
+    def enough_pixels(self, train: bool, seed: tuple[int, int, int] | None = None) -> int:
+        """The shorter side at which an image may be decoded without loss to what this transform makes of it.
+
+        The released random crop needs more of the image the smaller the part that `seed` will take; without a seed,
+        enough for any.
+        """
+        if not train or self.name == "paper":
+            return self.resized
+        share = _AREA[0] if seed is None else np.random.default_rng(seed).uniform(*_AREA)
+        return ceil(self.size / sqrt(share))
+
+    def train(self, image: Image.Image, seed: tuple[int, int, int]) -> Tensor:
+        """A random view, (3, size, size) uint8: a pure function of the image and of (seed, epoch, position)."""
+        random = np.random.default_rng(seed)
+        if self.name == "paper":
+            left, upper = random.integers(self.resized - self.size + 1, size=2).tolist()
+            box = self._cut(image, (self.resized, self.resized), left, upper)
+        else:
+            box = _random_part(image.width, image.height, random)
+        return self._view(image, box, flip=random.random() < 0.5)
+
+    def test(self, image: Image.Image) -> Tensor:
+        """The centre of the image, (3, size, size) uint8."""
+        width = height = self.resized
+        if self.name == "released" and image.width > image.height:
+            width = int(self.resized * image.width / image.height)
+        elif self.name == "released":
+            height = int(self.resized * image.height / image.width)
+        left, upper = round((width - self.size) / 2), round((height - self.size) / 2)
+        return self._view(image, self._cut(image, (width, height), left, upper), flip=False)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """images (n, 3, h, w) uint8 -> (n, 3, h, w) float32 as the network takes them, on their device."""
+        multiplier, offset = (values.to(images.device) for values in self._line)
+        if self.channel_order == "BGR":
+            images = images.flip(1)
+        return images.to(torch.float32).mul_(multiplier).add_(offset)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for json."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Transform":
+        """The transform that `to_dict` described."""
+        fields: dict[str, Any] = {**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])}
+        return cls(**fields)
+
+    @cached_property
+    def _line(self) -> tuple[Tensor, Tensor]:
+        mean, std = (torch.tensor(values, dtype=torch.float64).view(1, 3, 1, 1) for values in (self.mean, self.std))
+        return (self.scale / std).float(), (-mean / std).float()
+
+    def _cut(self, image: Image.Image, resized: tuple[int, int], left: int, upper: int) -> Box:
+        """Where the square at (left, upper) of the resized image lies in the image itself."""
+        across, down = image.width / resized[0], image.height / resized[1]
+        return left * across, upper * down, (left + self.size) * across, (upper + self.size) * down
+
+    def _view(self, image: Image.Image, box: Box, flip: bool) -> Tensor:
+        # One pass over the pixels inside the box; resizing all of the image and cropping gives the same, later.
+        square = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)
+        if flip:
+            square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return torch.from_numpy(np.array(square)).permute(2, 0, 1)
+
+
+def _random_part(width: int, height: int, random: np.random.Generator) -> Box:
+    """The box of torchvision's RandomResizedCrop: ten attempts at an area and a ratio, then the centre."""
+    for _ in range(_ATTEMPTS):
+        area = width * height * random.uniform(*_AREA)
+        ratio = exp(random.uniform(log(_RATIO[0]), log(_RATIO[1])))
+        across, down = round(sqrt(area * ratio)), round(sqrt(area / ratio))
+        if 0 < across <= width and 0 < down <= height:
+            left, upper = int(random.integers(width - across + 1)), int(random.integers(height - down + 1))
+            return left, upper, left + across, upper + down
+    across, down = min(width, round(height * _RATIO[1])), min(height, round(width / _RATIO[0]))
+    left, upper = (width - across) // 2, (height - down) // 2
+    return left, upper, left + across, upper + down
+
+
+# The input of SENet-50 for faces (VGGFace2).
+SENET = Transform("released", mean=(91.4953, 103.8827, 131.0912), std=(1.0, 1.0, 1.0), channel_order="BGR", scale=1.0)
