@@ -10,3 +10,4 @@ app = App(
     version=lambda: version("smoothap"),
 )
 app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")
+app.command("smoothap.cli.export:export", help="Write a trained model as one ONNX file, checked against torch.")
