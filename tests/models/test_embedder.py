@@ -133,6 +133,13 @@ def test_embedding_restores_the_mode_of_every_layer():
     assert [module.training for module in model.modules()] == modes
 
 
+def test_embedding_neither_uses_nor_moves_the_statistics_of_the_batch():
+    model, images = small_model(freeze_batch_norm=False).train(), pictures(3)
+    vectors = model.embed(images)
+    torch.testing.assert_close(model.embed(images[:1]), vectors[:1])
+    assert not any(name.endswith("running_mean") and value.any() for name, value in model.named_buffers())
+
+
 def test_no_images_give_no_vectors():
     assert small_model().embed([]).shape == (0, 16)
 

@@ -38,6 +38,12 @@ def test_names_and_shapes_that_do_not_fit_are_told(tmp_path, published):
         assert part in str(error.value)
 
 
+def test_weights_of_another_network_are_told_by_their_names(tmp_path):
+    save_file(build_backbone("test_vit", pretrained=False).state_dict(), tmp_path / "weights.safetensors")
+    with pytest.raises(ValueError, match=r"does not fit ConvNeXt; \d+ missing: .*; \d+ not known: blocks"):
+        build_backbone("convnext_atto", pretrained=tmp_path / "weights.safetensors")
+
+
 def test_position_embeddings_are_adapted_to_the_image_size(tmp_path):
     state = build_backbone("vit_tiny_patch16_224", pretrained=False).state_dict()
     save_file(state, tmp_path / "weights.safetensors")

@@ -109,7 +109,7 @@ class Embedder(nn.Module):
         finally:
             for module, mode in modes:
                 module.training = mode
-        return torch.cat(vectors).clone() if vectors else torch.zeros(0, self.dimension)
+        return torch.cat(vectors) if vectors else torch.zeros(0, self.dimension)
 
     def _loader(
         self, images: "Sequence[Any] | ImageSet | Dataset[Any]", batch_size: int, workers: int

@@ -5,6 +5,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
@@ -108,7 +109,8 @@ def load_state(module: nn.Module, state: dict[str, Tensor], source: str) -> None
     """Put `state` into `module`; a classifier is dropped, any other name or shape that does not fit is an error."""
     to_current_names = getattr(sys.modules[type(module).__module__], "checkpoint_filter_fn", None)
     if to_current_names is not None:  # timm's own: older names, and position embeddings for another image size
-        state = cast("dict[str, Tensor]", to_current_names(dict(state), module))
+        with suppress(Exception):  # it trips over files of other networks, of which the comparison below tells more
+            state = cast("dict[str, Tensor]", to_current_names(dict(state), module))
     classifiers = published_settings(module).get("classifier") or ()
     classifiers = (classifiers,) if isinstance(classifiers, str) else tuple(classifiers)
     heads = tuple(f"{name}." for name in classifiers)
