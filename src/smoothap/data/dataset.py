@@ -4,6 +4,7 @@ A random view depends on (seed, epoch, position in the epoch) alone, which the s
 with the row. So batches are the same with 0 and with 8 workers, and no worker has a state worth saving.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, product
@@ -52,7 +53,8 @@ class ImageDataset(Dataset[Item]):
 
     A random view of an unreadable image is one of the next readable image of its class, in the order of the set (of
     the next class, should all be unreadable), so that a batch keeps its shape; a test view is left out. `bad` keeps
-    account of them. `in_memory` decodes the set once and holds it as bytes, for sets that fit.
+    account of them. `in_memory` decodes the set once and holds it as bytes, for sets that fit; batches are the same,
+    but for the last grey levels of large JPEGs under the released transform, which are held at one size for all views.
     """
 
     def __init__(
@@ -189,6 +191,8 @@ def _load(
         batch_sampler=wanted,  # ty: ignore[invalid-argument-type]
         num_workers=workers,
         collate_fn=_collate,
+        # A forked worker shares the images held in memory and needs no copy of the set.
+        multiprocessing_context="fork" if workers and sys.platform == "linux" else None,
         pin_memory=pin_memory,
     )
     try:

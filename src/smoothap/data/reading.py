@@ -146,7 +146,7 @@ def _eight_bits(values: np.ndarray) -> Image.Image:
     """Grey of 16 bits by its top 8; other whole numbers and fractions are stretched from the least to the greatest."""
     least, greatest = values.min(), values.max()
     if values.dtype.kind in "iu" and least >= 0 and greatest <= 65535:
-        return Image.fromarray((values.astype(np.uint32) // 257).astype(np.uint8))
+        return Image.fromarray((values.astype(np.uint32) >> 8).astype(np.uint8))
     if not np.isfinite(greatest - least):
         raise ValueError("values that are not finite numbers")
     span = max(float(greatest) - float(least), 1e-30)

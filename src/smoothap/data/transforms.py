@@ -59,8 +59,9 @@ class Transform:
         return round(self.size * 256 / 224)
 
     def enough_pixels(self, train: bool, seed: tuple[int, int, int] | None = None) -> int:
-        """The shorter side at which an image may be decoded without loss to what this transform makes of it.
+        """The shorter side at which an image may be decoded: its view has no more pixels than that gives.
 
+        Grey levels of a photo change by one or two of 255, as they do between two ways of resizing.
         The released random crop needs more of the image the smaller the part that `seed` will take; without a seed,
         enough for any.
         """
@@ -91,9 +92,15 @@ class Transform:
 
     def normalise(self, images: Tensor) -> Tensor:
         """images (n, 3, h, w) uint8 -> (n, 3, h, w) float32 as the network takes them, on their device."""
-        multiplier, offset = (values.to(images.device) for values in self._line)
         if self.channel_order == "BGR":
             images = images.flip(1)
+        last = images.is_contiguous(memory_format=torch.channels_last)
+        layout = torch.channels_last if last else torch.contiguous_format
+        # Spelled out for every pixel, in the same layout: six times faster than 3 numbers along a short last axis.
+        multiplier, offset = (
+            values.to(images.device).expand(1, *images.shape[1:]).contiguous(memory_format=layout)
+            for values in self._line
+        )
         return images.to(torch.float32).mul_(multiplier).add_(offset)
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,16 +132,19 @@ class Transform:
 
 
 def _random_part(width: int, height: int, random: np.random.Generator) -> Box:
-    """The box of torchvision's RandomResizedCrop: ten attempts at an area and a ratio, then the centre."""
+    """The box of torchvision's RandomResizedCrop: ten attempts at an area and a ratio, then the centre.
+
+    It is not rounded to whole pixels, so that an image decoded at half its size has the same part taken out.
+    """
     for _ in range(_ATTEMPTS):
         area = width * height * random.uniform(*_AREA)
         ratio = exp(random.uniform(log(_RATIO[0]), log(_RATIO[1])))
-        across, down = round(sqrt(area * ratio)), round(sqrt(area / ratio))
-        if 0 < across <= width and 0 < down <= height:
-            left, upper = int(random.integers(width - across + 1)), int(random.integers(height - down + 1))
+        across, down = sqrt(area * ratio), sqrt(area / ratio)
+        if across <= width and down <= height:
+            left, upper = random.random() * (width - across), random.random() * (height - down)
             return left, upper, left + across, upper + down
-    across, down = min(width, round(height * _RATIO[1])), min(height, round(width / _RATIO[0]))
-    left, upper = (width - across) // 2, (height - down) // 2
+    across, down = min(width, height * _RATIO[1]), min(height, width / _RATIO[0])
+    left, upper = (width - across) / 2, (height - down) / 2
     return left, upper, left + across, upper + down
 
 
