@@ -21,7 +21,7 @@ ARROWS: dict[str, set[str]] = {
     "progress": set(),
     "torchvision_guard": set(),
     "data": {"torchvision_guard", "files", "progress"},
-    "models": {"torchvision_guard", "files", "data"},
+    "models": {"torchvision_guard", "files", "data", "progress"},
     "training": {"data", "models", "metrics", "ranking", "distributed", "files", "progress"},
     "report": {"ranking", "metrics", "data"},
     "search": {"metrics", "models", "data", "files", "progress"},

@@ -1,0 +1,5 @@
+"""Networks that turn images into unit vectors, and where their weights come from."""
+
+from smoothap.models.embedder import Embedder
+
+__all__ = ["Embedder"]

@@ -1,0 +1,179 @@
+"""The network of the paper: a pretrained backbone, one linear layer, vectors of length 1."""
+
+from collections.abc import Sequence, Sized
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch.utils.data import DataLoader, Dataset
+
+from smoothap.data.image_set import ImageSet
+from smoothap.data.reading import enough_pixels, read_image
+from smoothap.data.transforms import Transform
+from smoothap.models import efficientnet_lite
+from smoothap.models.folder import read_model, write_model
+from smoothap.models.weights import build_backbone, load_state, published_settings
+from smoothap.progress import Progress
+
+Images: TypeAlias = "Sequence[Path | str | Image.Image] | ImageSet | Dataset[Any] | DataLoader[Any]"
+
+
+class Embedder(nn.Module):
+    """Images (n, 3, h, w) -> vectors (n, dimension) of length 1, by a backbone and one linear layer.
+
+    Images are bytes (RGB, uint8), which `transform` normalises, or floats that are normalised already.
+    `architecture` is any timm name, or "iresnet50"; `dimension=None` leaves the linear layer out and gives the
+    backbone's own features, the untrained baseline. `size` is the side of the images, by default that of the published
+    weights. `pretrained` is True for those, False for random weights, or a .safetensors or .pth file.
+    With `freeze_batch_norm` the running statistics stay as loaded while the affine weights train, as in the paper.
+
+    >>> model = Embedder("resnet18", dimension=64, size=32, pretrained=False).eval()
+    >>> model(torch.rand(2, 3, 32, 32)).shape
+    torch.Size([2, 64])
+    """
+
+    def __init__(
+        self,
+        architecture: str = efficientnet_lite.ARCHITECTURE,
+        dimension: int | None = 512,
+        *,
+        size: int | None = None,
+        pretrained: bool | Path | str = True,
+        freeze_batch_norm: bool = True,
+    ) -> None:
+        super().__init__()
+        if dimension is not None and dimension < 1:
+            raise ValueError(f"dimension must be at least 1, or None for the backbone's own features, got {dimension}")
+        self.architecture = architecture
+        self.freeze_batch_norm = freeze_batch_norm
+        self.backbone = build_backbone(architecture, size, pretrained)
+        self.transform = transform_of(self.backbone, size)
+        features = int(getattr(self.backbone, "head_hidden_size", 0))
+        self.embedding = None if dimension is None else nn.Linear(features, dimension)
+        self.dimension = features if dimension is None else dimension
+        # The faster layout for convolutions, also on CPU; torch's declarations leave this argument out.
+        self.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
+        self.train()
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.dtype == torch.uint8:
+            images = self.transform.normalise(images)
+        features = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        if self.embedding is not None:
+            features = self.embedding(features)
+        return normalize(features.float(), dim=1)  # in float32 under autocast: bf16 steps are 0.4 tau near cosine 1
+
+    def train(self, mode: bool = True) -> "Embedder":
+        """Training or evaluation mode; frozen batch-norm layers stay in the latter."""
+        super().train(mode)
+        if self.freeze_batch_norm:
+            for module in self.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
+        return self
+
+    def parameter_groups(self, learning_rate: float, embedding_factor: float = 1.0) -> list[dict[str, Any]]:
+        """Groups for an optimiser: the backbone at `learning_rate`, the linear layer at `embedding_factor` times it."""
+        layers = [(self.backbone, learning_rate)]
+        if self.embedding is not None:
+            layers.append((self.embedding, learning_rate * embedding_factor))
+        return [
+            {"params": [each for each in layer.parameters() if each.requires_grad], "lr": rate}
+            for layer, rate in layers
+        ]
+
+    def embed(self, images: Images, *, batch_size: int = 64, workers: int = 0, progress: bool = True) -> Tensor:
+        """Vectors (n, dimension), float32 on the CPU, of files, PIL images, an `ImageSet`, or prepared tensors.
+
+        Files and PIL images go through the model's test transform; a Dataset or DataLoader yields tensors (3, h, w)
+        for `forward`, alone or first in a tuple. The mode the model was in is restored.
+        """
+        loader = images if isinstance(images, DataLoader) else self._loader(images, batch_size, workers)
+        device = next(self.parameters()).device
+        modes = [(module, module.training) for module in self.modules()]
+        self.eval()
+        vectors: list[Tensor] = []
+        try:
+            total = len(loader.dataset) if isinstance(loader.dataset, Sized) else 0
+            with torch.inference_mode(), Progress("Embedding", total, "images", shown=progress) as line:
+                for batch in loader:
+                    tensors = batch if isinstance(batch, Tensor) else batch[0]
+                    vectors.append(self(tensors.to(device, non_blocking=True)).float().cpu())
+                    line.advance(len(tensors))
+        finally:
+            for module, mode in modes:
+                module.training = mode
+        return torch.cat(vectors) if vectors else torch.zeros(0, self.dimension)
+
+    def _loader(
+        self, images: "Sequence[Any] | ImageSet | Dataset[Any]", batch_size: int, workers: int
+    ) -> DataLoader[Any]:
+        if isinstance(images, (str, Path, Image.Image)):
+            raise TypeError(f"embed takes several images: give [{images!r}]")
+        prepared = images if isinstance(images, Dataset) else _Prepared(images, self.transform)
+        return DataLoader(prepared, batch_size=batch_size, num_workers=workers)
+
+    def save(self, folder: Path | str, *, data_set: str = "", figures: dict[str, Any] | None = None) -> Path:
+        """Write the model as one folder: `model.safetensors` and `model.json`, which says how to use it."""
+        description = {
+            "architecture": self.architecture,
+            "dimension": None if self.embedding is None else self.dimension,
+            "freeze_batch_norm": self.freeze_batch_norm,
+            "transform": self.transform.to_dict(),
+            "data_set": data_set,
+            "figures": figures or {},
+        }
+        return write_model(folder, self.state_dict(), description)
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "Embedder":
+        """The model of a folder that `save` wrote, ready to embed."""
+        state, described = read_model(folder)
+        transform = Transform.from_dict(described["transform"])
+        model = cls(
+            described["architecture"],
+            described["dimension"],
+            size=transform.size,
+            pretrained=False,
+            freeze_batch_norm=bool(described.get("freeze_batch_norm", True)),
+        )
+        model.transform = transform
+        load_state(model, state, str(folder))
+        return model.eval()
+
+
+class _Prepared(Dataset[Tensor]):
+    """Images by file, as PIL images or in a set, read and transformed one by one."""
+
+    def __init__(self, images: "Sequence[Path | str | Image.Image] | ImageSet", transform: Transform) -> None:
+        self.images, self.transform = images, transform
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        with enough_pixels(self.transform.enough_pixels(train=False)):
+            return self.transform.test(self._read(index))
+
+    def _read(self, index: int) -> Image.Image:
+        if isinstance(self.images, ImageSet):
+            return self.images.read(index)
+        image = self.images[index]
+        return _on_white(image) if isinstance(image, Image.Image) else read_image(image)
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    drawing = image.convert("RGBA")
+    canvas = Image.new("RGB", image.size, "white")
+    canvas.paste(drawing, mask=drawing.getchannel("A"))
+    return canvas
+
+
+def transform_of(backbone: nn.Module, size: int | None = None) -> Transform:
+    """The paper's transform with the mean, deviation and size that the backbone's published weights expect."""
+    published = published_settings(backbone)
+    side = published["input_size"][-1] if size is None else size
+    return Transform(name="paper", size=side, mean=tuple(published["mean"]), std=tuple(published["std"]))

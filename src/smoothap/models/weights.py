@@ -1,0 +1,177 @@
+"""Where a backbone's weights come from: an installed package, timm's download, or a local file."""
+
+import re
+import sys
+import threading
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from smoothap.models import efficientnet_lite
+from smoothap.models.iresnet import IResNet
+from smoothap.torchvision_guard import ensure_torchvision
+
+ensure_torchvision()
+import timm  # noqa: E402
+
+_PROBE_SECONDS = 3.0
+_NAMES_SHOWN = 6
+
+
+def build_backbone(architecture: str, size: int | None = None, pretrained: bool | Path | str = True) -> nn.Module:
+    """A network by its timm name, or "iresnet50", without a classifier: images (n, 3, h, w) -> (n, features).
+
+    `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file. `size` is the
+    side of the images, which networks with position embeddings must know.
+    """
+    if architecture == "iresnet50":
+        backbone: nn.Module = IResNet()
+    else:
+        backbone = _timm_backbone(architecture, size)
+    if pretrained is False:
+        return backbone
+    if pretrained is not True:
+        load_state(backbone, read_state(pretrained), str(pretrained))
+    elif architecture == efficientnet_lite.ARCHITECTURE and (file := efficientnet_lite.packaged_weights()):
+        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(file)), str(file))
+    else:
+        file = downloaded_weights(architecture, published_settings(backbone))
+        load_state(backbone, read_state(file), str(file))
+    return backbone
+
+
+def _timm_backbone(architecture: str, size: int | None) -> nn.Module:
+    name = architecture.split(".")[0]  # resnet50.tv_in1k: the part after the dot names the weights
+    if not timm.is_model(name):
+        near = get_close_matches(name, [*timm.list_models(), "iresnet50"], n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else "; timm.list_models() lists them"
+        raise ValueError(f"timm has no network named {architecture!r}{hint}")
+    configuration = timm.get_pretrained_cfg(architecture)
+    options: dict[str, Any] = {}
+    if size is not None and configuration is not None and configuration.fixed_input_size:
+        options["img_size"] = size
+    return timm.create_model(architecture, num_classes=0, **options)
+
+
+def published_settings(backbone: nn.Module) -> dict[str, Any]:
+    """What timm says of the published weights: "mean", "std", "input_size", "classifier", where they are."""
+    return dict(getattr(backbone, "pretrained_cfg", {}))
+
+
+def read_state(path: Path | str) -> dict[str, Tensor]:
+    """The tensors of a .safetensors file, or of a .pth file, which only a torch whose safe loader is sound may open."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"No weight file at {path}")
+    if path.suffix == ".safetensors":
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise ValueError(f"{path} is not a whole safetensors file ({error}): fetch it again") from error
+    if path.suffix not in (".pth", ".pt", ".bin"):
+        raise ValueError(f"{path}: weights are read from .safetensors or .pth files")
+    if _torch_version() < (2, 10):
+        raise ValueError(
+            f"{path} is a pickle, and torch {torch.__version__} cannot open one safely: use torch 2.10 or newer, or "
+            "convert the file to .safetensors"
+        )
+    return _unpickle(path)
+
+
+def _torch_version() -> tuple[int, int]:
+    major, minor = re.findall(r"\d+", torch.__version__)[:2]
+    return int(major), int(minor)
+
+
+def _unpickle(path: Path) -> dict[str, Tensor]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a stranger's bytes may make the reader raise anything
+        reason = str(error).splitlines()[0] if str(error) else "it ends too early"
+        raise ValueError(f"{path} does not hold tensors alone, or is damaged: {reason}") from error
+    for wrapper in ("state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
+            content = content[wrapper]
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise ValueError(f"{path} holds something other than one tensor per name")
+    return {name.removeprefix("module."): value for name, value in content.items()}
+
+
+def load_state(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
+    """Put `state` into `module`; a classifier is dropped, any other name or shape that does not fit is an error."""
+    to_current_names = getattr(sys.modules[type(module).__module__], "checkpoint_filter_fn", None)
+    if to_current_names is not None:  # timm's own: older names, and position embeddings for another image size
+        with suppress(Exception):  # it trips over files of other networks, of which the comparison below tells more
+            state = cast("dict[str, Tensor]", to_current_names(dict(state), module))
+    classifiers = published_settings(module).get("classifier") or ()
+    classifiers = (classifiers,) if isinstance(classifiers, str) else tuple(classifiers)
+    heads = tuple(f"{name}." for name in classifiers)
+    wanted = module.state_dict()
+    given = {name: value for name, value in state.items() if name in wanted or not name.startswith(heads)}
+    missing = [name for name in wanted if name not in given and not name.endswith("num_batches_tracked")]
+    unknown = [name for name in given if name not in wanted]
+    shapes = [
+        f"{name} {tuple(given[name].shape)} for {tuple(wanted[name].shape)}"
+        for name in wanted
+        if name in given and given[name].shape != wanted[name].shape
+    ]
+    faults = {"missing": missing, "not known": unknown, "of another shape": shapes}
+    told = [f"{len(names)} {fault}: {_first(names)}" for fault, names in faults.items() if names]
+    if told:
+        raise ValueError(f"{source} does not fit {type(module).__name__}; {'; '.join(told)}")
+    module.load_state_dict(given, strict=False)
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def downloaded_weights(architecture: str, configuration: dict[str, Any]) -> Path:
+    """The published weight file, from the cache or the network; without a network the error comes within seconds."""
+    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+
+    repository = configuration.get("hf_hub_id")
+    if not repository:
+        raise ValueError(
+            f"No weights of {architecture} are published where they can be fetched: give a file as "
+            "pretrained=PATH, or pretrained=False for random weights"
+        )
+    name = configuration.get("hf_hub_filename") or "model.safetensors"
+    cached = try_to_load_from_cache(repository, name)
+    if isinstance(cached, str):
+        return Path(cached)
+    address = f"{constants.ENDPOINT}/{repository}/resolve/main/{name}"
+    if constants.HF_HUB_OFFLINE or not _answers(constants.ENDPOINT):
+        raise ConnectionError(
+            f"The weights of {architecture} are not on this machine and {constants.ENDPOINT} does not answer. Fetch "
+            f"{address} elsewhere and give the file as pretrained=PATH (pretrained=False: random weights)"
+        )
+    return Path(hf_hub_download(repository, name))
+
+
+def _answers(address: str) -> bool:
+    """Whether a web address answers within a few seconds; in a thread, because a name lookup knows no time limit."""
+    answered: list[bool] = []
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_PROBE_SECONDS).close()
+        except urllib.error.HTTPError as refusal:
+            refusal.close()
+        except OSError:
+            return
+        answered.append(True)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(_PROBE_SECONDS)
+    return bool(answered)

@@ -1,0 +1,216 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from smoothap.data.image_set import ImageSet
+from smoothap.models import Embedder
+
+SMALL = {"resnet18": 32, "vit_tiny_patch16_224": 32, "vit_small_patch14_dinov2": 28, "convnext_atto": 32}
+
+
+@pytest.fixture(autouse=True)
+def _same_weights():
+    torch.manual_seed(0)
+
+
+def small_model(dimension=16, **options):
+    return Embedder("test_resnet", dimension, size=32, pretrained=False, **options)
+
+
+def pictures(count, size=(40, 48)):
+    random = np.random.default_rng(0)
+    return [Image.fromarray(random.integers(0, 256, (*size, 3), dtype=np.uint8)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("architecture", SMALL)
+def test_any_network_gives_vectors_of_length_one(architecture):
+    size = SMALL[architecture]
+    model = Embedder(architecture, 24, size=size, pretrained=False).eval()
+    vectors = model(torch.randn(3, 3, size, size))
+    assert vectors.shape == (3, 24)
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
+
+
+def test_the_embedding_is_the_linear_layer_on_the_backbone():
+    model = small_model().eval()
+    images = torch.randn(2, 3, 32, 32)
+    linear = model.backbone(images) @ model.embedding.weight.T + model.embedding.bias
+    torch.testing.assert_close(model(images), linear / linear.norm(dim=1, keepdim=True))
+
+
+@pytest.mark.parametrize("architecture", ["resnet18", "mobilenetv3_small_050"])
+def test_without_a_dimension_the_features_are_the_vectors(architecture):
+    model = Embedder(architecture, None, size=32, pretrained=False).eval()
+    images = torch.randn(2, 3, 32, 32)
+    features = model.backbone(images)
+    assert model.dimension == features.shape[1]
+    torch.testing.assert_close(model(images), nn.functional.normalize(features))
+    assert len(model.parameter_groups(1e-5)) == 1
+
+
+def test_training_leaves_frozen_statistics_and_moves_affine_weights():
+    model = small_model().train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimiser = torch.optim.SGD(model.parameter_groups(1.0))
+    model(torch.randn(4, 3, 32, 32))[:, 0].sum().backward()
+    optimiser.step()
+    after = model.state_dict()
+    assert torch.equal(before["backbone.bn1.running_mean"], after["backbone.bn1.running_mean"])
+    assert torch.equal(before["backbone.bn1.running_var"], after["backbone.bn1.running_var"])
+    assert not torch.equal(before["backbone.bn1.weight"], after["backbone.bn1.weight"])
+
+
+def test_statistics_move_when_they_are_not_frozen():
+    model = small_model(freeze_batch_norm=False).train()
+    model(torch.randn(4, 3, 32, 32))
+    assert model.state_dict()["backbone.bn1.running_mean"].abs().sum() > 0
+
+
+def test_parameter_groups_hold_every_parameter_once_at_its_rate():
+    model = small_model()
+    backbone, embedding = model.parameter_groups(1e-5, embedding_factor=2)
+    assert (backbone["lr"], embedding["lr"]) == (1e-5, 2e-5)
+    assert {id(each) for each in embedding["params"]} == {id(each) for each in model.embedding.parameters()}
+    assert len(backbone["params"]) + len(embedding["params"]) == len(list(model.parameters()))
+
+
+def test_bytes_are_normalised_as_the_transform_says():
+    model = small_model().eval()
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    torch.testing.assert_close(model(images), model(model.transform.normalise(images)))
+
+
+def test_vectors_do_not_depend_on_the_memory_layout():
+    model = small_model().eval()
+    images = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(model(images), model(images.contiguous(memory_format=torch.channels_last)))
+    kernels = [each for each in model.parameters() if each.dim() == 4]
+    assert all(each.is_contiguous(memory_format=torch.channels_last) for each in kernels)
+
+
+def test_vectors_are_float32_under_autocast():
+    with torch.autocast("cpu", torch.bfloat16):
+        vectors = small_model().eval()(torch.randn(2, 3, 32, 32))
+    assert vectors.dtype == torch.float32
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(2))
+
+
+def test_files_images_sets_and_tensors_give_the_same_vectors(tmp_path):
+    model, images = small_model(), pictures(5)
+    paths = [tmp_path / f"{index}.png" for index in range(5)]
+    for path, image in zip(paths, images, strict=True):
+        image.save(path)
+    vectors = model.embed(paths, batch_size=2)
+    assert vectors.shape == (5, 16)
+    assert (vectors.dtype, vectors.device.type, vectors.requires_grad) == (torch.float32, "cpu", False)
+    assert not vectors.is_inference()
+    labels = np.arange(5)
+    image_set = ImageSet("pictures", [str(path) for path in paths], labels, labels.astype(str), images.__getitem__)
+    prepared = TensorDataset(torch.stack([model.transform.test(image) for image in images]), torch.arange(5))
+    for same in ([str(path) for path in paths], images, image_set, prepared, DataLoader(prepared, batch_size=3)):
+        torch.testing.assert_close(model.embed(same, batch_size=5), vectors)
+
+
+def test_transparent_images_are_seen_on_white():
+    model = small_model()
+    clear, white = Image.new("RGBA", (32, 32), (0, 0, 0, 0)), Image.new("RGB", (32, 32), "white")
+    assert torch.equal(*model.embed([clear, white]))
+
+
+def test_embedding_restores_the_mode_of_every_layer():
+    model = small_model().train()
+    model.backbone.layer1.eval()
+    modes = [module.training for module in model.modules()]
+    with pytest.raises(ValueError, match=r"gone\.png"):
+        model.embed([*pictures(1), "gone.png"])
+    model.embed(pictures(2))
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_embedding_neither_uses_nor_moves_the_statistics_of_the_batch():
+    model, images = small_model(freeze_batch_norm=False).train(), pictures(3)
+    vectors = model.embed(images)
+    torch.testing.assert_close(model.embed(images[:1]), vectors[:1])
+    assert not any(name.endswith("running_mean") and value.any() for name, value in model.named_buffers())
+
+
+def test_no_images_give_no_vectors():
+    assert small_model().embed([]).shape == (0, 16)
+
+
+def test_a_single_path_is_not_taken_for_a_list_of_letters():
+    with pytest.raises(TypeError, match="several images"):
+        small_model().embed("cat.jpg")
+
+
+def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
+    model = small_model().eval()
+    folder = model.save(tmp_path / "model", data_set="emoji", figures={"mAP": 0.5})
+    again = Embedder.load(folder)
+    images = torch.randn(2, 3, 32, 32)
+    assert torch.equal(model(images), again(images))
+    assert (again.architecture, again.dimension, again.transform) == ("test_resnet", 16, model.transform)
+    assert not again.training
+    assert sorted(file.name for file in folder.iterdir()) == ["model.json", "model.safetensors"]
+    described = json.loads((folder / "model.json").read_text())
+    assert (described["data_set"], described["figures"]) == ("emoji", {"mAP": 0.5})
+    assert described["smoothap"]
+
+
+def test_a_model_without_a_linear_layer_is_saved_as_such(tmp_path):
+    model = Embedder("vit_tiny_patch16_224", None, size=32, pretrained=False)
+    again = Embedder.load(model.save(tmp_path))
+    assert again.embedding is None
+    assert again.dimension == model.dimension
+
+
+def test_a_flipped_byte_is_refused(tmp_path):
+    folder = small_model().save(tmp_path)
+    weights = bytearray((folder / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(weights)
+    with pytest.raises(ValueError, match="checksum differs"):
+        Embedder.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dimension": 17}, "embedding.weight"),
+        ({"architecture": "resnet34"}, "missing: backbone"),
+        ({"architecture": "hf-hub:somebody/something"}, "no network named"),
+        ({"dimension": "16"}, "'dimension' is missing or of the wrong kind"),
+        ({"transform": None}, "'transform' is missing or of the wrong kind"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(tmp_path, change, message):
+    file = small_model().save(tmp_path) / "model.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(ValueError, match=message):
+        Embedder.load(tmp_path)
+
+
+def test_a_folder_without_a_model_is_said_to_be_one(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors and model\.json"):
+        Embedder.load(tmp_path)
+    (small_model().save(tmp_path) / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="copy the whole folder"):
+        Embedder.load(tmp_path)
+
+
+def test_a_failed_save_keeps_the_old_model(tmp_path):
+    folder = small_model().save(tmp_path)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        small_model().save(folder, figures={"mAP": float("nan")})
+    Embedder.load(Path(folder))
+
+
+def test_a_dimension_below_one_is_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        small_model(dimension=0)

@@ -1,0 +1,107 @@
+"""ArcFace's network against the published layout of InsightFace's `iresnet50`, with generated weights."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch.nn.functional import batch_norm, conv2d, linear, normalize, prelu
+
+from smoothap.models import Embedder
+
+BLOCKS = (3, 4, 14, 3)
+CHANNELS = (64, 128, 256, 512)
+
+
+def published_state():
+    state = {}
+
+    def add_convolution(name, shape):
+        state[f"{name}.weight"] = torch.randn(shape) * (2 / torch.Size(shape[1:]).numel()) ** 0.5
+
+    def add_norm(name, channels):
+        for part in ("weight", "bias", "running_mean"):
+            state[f"{name}.{part}"] = torch.randn(channels) * 0.1 + (part == "weight")
+        state[f"{name}.running_var"] = torch.rand(channels) + 0.5
+        state[f"{name}.num_batches_tracked"] = torch.tensor(1)
+
+    add_convolution("conv1", (64, 3, 3, 3))
+    add_norm("bn1", 64)
+    state["prelu.weight"] = torch.rand(64)
+    channels_in = 64
+    for stage, (blocks, channels) in enumerate(zip(BLOCKS, CHANNELS, strict=True), start=1):
+        for block in range(blocks):
+            name = f"layer{stage}.{block}"
+            add_norm(f"{name}.bn1", channels_in)
+            add_convolution(f"{name}.conv1", (channels, channels_in, 3, 3))
+            add_norm(f"{name}.bn2", channels)
+            state[f"{name}.prelu.weight"] = torch.rand(channels)
+            add_convolution(f"{name}.conv2", (channels, channels, 3, 3))
+            add_norm(f"{name}.bn3", channels)
+            if block == 0:
+                add_convolution(f"{name}.downsample.0", (channels, channels_in, 1, 1))
+                add_norm(f"{name}.downsample.1", channels)
+            channels_in = channels
+    add_norm("bn2", 512)
+    state["fc.weight"], state["fc.bias"] = torch.randn(512, 512 * 7 * 7) * 0.01, torch.randn(512)
+    add_norm("features", 512)
+    return state
+
+
+def published_vectors(state, images):
+    """A forward pass of the published layout: images (n, 3, 112, 112) in -1 ... 1 -> (n, 512)."""
+
+    def norm(features, name):
+        parts = (state[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+        return batch_norm(features, *parts, eps=1e-5)
+
+    features = prelu(norm(conv2d(images, state["conv1.weight"], padding=1), "bn1"), state["prelu.weight"])
+    for stage, blocks in enumerate(BLOCKS, start=1):
+        for block in range(blocks):
+            name, stride = f"layer{stage}.{block}", 2 if block == 0 else 1
+            inner = conv2d(norm(features, f"{name}.bn1"), state[f"{name}.conv1.weight"], padding=1)
+            inner = prelu(norm(inner, f"{name}.bn2"), state[f"{name}.prelu.weight"])
+            inner = norm(conv2d(inner, state[f"{name}.conv2.weight"], stride=stride, padding=1), f"{name}.bn3")
+            if block == 0:
+                features = conv2d(features, state[f"{name}.downsample.0.weight"], stride=2)
+                features = norm(features, f"{name}.downsample.1")
+            features = features + inner
+    return norm(linear(norm(features, "bn2").flatten(1), state["fc.weight"], state["fc.bias"]), "features")
+
+
+@pytest.fixture(scope="module")
+def arcface(tmp_path_factory):
+    torch.manual_seed(0)
+    state, file = published_state(), tmp_path_factory.mktemp("arcface") / "backbone.safetensors"
+    save_file(state, file)
+    return Embedder("iresnet50", None, pretrained=file).eval(), state
+
+
+def test_the_published_state_dict_loads_as_it_is_and_computes_the_same(arcface):
+    model, state = arcface
+    images = torch.rand(1, 3, 112, 112) * 2 - 1
+    with torch.inference_mode():
+        expected = normalize(published_vectors(state, images))
+        torch.testing.assert_close(model(images), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_names_and_shapes_are_the_published_ones(arcface):
+    model, state = arcface
+    shapes = {name: value.shape for name, value in model.backbone.state_dict().items()}
+    assert shapes == {name: value.shape for name, value in state.items()}
+
+
+def test_faces_enter_as_rgb_in_minus_one_to_one_at_112(arcface):
+    transform = arcface[0].transform
+    assert (transform.size, transform.channel_order) == (112, "RGB")
+    pixels = torch.tensor([0, 255, 0], dtype=torch.uint8).view(1, 3, 1, 1)
+    torch.testing.assert_close(transform.normalise(pixels).flatten(), torch.tensor([-1.0, 1.0, -1.0]))
+
+
+def test_the_fixed_scale_of_the_last_norm_is_not_trained(arcface):
+    model = arcface[0]
+    (group,) = model.parameter_groups(1e-5)
+    assert all(model.backbone.features.weight is not each for each in group["params"])
+
+
+def test_another_size_is_refused_in_words(arcface):
+    with pytest.raises(ValueError, match="112 x 112"):
+        arcface[0](torch.rand(1, 3, 96, 96))
