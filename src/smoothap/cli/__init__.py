@@ -10,8 +10,5 @@ app = App(
     version=lambda: version("smoothap"),
 )
 app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")
-<<<<<<< HEAD
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
-=======
 app.command("smoothap.cli.export:export", help="Write a trained model as one ONNX file, checked against torch.")
->>>>>>> models
