@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothap.losses.inputs import as_pairs, check_inputs
-from smoothap.losses.streaming import stream_smooth_ap
+from smoothap.losses.streaming import smooth_ap_loss
 
 Reduction = Literal["mean", "none"]
 
@@ -50,11 +50,11 @@ class SmoothAP(nn.Module):
         check_inputs(embeddings, labels, indices_tuple, ref_emb, ref_labels, own, self.include_query)
         positive_pairs, negative_pairs = as_pairs(indices_tuple, embeddings.device)
         learning = torch.is_grad_enabled()
-        return stream_smooth_ap(
+        return smooth_ap_loss(
             embeddings, ref_emb, labels, ref_labels, own, positive_pairs, negative_pairs, None,
             self.tau, self.include_query, self.reduction == "mean",
             learning and embeddings.requires_grad, learning and ref_emb is not None and ref_emb.requires_grad,
-        )[0]  # fmt: skip
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         return f"tau={self.tau}, include_query={self.include_query}, reduction={self.reduction!r}"

@@ -58,12 +58,11 @@ def symmetric_smooth_ap(
         on_threads(first_pass, parts)
 
     totals, slopes = sums.sum(0) if parts > 1 else sums[0]
-    average_precision = np.empty(batch, np.float32)
+    losses = torch.empty(batch)
     each = np.full(batch, 1 / asking, np.float32) if weights is None else weights.to(torch.float32).numpy()
-    kernels.weigh(scores, count, middle, own, -each / np.float32(tau), totals, slopes, average_precision)
-    loss = torch.from_numpy(np.where(count > 0, 1 - average_precision, 0).astype(np.float32))
+    kernels.weigh(scores, count, middle, own, each, -1 / tau, totals, slopes, losses.numpy())
     if not with_gradient:
-        return _in_the_order_given(loss, order), asking, None
+        return _in_the_order_given(losses, order), asking, None
 
     gradient = torch.zeros_like(units) if len(tiles) > 1 else torch.empty_like(units)
     for top, bottom, left, right in tiles:
@@ -73,8 +72,9 @@ def symmetric_smooth_ap(
 
         def second_pass(part: int, array: np.ndarray = array, corner: tuple[int, int] = (top, left)) -> None:
             kernels.gradient_of_scores(
-                array, corner, (part, parts), first, size, count, own, middle, totals, slopes, include_query
-            )
+                array, corner, (part, parts), first, size, count, own, middle, totals, slopes, include_query,
+                len(tiles) == 1,
+            )  # fmt: skip
 
         on_threads(second_pass, parts)
         if len(tiles) == 1:
@@ -82,7 +82,7 @@ def symmetric_smooth_ap(
         else:
             gradient[top:bottom].addmm_(tile, units[left:right])
             gradient[left:right].addmm_(tile.T, units[top:bottom])
-    return _in_the_order_given(loss, order), asking, _in_the_order_given(gradient, order)
+    return _in_the_order_given(losses, order), asking, _in_the_order_given(gradient, order)
 
 
 def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray]:

@@ -10,17 +10,18 @@ from smoothap.ranking.threads import can_fuse
 def unit_rows(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Rows of length 1 in float32 or better, and the lengths (n, 1); NaN, infinite and zero rows are refused."""
     matrix = matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32))
+    limits = torch.finfo(matrix.dtype)
+    least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
     if can_fuse(matrix):
         from smoothap.ranking import kernels
 
         units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
-        kernels.scale_rows(matrix.contiguous().numpy(), units.numpy(), lengths.numpy())
+        good = kernels.scale_rows(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
     else:
         lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
         units = matrix / lengths
-    limits = torch.finfo(matrix.dtype)
-    # the square of a length must neither overflow nor lose bits
-    if bool(((lengths > limits.tiny**0.5 / limits.eps) & (lengths < float("inf"))).all()):
+        good = bool(((lengths > least) & (lengths < float("inf"))).all())
+    if good:
         return units, lengths
     return _unit_rows_of_odd_lengths(matrix, name)
 

@@ -78,7 +78,7 @@ def evaluate(
     )
     processes = Processes.here() if distributed else Processes()
     results = _Results(len(embeddings), recall_at)
-    with torch.inference_mode(), full_precision(), torch.autocast(place.type, enabled=False):
+    with torch.inference_mode(), full_precision(place.type):
         for counts in count_negatives(problem, block_size, processes, progress):
             results.take(counts, order)
     return make_report(

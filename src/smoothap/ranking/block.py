@@ -21,7 +21,7 @@ def smooth_ap_block(
     scores (b, m): those of the negatives, `OUTSIDE` wherever an item is not a negative of that query.
     positive_scores (b, p), valid (b, p) bool: which of the p slots hold a positive.
     weights (b,): if given, `scores` is overwritten with weights * dAP/dscores, and the second result (b, p) holds
-    weights * dAP/dpositive_scores (without weights it is empty).
+    weights * dAP/dpositive_scores (without weights it is empty, and `scores` may be lost).
     """
     if can_fuse(scores):
         fused = _fused_block(scores, positive_scores, valid, weights)

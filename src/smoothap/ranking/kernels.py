@@ -42,11 +42,11 @@ def _exp(x: np.float32) -> np.float32:
 
 
 @njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def share(scores: np.ndarray, middle: np.float32, shared: np.ndarray) -> None:
-    """shared_j = e^(middle - z_j), infinite for an item outside the retrieval set."""
+def share(scores: np.ndarray, middle: np.float32) -> None:
+    """Replace each score by shared_j = e^(middle - z_j), infinite for an item outside the retrieval set."""
     for j in range(scores.shape[0]):
         value = _exp(middle - scores[j])
-        shared[j] = np.float32(np.inf) if scores[j] < _OUTSIDE else value
+        scores[j] = np.float32(np.inf) if scores[j] < _OUTSIDE else value
 
 
 @njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
@@ -114,10 +114,14 @@ def back_through_unit(gradient: np.ndarray, unit: np.ndarray, length: np.float32
 
 
 @njit(nogil=True, cache=True)
-def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
-    """`scale_to_unit` for every row. (n, d), (n, d), (n, 1)"""
+def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: float) -> np.bool_ | bool:
+    """`scale_to_unit` for every row; False if a length is below `least`, infinite or NaN. (n, d), (n, d), (n, 1)"""
+    good = True
     for q in range(rows.shape[0]):
-        lengths[q, 0] = scale_to_unit(rows[q], units[q])
+        length = scale_to_unit(rows[q], units[q])
+        good = good and least < length < np.inf
+        lengths[q, 0] = length
+    return good
 
 
 @njit(nogil=True, cache=True)
@@ -188,16 +192,17 @@ def rows_against_set(
     """`block.smooth_ap_block` for these rows.
 
     scores (b, m), positive_scores (b, p), valid (b, p) bool, weights, middles (b,) -> average_precision (b,),
-    positive_gradient (b, p); the gradient with respect to the scores takes their place.
+    positive_gradient (b, p); the gradient with respect to the scores takes their place, or they are lost.
     """
     rows, items = scores.shape
     slots = positive_scores.shape[1]
-    shared, gradient = np.empty(items, np.float32), np.empty(items, np.float32)
+    gradient = np.empty(items, np.float32)
     own, own_shared = np.empty(slots, np.float32), np.empty(slots, np.float32)
     negatives, slopes, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(slots, np.float32)
     for q in range(rows):
         count = 0
-        share(scores[q], middles[q], shared)
+        shared = scores[q]
+        share(shared, middles[q])
         for k in range(slots):
             if valid[q, k]:
                 own[count] = _exp(positive_scores[q, k] - middles[q])
@@ -207,14 +212,14 @@ def rows_against_set(
         if count == 0:
             average_precision[q] = np.nan
             positive_gradient[q] = 0.0
-            scores[q] = 0.0
+            shared[:] = 0.0
             continue
         average_precision[q] = among_positives(own_shared, own, negatives, slopes, count, weights[q], pulls)
         if with_gradient:
             gradient[:] = 0.0
             for k in range(count):
                 add_slopes(shared, own[k], negatives[k], gradient)
-            scores[q] = gradient
+            shared[:] = gradient
             position = 0
             for k in range(slots):
                 positive_gradient[q, k] = np.float32(0.0)

@@ -7,8 +7,12 @@ import torch
 
 
 @contextmanager
-def full_precision() -> Generator[None]:
-    """Products of float32 matrices inside are float32 throughout, whatever speed the user chose elsewhere."""
+def full_precision(device_type: str) -> Generator[None]:
+    """Inside, no autocast, and products of float32 matrices are float32 throughout, whatever the user chose outside."""
+    if torch.is_autocast_enabled(device_type):
+        with torch.autocast(device_type, enabled=False), full_precision(device_type):
+            yield
+        return
     chosen = torch.get_float32_matmul_precision()
     if chosen == "highest":
         yield

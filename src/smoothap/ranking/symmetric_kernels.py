@@ -1,8 +1,9 @@
 """The kernels of a batch that retrieves from itself: s_ij = s_ji, so each score is made once and serves two queries.
 
-The batch is sorted by class, so that the positives of row q are the rows first[q] ... first[q] + size[q] - 1 and every
-column right of them is a negative. A slot k of query q is its k-th positive, itself left out. Only columns c > row are
-looked at: the pair serves the row as query and the column as query.
+The batch is sorted by class, small classes first. So the positives of row q are the rows first[q] ... first[q] +
+size[q] - 1, every column right of them is a negative, and the last column of a tile has the most positives. A slot k of
+query q is its k-th positive, itself left out. Only columns c > row are looked at: the pair serves the row as query and
+the column as query.
 """
 
 import numpy as np
@@ -60,36 +61,37 @@ def sum_over_negatives(
     tile: np.ndarray, corner: tuple[int, int], part: tuple[int, int], first: np.ndarray, size: np.ndarray,
     count: np.ndarray, own: np.ndarray, middle: float, totals: np.ndarray, slopes: np.ndarray,
 ) -> None:  # fmt: skip
-    """First pass: add what this tile of scores tells each positive about the negatives above it.
+    """First pass: add what this tile of scores tells each positive about the negatives above it; the scores are lost.
 
     tile (h, w), whose upper left corner is (row, column) of the batch; part (i, n): look at its rows i, i + n, ...
     own, totals, slopes (slots, b).
     """
     width = tile.shape[1]
-    shared = np.empty(width, np.float32)
     for r in range(part[0], tile.shape[0], part[1]):
         query = corner[0] + r
         start = max(first[query] + size[query] - corner[1], 0)
         if start >= width:
             continue
-        here = shared[: width - start]
-        share(tile[r, start:], np.float32(middle), here)
+        here = tile[r, start:]
+        share(here, np.float32(middle))
         for k in range(count[query]):
             total, slope = sum_terms(here, own[k, query])
             totals[k, query] += total
             slopes[k, query] += slope
         left, right = corner[1] + start, corner[1] + width
-        for k in range(count[left:right].max()):
+        for k in range(count[right - 1]):
             add_terms(here, own[k, left:right], totals[k, left:right], slopes[k, left:right])
 
 
 @njit(nogil=True, cache=True)
 def weigh(
     scores: np.ndarray, count: np.ndarray, middle: float, own: np.ndarray, weights: np.ndarray,
-    totals: np.ndarray, slopes: np.ndarray, average_precision: np.ndarray,
+    factor: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray,
 ) -> None:  # fmt: skip
-    """Between the passes: AP of each query; `totals` becomes the weight of each negative's slope under a positive, and
-    `slopes` the gradient with respect to the positive's own score. All (slots, b) but weights, average_precision (b,).
+    """Between the passes: 1 - AP of each query, 0 without a positive, and what each slope of the second is weighted by.
+
+    `totals` becomes the weight of each negative's slope under a positive, `slopes` the gradient with respect to the
+    positive's own score, both of weights * factor * AP. weights, losses (b,), all others (slots, b).
     """
     slots = own.shape[0]
     shared, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32)
@@ -99,7 +101,10 @@ def weigh(
         for k in range(n):
             shared[k] = _exp(np.float32(middle) - scores[k, q])
             mine[k], above[k], steep[k] = own[k, q], totals[k, q], slopes[k, q]
-        average_precision[q] = among_positives(shared, mine, above, steep, n, weights[q], pulls) if n else np.nan
+        losses[q] = np.float32(0.0)
+        if n:
+            weight = np.float32(weights[q] * factor)
+            losses[q] = np.float32(1.0) - among_positives(shared, mine, above, steep, n, weight, pulls)
         for k in range(n):
             totals[k, q], slopes[k, q] = above[k], pulls[k]
 
@@ -108,27 +113,29 @@ def weigh(
 def gradient_of_scores(
     tile: np.ndarray, corner: tuple[int, int], part: tuple[int, int], first: np.ndarray, size: np.ndarray,
     count: np.ndarray, own: np.ndarray, middle: float, weights: np.ndarray, pulls: np.ndarray, include_query: bool,
+    is_shared: bool,
 ) -> None:  # fmt: skip
     """Second pass: put the gradient with respect to each score, as seen by both its queries, in the score's place.
 
-    weights, pulls (slots, b): what `weigh` left in totals and slopes.
+    weights, pulls (slots, b): what `weigh` left in totals and slopes; is_shared: the tile went through the first pass.
     """
     width = tile.shape[1]
-    shared, gradient = np.empty(width, np.float32), np.empty(width, np.float32)
+    gradient = np.empty(width, np.float32)
     for r in range(part[0], tile.shape[0], part[1]):
         query = corner[0] + r
         start = min(max(first[query] + size[query] - corner[1], 0), width)
-        here, slope = shared[: width - start], gradient[: width - start]
-        share(tile[r, start:], np.float32(middle), here)
+        here, slope = tile[r, start:], gradient[: width - start]
+        if not is_shared:
+            share(here, np.float32(middle))
         slope[:] = 0.0
         for k in range(count[query]):
             add_slopes(here, own[k, query], weights[k, query], slope)
         left, right = corner[1] + start, corner[1] + width
         if left < right:
-            for k in range(count[left:right].max()):
+            for k in range(count[right - 1]):
                 add_each_slope(here, own[k, left:right], weights[k, left:right], slope)
         tile[r, :start] = 0.0
-        tile[r, start:] = slope
+        here[:] = slope
         for item in range(max(query + 1, corner[1]), min(first[query] + size[query], right)):
             tile[r, item - corner[1]] = (
                 pulls[_slot(query, item, first, include_query), query]

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-_WORTH_A_THREAD = 1 << 18  # terms, about a fifth of a millisecond
+_WORTH_A_THREAD = 1 << 20  # terms, about a millisecond
 
 
 @cache
