@@ -143,15 +143,14 @@ def _labelled(
     queries: Tensor, items: Tensor, labels: Tensor | None, ref_labels: Tensor | None, own: Tensor | None, include: bool
 ) -> LabelledSets:
     assert labels is not None
-    labels = labels.to(queries.device)
+    labels = labels.to(queries.device, torch.long)
     if items is queries:
         return LabelledSets.of(labels, labels, None if include else torch.arange(len(queries), device=queries.device))
     assert ref_labels is not None
     if own is not None:
         own = own.to(queries.device, torch.long)
         check_own(own, len(items))
-    dtype = torch.promote_types(labels.dtype, ref_labels.dtype)
-    return LabelledSets.of(labels.to(dtype), ref_labels.to(queries.device, dtype), own)
+    return LabelledSets.of(labels, ref_labels.to(queries.device, torch.long), own)
 
 
 def _stream(

@@ -95,12 +95,17 @@ def make_report(
         precision={k: mean(precision[:, place]) for place, k in enumerate(recall_at)},
         map_at_r=mean(precision_at_r),
         r_precision=mean(r_precision),
-        class_mean_average_precision=float((sums[sizes > 0] / sizes[sizes > 0]).mean()) if number else math.nan,
+        class_mean_average_precision=_exact_mean(sums[sizes > 0] / sizes[sizes > 0]),
         queries=number,
         skipped=len(asked) - number,
         average_precision=average_precision,
         first_hit_rank=first_hit_rank,
     )
+
+
+def _exact_mean(values: np.ndarray) -> float:
+    """The mean, whatever the order of the classes."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
 def _number(value: float | None) -> float:

@@ -1,0 +1,197 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import brute_force
+
+from smoothap import evaluate
+
+
+def signs(seed, rows, dimension):
+    """Vectors of +1 and -1: their products are exact, and many are equal."""
+    return np.random.default_rng(seed).choice([-1.0, 1.0], (rows, dimension))
+
+
+def assert_equal(report, expected):
+    assert np.allclose(report.average_precision, expected["average_precision"], atol=1e-12, rtol=0, equal_nan=True)
+    assert np.array_equal(report.first_hit_rank, expected["first_hit_rank"])
+    asked = expected["first_hit_rank"] > 0
+    assert report.queries == asked.sum()
+    assert report.skipped == (~asked).sum()
+    if asked.any():
+        for ours, name in (
+            (report.mean_average_precision, "average_precision"),
+            (report.map_at_r, "map_at_r"),
+            (report.r_precision, "r_precision"),
+            (report.precision[5], "precision_5"),
+        ):
+            assert abs(ours - expected[name][asked].mean()) <= 1e-12
+        for k, value in report.recall.items():
+            assert abs(value - (expected["first_hit_rank"][asked] <= k).mean()) <= 1e-12
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 2**31),
+    rows=st.integers(1, 90),
+    classes=st.integers(1, 12),
+    dimension=st.integers(1, 8),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_every_figure_is_that_of_the_brute_force_ranking_with_ties(seed, rows, classes, dimension, dtype):
+    embeddings = signs(seed, rows, dimension).astype(dtype)
+    labels = np.random.default_rng(seed + 1).integers(0, classes, rows)
+    assert_equal(evaluate(embeddings, labels, recall_at=(1, 5)), brute_force(embeddings, labels))
+
+
+@given(seed=st.integers(0, 2**31), rows=st.integers(1, 40), items=st.integers(1, 90), classes=st.integers(1, 10))
+def test_queries_against_a_gallery_are_those_of_the_brute_force_ranking(seed, rows, items, classes):
+    embeddings, gallery = signs(seed, rows, 6), signs(seed + 1, items, 6)
+    random = np.random.default_rng(seed)
+    labels, gallery_labels = random.integers(0, classes, rows), random.integers(0, classes, items)
+    report = evaluate(embeddings, labels, gallery, gallery_labels, recall_at=(1, 5))
+    assert_equal(report, brute_force(embeddings, labels, gallery, gallery_labels))
+
+
+@pytest.mark.parametrize("per_class", [1, 2, 5, 40])
+def test_real_cosines_of_any_length_are_ranked_exactly(core_path, per_class):
+    random = np.random.default_rng(per_class)
+    labels = np.repeat(np.arange(240 // per_class), per_class)
+    random.shuffle(labels)
+    vectors = random.standard_normal((240, 24)) + 0.3 * random.standard_normal((240, 24))[labels]
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    report = evaluate(vectors * random.uniform(0.1, 10, (240, 1)), labels, recall_at=(1, 5))
+    assert_equal(report, brute_force(units, labels))
+
+
+def test_many_tiles_give_the_same_figures_as_the_brute_force_ranking(core_path, monkeypatch):
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
+    embeddings = signs(0, 500, 10).astype(np.float32)
+    random = np.random.default_rng(0)
+    labels = random.choice(40, 500, p=random.dirichlet(np.ones(40)))
+    expected = brute_force(embeddings, labels)
+    for block_size in (None, 1, 200):
+        assert_equal(evaluate(embeddings, labels, recall_at=(1, 5), block_size=block_size), expected)
+    report = evaluate(embeddings[:150], labels[:150], embeddings, labels, recall_at=(1, 5), block_size=64)
+    assert_equal(report, brute_force(embeddings[:150], labels[:150], embeddings, labels))
+
+
+def test_a_collapsed_model_scores_badly(core_path):
+    report = evaluate(np.ones((40, 8)), np.repeat(np.arange(10), 4))
+    assert report.mean_average_precision == pytest.approx(3 / 39)
+    assert report.recall[1] == 0
+
+
+def test_duplicated_images_never_push_ap_past_one(core_path):
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((60, 16)).astype(np.float32)
+    doubled = np.concatenate([vectors, vectors, vectors])
+    labels = np.tile(np.arange(60) // 2, 3)
+    report = evaluate(doubled, labels)
+    assert np.nanmax(report.average_precision) <= 1
+
+
+def test_duplicates_of_other_classes_are_exact_ties_wherever_they_stand(core_path, monkeypatch):
+    """An image that also carries a wrong label ties with itself: its rank counts the other copy."""
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
+    random = np.random.default_rng(1)
+    vectors = random.standard_normal((150, 24)).astype(np.float32)
+    embeddings = np.concatenate([vectors, vectors])
+    labels = np.concatenate([np.arange(150) // 3, 1000 + np.arange(150) // 5])
+    report = evaluate(embeddings, labels)
+    # the copy of the query is the one negative with the highest possible score
+    assert report.first_hit_rank.min() >= 2
+    precise = evaluate(embeddings.astype(np.float64), labels)
+    assert np.allclose(report.average_precision, precise.average_precision, atol=1e-12)
+
+
+def test_the_query_is_removed_by_its_index_not_as_the_first_hit(core_path):
+    embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    report = evaluate(embeddings, [0, 1, 1, 0], recall_at=(1,))
+    assert report.first_hit_rank.tolist() == [3, 2, 2, 3]
+
+
+def test_classes_count_the_same_in_the_class_mean(core_path):
+    embeddings = np.array([[1, 0], [1, 0.1], [1, 0.2], [0, 1], [0.5, 1]], np.float64)
+    report = evaluate(embeddings, ["a", "a", "a", "b", "b"])
+    values = report.average_precision
+    assert report.class_mean_average_precision == pytest.approx((values[:3].mean() + values[3:].mean()) / 2)
+
+
+def test_ignored_items_count_neither_way_for_their_own_class(core_path):
+    random = np.random.default_rng(3)
+    embeddings, labels = random.standard_normal((80, 8)), np.arange(80) % 10
+    ignore = random.random(80) < 0.3
+    report = evaluate(embeddings, labels, recall_at=(1, 5), ignore=ignore)
+    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    for q in range(80):
+        kept = ~(ignore & (labels == labels[q]))
+        kept[q] = True
+        place = int(kept[:q].sum())
+        expected = brute_force(units[kept], labels[kept])["average_precision"][place]
+        assert report.average_precision[q] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_ignored_pairs_count_neither_way(core_path):
+    random = np.random.default_rng(4)
+    embeddings, labels = random.standard_normal((50, 8)), np.arange(50) % 7
+    ignore = random.random((50, 50)) < 0.3
+    report = evaluate(embeddings, labels, recall_at=(1, 5), ignore=ignore)
+    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    for q in range(50):
+        kept = ~ignore[q]
+        kept[q] = True
+        expected = brute_force(units[kept], labels[kept])["average_precision"][int(kept[:q].sum())]
+        assert report.average_precision[q] == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "memory-mapped", "float16", "bfloat16", "strings", "bytes"])
+def test_any_kind_of_array_and_labels_gives_the_same_figures(core_path, kind, tmp_path):
+    embeddings, labels = signs(5, 120, 7).astype(np.float32), np.arange(120) % 17
+    expected = evaluate(embeddings, labels)
+    given_labels = labels
+    given_embeddings = embeddings
+    if kind == "torch":
+        given_embeddings, given_labels = torch.from_numpy(embeddings), torch.from_numpy(labels)
+    elif kind == "memory-mapped":
+        np.save(tmp_path / "x.npy", embeddings)
+        given_embeddings = np.load(tmp_path / "x.npy", mmap_mode="r")
+    elif kind == "float16":
+        given_embeddings = embeddings.astype(np.float16)
+    elif kind == "bfloat16":
+        given_embeddings = torch.from_numpy(embeddings).bfloat16().requires_grad_()
+    elif kind == "strings":
+        given_labels = [f"class {label}" for label in labels]
+    elif kind == "bytes":
+        given_embeddings = embeddings.astype(np.int8)
+    report = evaluate(given_embeddings, given_labels)
+    assert report.to_json() == expected.to_json()
+
+
+def test_a_set_without_any_positive_is_all_skipped(core_path):
+    report = evaluate(np.eye(4), np.arange(4))
+    assert (report.queries, report.skipped) == (0, 4)
+    assert np.isnan(report.mean_average_precision)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"labels": np.arange(3)}, r"labels has shape \(3,\), but embeddings has 4 rows"),
+        ({"labels": np.zeros(4)}, "whole numbers or strings"),
+        ({"embeddings": np.zeros(4)}, r"\(rows, dimension\)"),
+        ({"embeddings": np.empty((0, 3)), "labels": []}, "at least one row"),
+        ({"embeddings": np.array([[1.0], [np.nan], [1], [1]])}, "embeddings has NaN or infinite values in row 1"),
+        ({"embeddings": np.array([[1.0], [1], [0], [1]])}, "embeddings is all zeros in row 2"),
+        ({"gallery": np.eye(4)}, "gallery_labels are missing"),
+        ({"gallery": np.eye(3), "gallery_labels": [0, 1, 2]}, "4 dimensions and the gallery 3"),
+        ({"gallery": np.eye(4), "gallery_labels": list("abcd")}, "one kind for both"),
+        ({"gallery_labels": [1]}, "gallery, which is missing"),
+        ({"recall_at": (0, 1)}, "recall_at"),
+        ({"ignore": np.zeros(5, bool)}, r"\(4,\) or \(4, 4\)"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_with_a_sentence(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))

@@ -1,0 +1,101 @@
+"""Put a hand-made fault into a copy of the code, run the tests that should see it, and say whether they did.
+
+Run by `make mutants`. A fault that no test catches is a hole in the tests: the command fails and names it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Mutant(NamedTuple):
+    fault: str
+    file: str  # below src/smoothap
+    old: str
+    new: str
+    tests: str
+
+
+LOSS, SMOOTH, EXACT = "tests/losses", "tests/ranking/test_smooth.py", "tests/ranking/test_exact.py"
+EVALUATE = "tests/metrics/test_evaluate.py"
+MUTANTS = [
+    Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=slot, dim1=1, dim2=2).zero_()", "pass", LOSS),
+    Mutant("D flipped", "ranking/block.py", "torch.sub(scores[rows, None, :], own)", "torch.sub(own, scores[rows, None, :])", LOSS),
+    Mutant("1 + forgotten", "ranking/block.py", "among_positives = 1 + among.sum(2)", "among_positives = among.sum(2)", LOSS),
+    Mutant("pull of positives lost", "ranking/block.py", "push * above.sum(2) - pull * among.sum(2)", "push * above.sum(2)", LOSS),
+    Mutant("push has the wrong sign", "ranking/block.py", "gradient[rows] -= torch.bmm", "gradient[rows] += torch.bmm", LOSS),
+    Mutant("query is its own positive", "losses/retrieval_sets.py", "valid &= columns != own", "pass", LOSS),
+    Mutant("query is its own negative", "losses/retrieval_sets.py", "scores.scatter_(1, columns, OUTSIDE)", "scores.scatter_(1, columns, torch.where(valid & (columns == self.own[queries, None] if self.own is not None else valid), 1.0, OUTSIDE))", LOSS),
+    Mutant("positives also counted as negatives", "losses/retrieval_sets.py", "scores.scatter_(1, columns, OUTSIDE)", "pass", LOSS),
+    Mutant("own of another label stays a negative", "losses/retrieval_sets.py", "torch.where(own >= 0, OUTSIDE, scores.gather(1, here))", "scores.gather(1, here)", LOSS),
+    Mutant("gradient of the reference side lost", "losses/streaming.py", "item_gradient.addmm_(score_gradient.T, rows)", "pass", LOSS),
+    Mutant("gradient not projected through the length", "losses/unit_rows.py", "gradient.addcmul_(units, along, value=-1).div_(lengths)", "gradient.div_(lengths)", LOSS),
+    Mutant("mean over all queries", "losses/streaming.py", "loss = per_query.sum() / max(1, asking)", "loss = per_query.mean()", LOSS),
+    Mutant("upstream gradient ignored", "losses/streaming.py", "gradient = gradient * upstream if", "gradient = gradient if", "tests/losses/test_smooth_ap.py"),
+    Mutant("tau left out of the gradient", "losses/streaming.py", "pull = -weights.to(loss.dtype) / tau", "pull = -weights.to(loss.dtype)", LOSS),
+    Mutant("autocast reaches the scores", "ranking/precision.py", "if torch.is_autocast_enabled(device_type):", "if False:", "tests/losses/test_precision.py"),
+    Mutant("zero rows divided by a small number", "losses/unit_rows.py", "if not bool((largest > 0).all()):", "if False:", "tests/losses/test_inputs.py"),
+    Mutant("kernel: only half of the mirrored pairs", "ranking/symmetric_kernels.py", "add_each_slope(here, own[k, left:right], weights[k, left:right], slope)", "pass", LOSS),
+    Mutant("kernel: columns of the same class counted", "ranking/symmetric_kernels.py", "start = max(first[query] + size[query] - corner[1], 0)\n        if start", "start = max(query + 1 - corner[1], 0)\n        if start", LOSS),
+    Mutant("kernel: slot of the mirrored positive off by one", "ranking/symmetric_kernels.py", "return slot if include_query or item < query else slot - 1", "return slot", LOSS),
+    Mutant("kernel: exponential cut too early", "ranking/kernels.py", "x = min(max(x, np.float32(-87.0)), np.float32(87.0))", "x = min(max(x, np.float32(-3.0)), np.float32(3.0))", LOSS),
+    Mutant("smoothed: outside items taken in", "ranking/smooth.py", "block.masked_fill_(mask[rows], OUTSIDE)", "pass", SMOOTH),
+    Mutant("exact AP: strict ties", "ranking/exact.py", "torch.searchsorted(ascending, matrix)  #", "torch.searchsorted(ascending, matrix, right=True) - 1 + 1  #", EXACT),
+    Mutant("exact AP: divided by all items", "ranking/exact.py", "precision.sum(1) / mask.sum(1)", "precision.sum(1) / items", EXACT),
+    Mutant("evaluate: query not removed", "metrics/counters.py", "(self.one_set & (row == item))", "False", EVALUATE),
+    Mutant("evaluate: strict ties", "metrics/kernels.py", "total += np.int32(scores[j] >= threshold)", "total += np.int32(scores[j] > threshold)", EVALUATE),
+    Mutant("evaluate: strict ties in columns", "metrics/kernels.py", "found[c] += np.int32(scores[c] >= limits[c])", "found[c] += np.int32(scores[c] > limits[c])", EVALUATE),
+    Mutant("evaluate: bins compared strictly", "metrics/kernels.py", "thresholds[place] <= scores[j]", "thresholds[place] < scores[j]", EVALUATE),
+    Mutant("evaluate: mirrored tiles forgotten", "metrics/counting.py", "counting.count_columns(tile, top, left)", "pass", EVALUATE),
+    Mutant("evaluate: ignored items counted", "metrics/counters.py", "out = self.left_out[item] |", "out =", EVALUATE),
+    Mutant("evaluate: first hit counts from 0", "metrics/evaluate.py", "= 1 + negatives[begins + size - 1]", "= negatives[begins + size - 1]", EVALUATE),
+    Mutant("evaluate: equal positives not counted", "metrics/evaluate.py", "new_score[1:] = scores[1:] != scores[:-1]", "new_score[1:] = True", EVALUATE),
+    Mutant("evaluate: lengths not divided out", "metrics/rows.py", "even = lengths.max() - lengths.min() <=", "even = True or lengths.max() - lengths.min() <=", EVALUATE),
+    Mutant("evaluate: processes count the same tiles", "distributed.py", "return piece % self.number == self.rank", "return True", "tests/metrics/test_invariance.py"),
+]  # fmt: skip
+
+
+def is_caught(mutant: Mutant) -> bool:
+    """Whether the named tests fail on a copy of the project with the fault in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("src", "tests"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        file = copy / "src" / "smoothap" / mutant.file
+        text = file.read_text(encoding="utf-8")
+        if text.count(mutant.old) != 1:
+            raise SystemExit(
+                f"The fault {mutant.fault!r} no longer fits {mutant.file}: {text.count(mutant.old)} places"
+            )
+        file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        environment = os.environ | {"PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.tests]
+        result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=900)
+        if result.returncode not in (0, 1):
+            raise SystemExit(f"{mutant.fault}: the tests did not run\n{result.stdout}\n{result.stderr}")
+        return result.returncode == 1
+
+
+def main() -> None:
+    """Try every fault, or those whose description holds the words given."""
+    wanted = [mutant for mutant in MUTANTS if all(word in mutant.fault for word in sys.argv[1:])]
+    missed = []
+    with ThreadPoolExecutor(2) as pool:
+        for mutant, caught in zip(wanted, pool.map(is_caught, wanted), strict=True):
+            print(f"{'caught' if caught else 'MISSED'}  {mutant.fault}  ({mutant.file})", flush=True)
+            if not caught:
+                missed.append(mutant)
+    print(f"{len(wanted) - len(missed)} of {len(wanted)} faults caught")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Slow, plain loops written from the paper's equations, and brute-force rankings, for the fast code to agree with."""
+
+import numpy as np
+import torch
+from sklearn.metrics import average_precision_score
+from torch import Tensor
+
+
+def smooth_ap_of_sets(scores: Tensor, positives: list[int], negatives: list[int], tau: float) -> Tensor:
+    """The equation between Eq. 6 and 7 for one query, term by term. scores (items,)"""
+    total = scores.new_zeros(())
+    for i in positives:
+        among_positives = scores.new_ones(())
+        for j in positives:
+            if j != i:
+                among_positives = among_positives + torch.sigmoid((scores[j] - scores[i]) / tau)
+        negatives_above = scores.new_zeros(())
+        for j in negatives:
+            negatives_above = negatives_above + torch.sigmoid((scores[j] - scores[i]) / tau)
+        total = total + among_positives / (among_positives + negatives_above)
+    return total / len(positives)
+
+
+def smooth_ap_losses(
+    embeddings: Tensor,
+    labels: Tensor,
+    tau: float,
+    include_query: bool = False,
+    ref_emb: Tensor | None = None,
+    ref_labels: Tensor | None = None,
+    own: Tensor | None = None,
+) -> Tensor:
+    """1 - AP of each query by the loop; 0 for a query without a positive. (queries,)"""
+    if ref_emb is None or ref_labels is None:
+        ref_emb, ref_labels = embeddings, labels
+        own = torch.full_like(labels, -1) if include_query else torch.arange(len(labels))
+    if own is None:
+        own = torch.full_like(labels, -1)
+    queries = embeddings / embeddings.norm(dim=1, keepdim=True)
+    items = ref_emb / ref_emb.norm(dim=1, keepdim=True)
+    losses = []
+    for q in range(len(labels)):
+        members = [j for j in range(len(items)) if j != int(own[q])]
+        positives = [j for j in members if ref_labels[j] == labels[q]]
+        negatives = [j for j in members if ref_labels[j] != labels[q]]
+        if positives:
+            losses.append(1 - smooth_ap_of_sets(items @ queries[q], positives, negatives, tau))
+        else:
+            losses.append(embeddings.new_zeros(()))
+    return torch.stack(losses)
+
+
+def authors_loss(embeddings: Tensor, per_class: int, tau: float) -> Tensor:
+    """What the authors' released code computes: B x B x B, equal classes in order, the query among its positives."""
+    units = embeddings / embeddings.norm(dim=1, keepdim=True)
+    batch = len(units)
+    scores = units @ units.T
+    differences = (scores[:, None, :] - scores[:, :, None]) / tau
+    terms = torch.sigmoid(differences) * (1 - torch.eye(batch, dtype=units.dtype))
+    rank = 1 + terms.sum(2)
+    total = units.new_zeros(())
+    for start in range(0, batch, per_class):
+        members = slice(start, start + per_class)
+        among = 1 + terms[members, members, members].sum(2)
+        total = total + (among / rank[members, members]).sum() / per_class
+    return 1 - total / batch
+
+
+def brute_force(
+    queries: np.ndarray, labels: np.ndarray, gallery: np.ndarray | None = None, gallery_labels: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Every figure of every query by comparing all scores with all positives, AP by scikit-learn."""
+    items, item_labels = (queries, labels) if gallery is None else (gallery, gallery_labels)
+    scores = queries @ items.T
+    figures = {
+        name: np.full(len(queries), np.nan) for name in ("average_precision", "map_at_r", "r_precision", "precision_5")
+    }
+    figures["first_hit_rank"] = np.zeros(len(queries), int)
+    for q in range(len(queries)):
+        kept = np.ones(len(items), bool)
+        if gallery is None:
+            kept[q] = False
+        row, relevant = scores[q][kept], (item_labels == labels[q])[kept]
+        if not relevant.any():
+            continue
+        positive = row[relevant]
+        rank = np.array([(row >= score).sum() for score in positive])
+        precision = np.array([(positive >= score).sum() for score in positive]) / rank
+        size = len(positive)
+        figures["average_precision"][q] = average_precision_score(relevant, row)
+        figures["first_hit_rank"][q] = 1 + (row[~relevant] >= positive.max()).sum()
+        figures["r_precision"][q] = (rank <= size).mean()
+        figures["map_at_r"][q] = precision[rank <= size].sum() / size
+        figures["precision_5"][q] = (rank <= 5).sum() / 5
+    return figures

@@ -1,0 +1,82 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import smooth_ap_of_sets
+
+from smoothap import average_precision, smooth_ap
+
+
+def random_scores(seed, queries=4, items=12, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(queries, items, generator=generator, dtype=dtype) * 2 - 1
+    return scores, torch.rand(queries, items, generator=generator) < 0.4
+
+
+@given(st.integers(0, 2**31), st.sampled_from([0.5, 0.1, 0.01]))
+def test_smoothed_ap_is_the_equation_term_by_term(seed, tau):
+    scores, relevant = random_scores(seed)
+    ours = smooth_ap(scores, relevant, tau)
+    for q in range(len(scores)):
+        positives, negatives = relevant[q].nonzero()[:, 0].tolist(), (~relevant[q]).nonzero()[:, 0].tolist()
+        if positives:
+            assert abs(ours[q] - smooth_ap_of_sets(scores[q], positives, negatives, tau)) <= 1e-12
+        else:
+            assert ours[q].isnan()
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.01])
+def test_the_gradient_with_respect_to_scores_is_right(tau):
+    scores, relevant = random_scores(3)
+    relevant[0] = False
+    scores = (scores * tau * 5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: smooth_ap(s, relevant, tau)[1:], (scores,), eps=1e-7 * tau, atol=1e-5)
+
+
+def test_both_paths_give_the_same_ap_and_gradient_in_float32(core_path):
+    scores, relevant = random_scores(5, queries=30, items=200, dtype=torch.float32)
+    relevant[3] = False
+    exact, value = (scores.clone().to(dtype).requires_grad_() for dtype in (torch.float64, torch.float32))
+    for each in (exact, value):
+        result = smooth_ap(each, relevant, 0.02)
+        result[~result.isnan()].sum().backward()
+    assert torch.allclose(
+        smooth_ap(value, relevant, 0.02).double(), smooth_ap(exact, relevant, 0.02), atol=1e-5, equal_nan=True
+    )
+    assert torch.allclose(value.grad.double(), exact.grad, atol=1e-4 * exact.grad.abs().max())
+
+
+def test_positives_far_apart_are_right_too(core_path):
+    scores = torch.tensor([[1.0, -1.0, 0.99, -0.99, 0.0]], requires_grad=True)
+    relevant = torch.tensor([[True, True, False, False, False]])
+    exact = scores.detach().double().requires_grad_()
+    for each in (scores, exact):
+        smooth_ap(each, relevant, 0.01).sum().backward()
+    assert torch.allclose(scores.grad.double(), exact.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_temperature_gives_the_exact_ap_without_ties():
+    scores, relevant = random_scores(11, queries=20)
+    relevant[:, 0] = True
+    assert torch.allclose(smooth_ap(scores, relevant, 1e-6), average_precision(scores, relevant), atol=1e-9)
+
+
+def test_with_ties_the_limit_counts_each_half():
+    scores, relevant = torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[True, False]])
+    assert smooth_ap(scores, relevant, 1e-6).item() == pytest.approx(1 / 1.5)
+    assert average_precision(scores, relevant).item() == 0.5
+
+
+def test_a_query_without_a_positive_sends_no_gradient():
+    scores, relevant = random_scores(1)
+    relevant[0] = False
+    scores.requires_grad_()
+    smooth_ap(scores, relevant, 0.1).nanmean().backward()
+    assert scores.grad[0].abs().sum() == 0
+    assert scores.grad[1].abs().sum() > 0
+
+
+@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_temperature_that_is_not_positive_is_refused(tau):
+    with pytest.raises(ValueError, match="tau"):
+        smooth_ap(torch.rand(2, 3), torch.ones(2, 3, dtype=torch.bool), tau)
