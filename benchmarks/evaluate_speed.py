@@ -1,0 +1,107 @@
+"""Exact evaluation against the bare product of all scores, and against what others offer.
+
+    python benchmarks/evaluate_speed.py [--rows 20000] [--peers 5000]
+
+The product makes every score once, in tiles of the evaluator's size, and throws it away. FAISS (flat, k = 1,000) and
+pytorch-metric-learning's AccuracyCalculator give fewer figures, and truncated ones.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from side_by_side import milliseconds, peak_growth, ratio, take_turns
+
+from smoothap import evaluate
+
+DIMENSION, TILE = 512, 1024
+
+
+def clustered(rows: int, per_class: int, spread: float = 2.5) -> tuple[torch.Tensor, torch.Tensor]:
+    """Unit vectors of classes that overlap, so that positives and negatives mix as in a real set."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(rows) // per_class
+    centres = torch.randn(int(labels.max()) + 1, DIMENSION, generator=generator)
+    vectors = centres[labels] + spread * torch.randn(rows, DIMENSION, generator=generator)
+    return torch.nn.functional.normalize(vectors), labels
+
+
+def all_products(vectors: torch.Tensor) -> None:
+    """Every score, tile by tile."""
+    for top in range(0, len(vectors), TILE):
+        for left in range(0, len(vectors), TILE):
+            torch.mm(vectors[top : top + TILE], vectors[left : left + TILE].T)
+
+
+def against_the_product(rows: int) -> None:
+    """The two settings of the aims: 5 images a class (products) and 338 (faces)."""
+    print(f"{rows:,} x {DIMENSION}, {torch.get_num_threads()} threads")
+    for per_class, aim in ((5, 1.3), (338, 1.5)):
+        vectors, labels = clustered(rows, per_class)
+        candidates = {
+            "product": lambda x=vectors: all_products(x),
+            "evaluate": lambda x=vectors, y=labels: evaluate(x, y, progress=False),
+        }
+        seconds = take_turns(candidates, rounds=5)
+        report = evaluate(vectors, labels, progress=False)
+        print(
+            f"  {per_class:>3} a class: product {milliseconds(seconds, 'product'):7.0f} ms, evaluate "
+            f"{milliseconds(seconds, 'evaluate'):7.0f} ms, ratio {ratio(seconds, 'evaluate', 'product'):.2f} (aim: at "
+            f"most {aim}), mAP {100 * report.mean_average_precision:.1f}",
+            flush=True,
+        )
+
+
+def against_peers(rows: int) -> None:
+    """FAISS flat search and pytorch-metric-learning's calculator on the same vectors."""
+    import faiss
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+
+    vectors, labels = clustered(rows, 5)
+    array = vectors.numpy()
+    calculator = AccuracyCalculator(include=("mean_average_precision",), k=rows - 1)
+
+    def search() -> None:
+        index = faiss.IndexFlatIP(DIMENSION)
+        index.add(array)
+        index.search(array, min(1000, rows))
+
+    candidates = {
+        "evaluate": lambda: evaluate(vectors, labels, progress=False),
+        "faiss": search,
+        "calculator": lambda: calculator.get_accuracy(vectors, labels),
+    }
+    seconds = take_turns(candidates, rounds=2)
+    print(f"{rows:,} x {DIMENSION}, 5 a class")
+    print(f"  evaluate, all figures over the full ranking      {milliseconds(seconds, 'evaluate'):8.0f} ms")
+    for name, label in (
+        ("faiss", "FAISS flat, first 1,000, no figures"),
+        ("calculator", "AccuracyCalculator, mAP, k = N - 1"),
+    ):
+        print(f"  {label:<48} {milliseconds(seconds, name):8.0f} ms, {ratio(seconds, name, 'evaluate'):5.1f}x ours")
+
+
+def memory(rows: int) -> None:
+    """Growth of a fresh process over the embeddings, at the faces' 338 a class."""
+    setup = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport evaluate_speed\n"
+        f"from smoothap import evaluate\nx, y = evaluate_speed.clustered({rows}, 338)\n"
+        "evaluate(x[:800], y[:800], progress=False)"
+    )
+    growth = peak_growth(setup, "evaluate(x, y, progress=False)")
+    print(f"memory above the embeddings, {rows:,} rows, 338 a class: {growth:.0f} MB (aim: at most 1,000)")
+
+
+def main() -> None:
+    """Print all comparisons."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--peers", type=int, default=5_000)
+    options = parser.parse_args()
+    against_the_product(options.rows)
+    against_peers(options.peers)
+    memory(options.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What Smooth-AP costs, forward and backward, against the bare similarity product and against its peers.
+
+    python benchmarks/loss_cost.py [--quick] [--plot loss_cost.png]
+
+Every ratio compares candidates that took turns in this run. The product is `x @ x.T` with autograd.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from side_by_side import milliseconds, peak_growth, ratio, take_turns
+from torch import Tensor
+
+from smoothap import SmoothAP
+
+DIMENSION = 512
+LIMITS = {(224, 4): 2.0, (384, 4): 2.0, (4096, 4): 1.2, (16384, 4): 1.2, (4096, 16): 1.8, (4096, 64): 4.0}
+
+
+def balanced(batch: int, per_class: int) -> tuple[Tensor, Tensor]:
+    """Random embeddings and the labels of a class-balanced batch."""
+    generator = torch.Generator().manual_seed(0)
+    embeddings = torch.randn(batch, DIMENSION, generator=generator).requires_grad_()
+    return embeddings, torch.arange(batch // per_class).repeat_interleave(per_class)
+
+
+def product(embeddings: Tensor, upstream: Tensor) -> None:
+    """The bare similarity product, forward and backward."""
+    embeddings.grad = None
+    (embeddings @ embeddings.T).backward(upstream)
+
+
+def loss(function: torch.nn.Module, embeddings: Tensor, labels: Tensor) -> None:
+    """A loss, forward and backward."""
+    embeddings.grad = None
+    function(embeddings, labels).backward()
+
+
+def authors_formula(embeddings: Tensor, per_class: int, tau: float = 0.01) -> Tensor:
+    """The released code's arithmetic, written plainly: batch x batch x batch."""
+    units = torch.nn.functional.normalize(embeddings)
+    batch = len(units)
+    scores = units @ units.T
+    differences = scores[:, None, :] - scores[:, :, None]
+    terms = torch.sigmoid(differences / tau) * (1 - torch.eye(batch))
+    rank = 1 + terms.sum(2)
+    total = units.new_zeros(())
+    for start in range(0, batch, per_class):
+        here = slice(start, start + per_class)
+        total = total + ((1 + terms[here, here, here].sum(2)) / rank[here, here]).sum() / per_class
+    return 1 - total / batch
+
+
+def against_the_product(quick: bool) -> list[tuple[int, int, float, float, float]]:
+    """Rows (batch, |P|, ms of the product, ms of the loss, ratio)."""
+    sizes = [112, 224, 384, 1024, 4096] + ([] if quick else [16384])
+    cases = [(batch, 4) for batch in sizes] + [(4096, each) for each in (8, 16, 64)]
+    rows = []
+    print(f"{'batch':>6} {'|P|':>4} {'product ms':>11} {'Smooth-AP ms':>13} {'ratio':>6}  aim")
+    for batch, per_class in cases:
+        embeddings, labels = balanced(batch, per_class)
+        upstream = torch.randn(batch, batch)
+        function = SmoothAP()
+        candidates = {
+            "product": lambda x=embeddings, up=upstream: product(x, up),
+            "loss": lambda f=function, x=embeddings, y=labels: loss(f, x, y),
+        }
+        rounds, repeats = (40, 20) if batch < 1000 else (15, 2) if batch < 4000 else (9, 1) if batch < 10000 else (3, 1)
+        seconds = take_turns(candidates, rounds, repeats)
+        row = (
+            batch,
+            per_class,
+            milliseconds(seconds, "product"),
+            milliseconds(seconds, "loss"),
+            ratio(seconds, "loss", "product"),
+        )
+        aim = LIMITS.get((batch, per_class))
+        print(
+            f"{batch:>6} {per_class:>4} {row[2]:>11.2f} {row[3]:>13.2f} {row[4]:>6.2f}  {f'<= {aim}' if aim else ''}",
+            flush=True,
+        )
+        rows.append(row)
+    return rows
+
+
+def against_peers() -> None:
+    """The authors' formula and pytorch-metric-learning at batch 384, |P| = 4."""
+    from pytorch_metric_learning.losses import FastAPLoss, SmoothAPLoss
+
+    embeddings, labels = balanced(384, 4)
+    candidates = {"ours": lambda: loss(SmoothAP(), embeddings, labels)}
+    for name, peer in (("SmoothAPLoss", SmoothAPLoss()), ("FastAPLoss", FastAPLoss())):
+        candidates[name] = lambda peer=peer: loss(peer, embeddings, labels)
+
+    def authors() -> None:
+        embeddings.grad = None
+        authors_formula(embeddings, 4).backward()
+
+    candidates["authors"] = authors
+    seconds = take_turns(candidates, rounds=5)
+    print("\nBatch 384, |P| = 4, forward and backward")
+    for name, label in (
+        ("authors", "the authors' formula, B^3"),
+        ("SmoothAPLoss", "pytorch-metric-learning SmoothAPLoss"),
+        ("FastAPLoss", "pytorch-metric-learning FastAPLoss"),
+    ):
+        print(f"  {label:<38} {milliseconds(seconds, name):9.1f} ms, {ratio(seconds, name, 'ours'):7.1f}x ours")
+
+
+def memory() -> None:
+    """Growth of the peak of a fresh process by one forward and backward."""
+    setup = (
+        "import sys; sys.path.insert(0, {folder!r})\nimport torch, loss_cost\nfrom smoothap import SmoothAP\n"
+        "x, y = loss_cost.balanced({batch}, 4)\n"
+        "loss_cost.loss(SmoothAP(), *loss_cost.balanced(64, 4))  # what is loaded once is no growth\n"
+        "loss_cost.authors_formula(loss_cost.balanced(16, 4)[0], 4).backward()"
+    )
+    folder = str(Path(__file__).parent)
+    ours = peak_growth(setup.format(folder=folder, batch=384), "loss_cost.loss(SmoothAP(), x, y)")
+    authors = peak_growth(setup.format(folder=folder, batch=384), "loss_cost.authors_formula(x, 4).backward()")
+    large = peak_growth(setup.format(folder=folder, batch=16384), "loss_cost.loss(SmoothAP(), x, y)")
+    print("\nGrowth of the process by one forward and backward")
+    print(f"  batch 384: ours {ours:.1f} MB, the authors' formula {authors:.0f} MB, {authors / max(ours, 0.1):.0f}x")
+    print(f"  batch 16,384, d = 512: ours {large:.0f} MB (aim: at most 200)")
+
+
+def plot(rows: list[tuple[int, int, float, float, float]], path: Path) -> None:
+    """Time against batch size, both axes by powers."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    batches = [row for row in rows if row[1] == 4]
+    axes.loglog([row[0] for row in batches], [row[2] for row in batches], "o--", color="#999999", label="x @ x.T alone")
+    axes.loglog(
+        [row[0] for row in batches], [row[3] for row in batches], "o-", color="#0072B2", label="Smooth-AP, |P| = 4"
+    )
+    others = [row for row in rows if row[1] != 4]
+    axes.loglog(
+        [row[0] for row in others],
+        [row[3] for row in others],
+        "s",
+        color="#D55E00",
+        label="|P| = " + ", ".join(str(row[1]) for row in others),
+    )
+    axes.set(xlabel="batch size", ylabel="forward and backward, ms", title="Cost of the loss, d = 512, float32, CPU")
+    axes.grid(True, which="major", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=150)
+    print(f"\nPlot: {path}")
+
+
+def main() -> None:
+    """Print all comparisons."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="leave out batch 16,384")
+    parser.add_argument("--plot", type=Path, help="write the plot here")
+    options = parser.parse_args()
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    rows = against_the_product(options.quick)
+    against_peers()
+    memory()
+    if options.plot:
+        plot(rows, options.plot)
+
+
+if __name__ == "__main__":
+    main()
