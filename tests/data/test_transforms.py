@@ -155,3 +155,13 @@ def test_a_transform_survives_json():
 def test_a_wrong_setting_is_an_error_that_shows_it(wrong):
     with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
         Transform(**wrong)
+
+
+def test_the_whole_image_loses_nothing_and_is_mirrored_half_of_the_time():
+    image, transform = photo(16, 16), Transform("whole", 16)
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    assert torch.equal(transform.test(image), pixels)
+    views = [transform.train(image, (0, 0, position)) for position in range(40)]
+    mirrored = sum(torch.equal(view, pixels.flip(2)) for view in views)
+    assert mirrored + sum(torch.equal(view, pixels) for view in views) == 40
+    assert 8 < mirrored < 32

@@ -91,7 +91,7 @@ def test_names_and_shapes_are_the_published_ones(arcface):
 
 def test_faces_enter_as_rgb_in_minus_one_to_one_at_112(arcface):
     transform = arcface[0].transform
-    assert (transform.size, transform.channel_order) == (112, "RGB")
+    assert (transform.name, transform.size, transform.channel_order) == ("whole", 112, "RGB")
     pixels = torch.tensor([0, 255, 0], dtype=torch.uint8).view(1, 3, 1, 1)
     torch.testing.assert_close(transform.normalise(pixels).flatten(), torch.tensor([-1.0, 1.0, -1.0]))
 

@@ -176,4 +176,5 @@ def transform_of(backbone: nn.Module, size: int | None = None) -> Transform:
     """The paper's transform with the mean, deviation and size that the backbone's published weights expect."""
     published = published_settings(backbone)
     side = published["input_size"][-1] if size is None else size
-    return Transform(name="paper", size=side, mean=tuple(published["mean"]), std=tuple(published["std"]))
+    name = published.get("transform", "paper")
+    return Transform(name=name, size=side, mean=tuple(published["mean"]), std=tuple(published["std"]))

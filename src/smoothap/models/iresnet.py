@@ -43,6 +43,7 @@ class IResNet(nn.Module):
         "input_size": (3, _SIZE, _SIZE),
         "mean": (0.5, 0.5, 0.5),
         "std": (0.5, 0.5, 0.5),
+        "transform": "whole",  # the crops are aligned already
     }
 
     def __init__(self) -> None:
