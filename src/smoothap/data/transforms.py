@@ -55,7 +55,7 @@ class Transform:
 
     @property
     def resized(self) -> int:
-        """The side to which an image is resized before the crop: 256 for 224, or the size itself where nothing is cut."""
+        """The side to which an image is resized before the crop: 256 for 224, or the size where nothing is cut."""
         return self.size if self.name == "whole" else round(self.size * 256 / 224)
 
     def enough_pixels(self, train: bool, seed: tuple[int, int, int] | None = None) -> int:
