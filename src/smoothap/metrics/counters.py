@@ -9,7 +9,8 @@ from torch import Tensor
 
 from smoothap.ranking.threads import on_threads
 
-_FEW = 16
+_FEW = 16  # thresholds that are compared one by one
+_QUERIES_AT_ONCE = 4096
 
 
 class Counter:
@@ -96,9 +97,14 @@ class PlainCounter(Counter):
 
     def sort(self) -> None:
         """All positives are there: sort them."""
-        query = np.repeat(np.arange(len(self.first)), np.diff(self.offset))
-        self.thresholds[:] = self.thresholds[np.lexsort((self.thresholds, query))]
-        self.count[:] = np.bincount(query[np.isfinite(self.thresholds)], minlength=len(self.first))
+        for start in range(0, len(self.first), _QUERIES_AT_ONCE):
+            edges = self.offset[start : start + _QUERIES_AT_ONCE + 1]
+            here = slice(edges[0], edges[-1])
+            query = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+            self.thresholds[here] = self.thresholds[here][np.lexsort((self.thresholds[here], query))]
+            self.count[start : start + len(edges) - 1] = np.bincount(
+                query[np.isfinite(self.thresholds[here])], minlength=len(edges) - 1
+            )
 
     def count_rows(self, tile: Tensor, top: int, left: int) -> None:
         """Count the tile for the queries that are its rows."""
