@@ -1,0 +1,46 @@
+import io
+import sys
+
+from smoothap import progress
+from smoothap.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_what_is_quick_says_nothing(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress("Quick", total=3) as line:
+        for _ in range(3):
+            line.advance()
+    assert stream.getvalue() == ""
+
+
+def run(stream, monkeypatch, shown=True):
+    monkeypatch.setattr(sys, "stderr", stream)
+    for name in ("_DELAY", "_EVERY_ON_A_TERMINAL", "_EVERY_IN_A_LOG"):
+        monkeypatch.setattr(progress, name, -1.0)
+    with Progress("Reading", total=4, unit="images", shown=shown) as line:
+        for _ in range(4):
+            line.advance()
+    return stream.getvalue()
+
+
+def test_a_terminal_line_redraws_itself_and_ends_with_all_done(monkeypatch):
+    text = run(Terminal(), monkeypatch)
+    assert text.endswith("\n")
+    assert text.count("\n") == 1
+    assert "100%  4/4 images" in text.split("\r")[-1]
+
+
+def test_a_log_gets_whole_lines(monkeypatch):
+    lines = run(io.StringIO(), monkeypatch).splitlines()
+    assert len(lines) == 4
+    assert all("\r" not in line and line.startswith("Reading") for line in lines)
+
+
+def test_it_can_be_silenced(monkeypatch):
+    assert run(Terminal(), monkeypatch, shown=False) == ""
