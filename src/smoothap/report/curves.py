@@ -37,22 +37,21 @@ def draw_precision_recall(axes: Axes, before: RankedRow, after: RankedRow) -> No
 
 def precision_recall_figure(before: RankedRow, after: RankedRow) -> Figure:
     """A small figure of one query's two curves."""
-    figure = Figure(figsize=(2.7, 2.1), layout="constrained")
+    figure = Figure(figsize=(2.5, 2.1), layout="constrained")
     draw_precision_recall(figure.add_subplot(), before, after)
     return figure
 
 
 def loss_figure(curve: Sequence[dict[str, Any]]) -> Figure | None:
-    """The loss of each step and, where there are many, their running mean; None where none was recorded."""
+    """The loss of each step, thin, and its running mean over a twentieth of them; None where none was recorded."""
     steps, losses = _recorded(curve, "loss")
     if not len(steps):
         return None
     figure, axes = _curve_axes("training loss")
-    window = len(losses) // 20
-    axes.plot(steps, losses, color=LIGHT["blue"], linewidth=1.0 if window > 1 else 2.2, alpha=0.45 if window > 1 else 1)
-    if window > 1:
-        mean = np.convolve(losses, np.full(window, 1 / window), "valid")
-        axes.plot(steps[window - 1 :], mean, color=LIGHT["blue"], linewidth=2.4)
+    window = max(1, len(losses) // 20)
+    mean = np.convolve(losses, np.full(window, 1 / window), "valid")
+    axes.plot(steps, losses, color=LIGHT["blue"], linewidth=1, alpha=0.45)
+    axes.plot(steps[window - 1 :], mean, color=LIGHT["blue"], linewidth=2.4)
     axes.set_ylim(0, 1.08 * max(losses.max(), 1e-9))
     return figure
 
@@ -94,7 +93,8 @@ def inline_svg(figure: Figure, description: str) -> Markup:
     assert box is not None
     for name, colour in LIGHT.items():
         inside = inside.replace(colour, f"var(--{name})")
-    inside = inside.replace("xlink:href", "href").replace("'DejaVu Sans', ", "")
+    inside = re.sub(r"font: [^;\"]*?([0-9.]+px)[^;\"]*", r"font-size: \1", inside)  # in the letters of the page
+    inside = inside.replace("xlink:href", "href")
     return Markup(f'<svg {box[0]} role="img" aria-label="{escaped(description)}">{inside}')
 
 
@@ -120,7 +120,8 @@ def _steps(row: RankedRow) -> tuple[np.ndarray, np.ndarray]:
     rises = np.append(True, np.diff(recall) > 0)
     precision, recall = precision[rises], recall[rises]
     precision[0] = precision[1]
-    visible = np.append(np.diff(np.floor(recall * _GRID)) > 0, True)
+    visible = np.append(True, np.diff(np.floor(recall * _GRID)) > 0)
+    visible[-1] = True
     return recall[visible], precision[visible]
 
 
@@ -137,5 +138,5 @@ def _curve_axes(label: str) -> tuple[Figure, Axes]:
     dress(axes)
     axes.set_xlabel("step")
     axes.set_ylabel(label)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=(1, 2, 2.5, 5, 10)))
     return figure, axes

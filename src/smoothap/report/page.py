@@ -141,25 +141,29 @@ def _headline(before: Report, after: Report) -> Markup:
     table = element("table", element("thead", head), element("tbody", *rows), class_="figures")
     return joined(
         element("div", *large, class_="large"),
-        element("p", told),
-        element("div", table, class_="wide"),
-        element("p", explained, class_="note"),
+        element(
+            "div",
+            element("div", table, class_="wide"),
+            element("div", element("p", told), element("p", explained, class_="note")),
+            class_="large",
+        ),
     )
 
 
 def _learning(curve: Sequence[dict[str, Any]]) -> Markup:
-    drawn = [
-        element("div", inline_svg(figure, description), class_="card")
-        for figure, description in (
-            (loss_figure(curve), f"Training loss of {len(curve):,} steps"),
-            (validation_figure(curve), "mAP on the validation classes during training"),
-        )
-        if figure is not None
-    ]  # fmt: skip
+    loss, validation = loss_figure(curve), validation_figure(curve)
+    drawn: list[str] = []
+    notes: list[str] = []
+    if loss is not None:
+        drawn.append(inline_svg(loss, f"Training loss of {len(curve):,} steps"))
+        notes.append("Thin: the loss of each step; thick: its running mean.")
+    if validation is not None:
+        drawn.append(inline_svg(validation, "mAP on the validation classes during training"))
+        notes.append("The validation classes are held out of the training classes; no test class is among either.")
     if not drawn:
         return Markup("")
-    note = "The validation classes are held out of the training classes; the test classes played no part in training."
-    return joined(element("div", *drawn, class_="large"), element("p", note, class_="note"))
+    cards = [element("div", each, class_="card") for each in drawn]
+    return joined(element("div", *cards, class_="large"), element("p", " ".join(notes), class_="note"))
 
 
 def _queries(

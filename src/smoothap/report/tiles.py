@@ -42,7 +42,7 @@ def data_uri(picture: Image.Image) -> str:
 def framed(picture: Image.Image, kind: str) -> Image.Image:
     """A square picture with the frame and the mark of its kind: query, right or wrong."""
     side, colour = picture.width, LIGHT[_COLOURS[kind]]
-    border, badge = max(2, side // 20), side * 0.3
+    border, badge = max(2, side // 20), side * 0.24
     tile = ImageOps.expand(picture.resize((side - 2 * border, side - 2 * border)), border, colour)
     if kind in _MARKS:
         sharp = 4  # drawn larger, since lines of Pillow have rough edges
