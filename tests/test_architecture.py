@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "data": {"torchvision_guard", "files", "progress"},
     "models": {"torchvision_guard", "files", "data", "progress"},
     "training": {"data", "models", "metrics", "ranking", "distributed", "files", "progress"},
-    "report": {"ranking", "metrics", "data"},
+    "report": {"ranking", "metrics", "data", "files"},
     "search": {"metrics", "models", "data", "files", "progress"},
     "compare": {"training", "losses", "metrics", "models", "data", "report", "files", "progress"},
     "analysis": {"ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress"},

@@ -1,0 +1,79 @@
+"""The full ranking of one query: which images come first, which of them are right, and its precision-recall curve."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from smoothap.data.image_set import ImageSet
+from smoothap.ranking import average_precision
+
+_ROWS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class RankedRow:
+    """All items for one query, best first; of equal scores the wrong ones come first, as AP counts them."""
+
+    query: int
+    items: np.ndarray  # (m,) int64: rows of the set, the query itself left out
+    scores: np.ndarray  # (m,) float64 cosines
+    right: np.ndarray  # (m,) bool: of the query's class
+    average_precision: float  # NaN where nothing is right
+
+    @property
+    def positives(self) -> int:
+        """|P|, how many right images there are to find."""
+        return int(self.right.sum())
+
+    def right_among(self, first: int) -> int:
+        """How many of the first items are right."""
+        return int(self.right[:first].sum())
+
+    @property
+    def last_right(self) -> int:
+        """The rank, from 1, at which every right image has been found."""
+        return int(np.flatnonzero(self.right)[-1]) + 1
+
+    def precision_recall(self) -> tuple[np.ndarray, np.ndarray]:
+        """Precision and recall (points,) at each different score of the full ranking, from recall 0 on.
+
+        Precision at recall 0 is 1 by convention, as in scikit-learn.
+        """
+        ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))
+        found = np.cumsum(self.right)[ends]
+        return np.append(1.0, found / (ends + 1)), np.append(0.0, found / self.positives)
+
+
+def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:
+    """Rank the gallery of a set (by default all other images) for one of its rows, by cosine. embeddings (n, d)"""
+    check_rows(images, embeddings)
+    items = np.arange(len(images)) if images.is_gallery is None else np.flatnonzero(images.is_gallery)
+    items = items[items != query]
+    scores = _cosines(embeddings, query, items)
+    right = images.labels[items] == images.labels[query]
+    order = np.lexsort((right, -scores))
+    items, scores, right = items[order], scores[order], right[order]
+    found = average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item() if right.any() else np.nan
+    return RankedRow(query, items, scores, right, found)
+
+
+def check_rows(images: ImageSet, embeddings: np.ndarray) -> None:
+    """One vector for each image, or an error."""
+    if embeddings.ndim != 2 or len(embeddings) != len(images):
+        raise ValueError(
+            f"embeddings must have a row for each of the {len(images):,} images of {images.name}, "
+            f"not the shape {tuple(embeddings.shape)}: embed this set, in its order"
+        )
+
+
+def _cosines(embeddings: np.ndarray, query: int, items: np.ndarray) -> np.ndarray:
+    """Each score from its own two rows alone, in float64, so that equal images have equal scores. (m,)"""
+    vector = _unit_rows(embeddings[query : query + 1])
+    blocks = (items[start : start + _ROWS_AT_ONCE] for start in range(0, len(items), _ROWS_AT_ONCE))
+    return np.concatenate([np.empty(0), *((_unit_rows(embeddings[block]) * vector).sum(1) for block in blocks)])
+
+
+def _unit_rows(rows: np.ndarray) -> np.ndarray:
+    rows = np.asarray(rows, np.float64)
+    return rows / np.sqrt((rows * rows).sum(1, keepdims=True))

@@ -1,0 +1,64 @@
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image
+
+from smoothap.data.reading import UnreadableImage
+from smoothap.report.palette import LIGHT
+from smoothap.report.ranking_rows import rank
+from smoothap.report.tiles import framed, row_picture, row_tiles, thumbnail
+
+
+def colour(name: str) -> tuple[int, ...]:
+    return tuple(int(LIGHT[name][place : place + 2], 16) for place in (1, 3, 5))
+
+
+def test_a_row_as_a_picture_has_the_query_in_blue_and_each_image_in_its_colour(toy_set, vectors):
+    images = toy_set()
+    row = rank(images, vectors(images.labels, 0.7), 0)
+    side, gap = 48, 4
+    picture = row_picture(images, row, first=6, side=side)
+    assert picture.getpixel((0, 0)) == colour("blue")
+    frames = [picture.getpixel(((side + gap) * place + gap, 0)) for place in range(1, 7)]
+    assert frames == [colour("green" if right else "red") for right in row.right[:6]]
+    middle = picture.getpixel(((side + gap) + gap + side // 2, side // 2))
+    assert middle == images.read(int(row.items[0])).getpixel((0, 0))
+
+
+def test_right_and_wrong_differ_also_without_colour():
+    grey = [np.asarray(framed(Image.new("RGB", (80, 80), "white"), kind)).min(2) > 250 for kind in ("right", "wrong")]
+    assert not np.array_equal(*grey)
+
+
+def test_a_row_as_html_has_a_tile_for_each_image_with_rank_class_and_score(toy_set, vectors):
+    images = toy_set(["<b>", '"x"', "c", "d"])
+    row = rank(images, vectors(images.labels, 0.7), 0)
+    html = row_tiles(images, row, 8)
+    right = int(row.right[:8].sum())
+    assert html.count('class="tile right"') == right
+    assert html.count('class="tile wrong"') == 8 - right
+    assert html.count('href="#right"') == right
+    assert "<b>" not in html
+    assert f"cosine {row.scores[3]:.3f}" in html
+    assert html.count("data:image/webp") == html.count("alt=") == html.count("title=") == 8
+
+
+def test_a_row_longer_than_the_set_ends_with_the_set(toy_set, vectors):
+    images = toy_set(["a", "b"], size=2)
+    row = rank(images, vectors(images.labels, 0.7), 0)
+    assert row_tiles(images, row, 12).count("<li") == 3
+    assert row_picture(images, row, 12).width > 12 * 96
+
+
+def test_an_image_is_shown_whole_and_one_that_cannot_be_read_as_a_cross(toy_set):
+    images = toy_set()
+    whole = thumbnail(images, 0, 48)
+    assert whole.size == (48, 48)
+    assert whole.getpixel((24, 2)) == (255, 255, 255)  # 24 x 16 within the square
+    assert whole.getpixel((2, 24)) == images.read(0).getpixel((0, 0))
+
+    def read(row: int) -> Image.Image:
+        raise UnreadableImage(str(row), "truncated")
+
+    broken = thumbnail(replace(images, read=read), 0, 48)
+    assert broken.getpixel((24, 24)) == colour("line")
