@@ -31,6 +31,7 @@ def test_the_area_under_each_drawn_curve_is_the_average_precision(rows):
         recall, precision = (np.asarray(values) for values in line.get_data())
         assert np.sum(np.diff(recall) * precision[1:]) == pytest.approx(row.average_precision)
         assert line.get_drawstyle() == "steps-pre"
+        assert precision[0] == precision[1]  # no line up the axis
         assert line.get_color() == LIGHT[colour]
     assert axes.lines[0].get_linestyle() != axes.lines[1].get_linestyle()
 
@@ -41,7 +42,7 @@ def test_a_long_curve_is_drawn_no_finer_than_can_be_seen(toy_set, vectors):
     axes = Figure().add_subplot()
     draw_precision_recall(axes, row, row)
     recall, precision = (np.asarray(values) for values in axes.lines[0].get_data())
-    assert len(recall) <= 1002
+    assert len(recall) <= 1001
     assert (recall[0], recall[-1]) == (0, 1)
     assert np.sum(np.diff(recall) * precision[1:]) == pytest.approx(row.average_precision, abs=2e-3)
 

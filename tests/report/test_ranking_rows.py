@@ -48,14 +48,14 @@ def test_the_curve_is_scikit_learns_also_with_equal_scores(toy_set, vectors):
     assert np.allclose(recall, expected_recall[::-1])
 
 
-def test_equal_images_have_equal_scores_and_the_wrong_one_comes_first(toy_set, vectors):
+def test_equal_images_have_equal_scores_and_the_wrong_ones_come_first(toy_set):
     images = toy_set(size=300)
-    embeddings = vectors(images.labels, 0.5)
-    embeddings[[1, 77, 2000]] = embeddings[0]  # two right, one wrong, all the same as the query
+    embeddings = np.random.default_rng(0).normal(size=(2400, 61)).astype(np.float32)
+    same = [1, 77, 1003, 1950, 2398, 2399]  # two of them right
+    embeddings[same] = embeddings[0] + 0.01 * embeddings[5]
     row = rank(images, embeddings, 0)
-    assert row.items[0] == 2000
-    assert row.items[1:3].tolist() == [1, 77]
-    assert row.scores[0] == row.scores[1] == row.scores[2]
+    assert row.items[:6].tolist() == [1003, 1950, 2398, 2399, 1, 77]
+    assert len(set(row.scores[:6].tolist())) == 1
 
 
 def test_only_the_gallery_is_ranked_where_there_is_one(toy_set, vectors):

@@ -1,3 +1,6 @@
+import base64
+import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +44,16 @@ def test_a_row_as_html_has_a_tile_for_each_image_with_rank_class_and_score(toy_s
     assert "<b>" not in html
     assert f"cosine {row.scores[3]:.3f}" in html
     assert html.count("data:image/webp") == html.count("alt=") == html.count("title=") == 8
+
+
+def test_each_tile_of_html_shows_its_own_image(toy_set, vectors):
+    images = toy_set()
+    row = rank(images, vectors(images.labels, 0.7), 0)
+    addresses = re.findall(r'src="data:image/webp;base64,([^"]*)"', row_tiles(images, row, 8))
+    for item, address in zip(row.items[:8], addresses, strict=True):
+        with Image.open(io.BytesIO(base64.b64decode(address))) as picture:
+            difference = np.subtract(picture.getpixel((40, 40)), images.read(int(item)).getpixel((0, 0)), dtype=int)
+        assert np.abs(difference).max() <= 8, item
 
 
 def test_a_row_longer_than_the_set_ends_with_the_set(toy_set, vectors):

@@ -2,7 +2,7 @@
 
 from smoothap.data.image_set import ImageSet
 from smoothap.report.curves import inline_svg, precision_recall_figure
-from smoothap.report.markup import Markup, element, joined, named
+from smoothap.report.markup import Markup, element, named
 from smoothap.report.ranking_rows import RankedRow
 from smoothap.report.tiles import query_tile, row_tiles
 
@@ -50,23 +50,22 @@ def _row(images: ImageSet, title: str, row: RankedRow) -> Markup:
 
 def _details(images: ImageSet, before: RankedRow, after: RankedRow) -> Markup:
     """What hovering tells, for keyboards and touch screens."""
-    rows = []
-    for place in range(min(SHOWN, len(before.items))):
-        cells = _cells(images, before, place), _cells(images, after, place)
-        rows.append(element("tr", element("th", f"{place + 1}", scope="row"), *cells))
-    head = element(
-        "tr", element("th", "Rank", scope="col"), element("th", "Before", scope="col", colspan=3),
-        element("th", "After", scope="col", colspan=3),
-    )  # fmt: skip
-    table = element("table", element("thead", head), element("tbody", *rows))
-    return element("details", element("summary", "Classes and scores"), element("div", table, class_="wide"))
+    tables = _table(images, "Before", before), _table(images, "After", after)
+    return element("details", element("summary", "Classes and scores"), element("div", *tables, class_="large"))
 
 
-def _cells(images: ImageSet, row: RankedRow, place: int) -> Markup:
-    item, kind = int(row.items[place]), "right" if row.right[place] else "wrong"
-    class_name = named(str(images.class_names[images.labels[item]]))
-    return joined(
-        element("td", kind, class_=kind),
-        element("td", class_name, " ", element("small", named(str(images.names[item])))),
-        element("td", f"{row.scores[place]:.3f}", class_="number"),
-    )
+def _table(images: ImageSet, caption: str, row: RankedRow) -> Markup:
+    head = element("tr", *(element("th", name, scope="col") for name in ("Rank", "", "Class, image", "Cosine")))
+    lines: list[str] = []
+    for place in range(min(SHOWN, len(row.items))):
+        item, kind = int(row.items[place]), "right" if row.right[place] else "wrong"
+        class_name, name = str(images.class_names[images.labels[item]]), str(images.names[item])
+        cells = [
+            element("th", f"{place + 1}", scope="row"),
+            element("td", kind, class_=kind),
+            element("td", named(class_name), " ", element("small", named(name))),
+            element("td", f"{row.scores[place]:.3f}", class_="number"),
+        ]
+        lines.append(element("tr", *cells))
+    table = element("table", element("caption", caption), element("thead", head), element("tbody", *lines))
+    return element("div", table, class_="wide")

@@ -121,7 +121,6 @@ def _steps(row: RankedRow) -> tuple[np.ndarray, np.ndarray]:
     precision, recall = precision[rises], recall[rises]
     precision[0] = precision[1]
     visible = np.append(True, np.diff(np.floor(recall * _GRID)) > 0)
-    visible[-1] = True
     return recall[visible], precision[visible]
 
 

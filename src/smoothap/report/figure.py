@@ -21,9 +21,9 @@ def before_after_figure(
     before (n, d), after (n, e): embeddings of the images; queries: their rows to show. Names from the data are left
     out, since a font may not have their letters.
     """
-    figure = Figure(figsize=(2.9 + 0.88 * (first + 1), 2.4 * len(queries)))
+    figure = Figure(figsize=(2.8 + 0.82 * (first + 1), 2.4 * len(queries)))
     figure.set_layout_engine("constrained", h_pad=0.08, w_pad=0.08)
-    widths = (2.4, 0.88 * (first + 1))
+    widths = (2.5, 0.82 * (first + 1))
     grid = figure.add_gridspec(2 * len(queries), 2, width_ratios=widths)
     for place, query in enumerate(queries):
         rows = rank(images, before, query), rank(images, after, query)

@@ -2,8 +2,8 @@
 
 LIGHT = {
     "blue": "#0072b2",  # a query, and what was before
-    "green": "#00856a",  # a right image, and what came after
-    "red": "#c84b0a",  # a wrong image
+    "green": "#007f65",  # a right image, and what came after
+    "red": "#bf4508",  # a wrong image
     "ink": "#1c2430",
     "soft": "#5a6575",
     "line": "#d9dee5",
