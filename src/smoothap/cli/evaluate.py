@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data
+from smoothap.cli.names import open_data, open_model
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -89,11 +89,9 @@ def evaluate(
             benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
             import torch
 
-            from smoothap.models import Embedder
             from smoothap.training.testing import benchmark_figures
 
-            embedder = Embedder.load(model) if Path(model).is_dir() else Embedder(model, None, size=size)
-            embedder.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            embedder = open_model(model, size=size).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
             unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
             reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
         if processes.rank == 0:

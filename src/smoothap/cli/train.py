@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data
+from smoothap.cli.names import open_data, open_model
 from smoothap.cli.printing import comparison
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
+    from smoothap.metrics import Report
+    from smoothap.models import Embedder
     from smoothap.training.settings import Settings
 
 _FEWEST_VALIDATION_CLASSES = 2  # with one class every ranking is perfect
@@ -23,6 +26,7 @@ def train(
     data: str,
     out: Path,
     model: str = "tf_efficientnet_lite0",
+    weights: str | None = None,
     size: int = 112,
     dimension: int = 512,
     crops: Literal["paper", "released"] = "paper",
@@ -60,6 +64,8 @@ def train(
         The folder for the model, the checkpoint and the figures.
     model
         A network by its timm name, with its published weights; or the folder of a trained model.
+    weights
+        A .safetensors or .pth file for the network in the place of the published weights, or none for random ones.
     size
         The side of the images in pixels.
     dimension
@@ -127,18 +133,13 @@ def train(
     benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
     benchmark, chosen = _fitted(benchmark, chosen, batch_size is None)
 
-    import torch
-
     from smoothap.distributed import joined_processes
     from smoothap.losses import SmoothAP
-    from smoothap.models import Embedder
     from smoothap.training.loop import MODEL, train
-    from smoothap.training.testing import benchmark_figures
 
     with joined_processes() as processes:
-        torch.manual_seed(seed)
-        is_folder = Path(model).is_dir()
-        embedder = Embedder.load(model) if is_folder else Embedder(model, dimension, size=size)
+        network = partial(open_model, model, size=size, weights=weights, seed=seed)
+        embedder = network(dimension=dimension)
         embedder.transform = replace(embedder.transform, name=crops)
         training, validation = benchmark.train_and_validation(seed)
         if processes.rank == 0:
@@ -156,13 +157,12 @@ def train(
             if processes.rank == 0:
                 print(f"Interrupted after step {result.steps}. To go on, repeat the command with --resume.")
             return
-        untrained = Embedder.load(model) if is_folder else Embedder(model, None, size=size)
-        untrained.transform = embedder.transform
-        untrained.to(next(embedder.parameters()).device)
-        before, after = (
-            benchmark_figures(each, benchmark, unreadable=out / "unreadable-test.csv", workers=workers)
-            for each in (untrained, embedder)
-        )
+        figures_of = partial(_figures, benchmark, embedder, out / "unreadable-test.csv", workers)
+        try:
+            before = figures_of(network())
+        except ValueError:  # in very small images a backbone's own features can be all zeros, which has no ranking
+            before = figures_of(network(dimension=dimension))
+        after = figures_of(embedder)
         if processes.rank == 0:
             figures = {
                 "steps": result.steps,
@@ -181,6 +181,17 @@ def train(
                 f"Next: smoothap evaluate --model {out / MODEL} --data {data}\n"
                 f"      smoothap export {out / MODEL}"
             )
+
+
+def _figures(
+    benchmark: Benchmark, trained: Embedder, unreadable: Path, workers: int, model: Embedder
+) -> dict[str, Report]:
+    """The test figures of a model under the transform and on the device of the trained one."""
+    from smoothap.training.testing import benchmark_figures
+
+    model.transform = trained.transform
+    model.to(next(trained.parameters()).device)
+    return benchmark_figures(model, benchmark, unreadable=unreadable, workers=workers)
 
 
 def _fitted(benchmark: Benchmark, settings: Settings, choose_batch: bool) -> tuple[Benchmark, Settings]:

@@ -115,17 +115,6 @@ def train(
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             return replica(pixels.to(device, non_blocking=True))
 
-    def backward(labels: Tensor, embeddings: Tensor) -> Tensor:
-        """The loss of the batch of all processes, with the queue as further items to rank."""
-        everyone = processes.gather(embeddings)
-        further = queue.extend(everyone, labels) if queue is not None and len(queue) else {}
-        value = loss(everyone, labels, **further)
-        scaler.scale(value * processes.number).backward()
-        for parameter in loss.parameters():
-            if parameter.grad is not None:
-                parameter.grad /= processes.number
-        return value.detach()
-
     def validate() -> None:
         report = figures_of(embed_set(model, validation_set, workers=workers, shown=False), validation)
         log.write(_validation_row(state.step, per_epoch, report))
@@ -167,13 +156,12 @@ def train(
                 optimiser.zero_grad()
 
                 labels = processes.gather(batch.labels.to(device))
+                backward = partial(send_back, loss, labels, processes=processes, queue=queue, scaler=scaler)
                 try:
                     if settings.piece_size is None or settings.piece_size >= len(batch.images):
-                        value, embeddings = one_pass(embed, batch.images, partial(backward, labels))
+                        value, embeddings = one_pass(embed, batch.images, backward)
                     else:
-                        value, embeddings = two_pass(
-                            replica, embed, batch.images, partial(backward, labels), settings.piece_size
-                        )
+                        value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
                 except ValueError as error:  # the loss tells NaN embeddings from its other inputs
                     raise TrainingStopped(f"Step {state.step + 1}: {error}. {_what_stays(folder)}") from error
                 mean_loss = float(value)
@@ -225,6 +213,30 @@ def train(
     processes.wait()
     model.load_state_dict(read_model(folder / MODEL)[0])
     return Result(state.step, state.best, state.best_step, state.step == total or timed_out)
+
+
+def send_back(
+    loss: nn.Module,
+    labels: Tensor,
+    embeddings: Tensor,
+    *,
+    processes: Processes,
+    queue: Queue | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+) -> Tensor:
+    """The loss of the batch of all processes, with the queue as further items to rank; sends its gradient back.
+
+    embeddings (b, d) of this process, labels (processes * b,) of all.
+    """
+    everyone = processes.gather(embeddings)
+    further = queue.extend(everyone, labels) if queue is not None and len(queue) else {}
+    value = loss(everyone, labels, **further)
+    scaled = value * processes.number  # `Processes.gather` says why
+    (scaled if scaler is None else scaler.scale(scaled)).backward()
+    for parameter in loss.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= processes.number
+    return value.detach()
 
 
 def _optimiser(model: Embedder, loss: nn.Module, settings: Settings) -> torch.optim.Optimizer:
