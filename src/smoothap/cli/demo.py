@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -61,7 +62,7 @@ def demo(
     result = train(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
     if not result.finished:
         print(f"Interrupted after step {result.steps}. To go on, repeat the command.")
-        return
+        sys.exit(130)
     print(
         f"{result.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
         f"step {result.best_step}. Testing before and after ..."

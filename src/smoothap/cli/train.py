@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -156,7 +157,7 @@ def train(
         if not result.finished:
             if processes.rank == 0:
                 print(f"Interrupted after step {result.steps}. To go on, repeat the command with --resume.")
-            return
+            sys.exit(130)
         figures_of = partial(_figures, benchmark, embedder, out / "unreadable-test.csv", workers)
         try:
             before = figures_of(network())
