@@ -117,7 +117,9 @@ def test_a_queue_adds_past_embeddings_to_the_ranking(run):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_a_number_stops_and_the_last_checkpoint_stays(run, tmp_path, value):
-    with pytest.raises(TrainingStopped, match=r"Step 4: the loss is (nan|inf).*last good checkpoint stays.*--resume"):
+    with pytest.raises(
+        TrainingStopped, match=r"after step 3: the loss is (nan|inf).*last good checkpoint stays.*--resume"
+    ):
         run(loss=Sabotaged(4, lambda loss: loss * value))
     assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["step"] == 3
     assert run(resume=True)[0].finished
@@ -149,7 +151,7 @@ def test_a_full_disk_stops_and_the_last_checkpoint_stays(run, tmp_path, monkeypa
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint, "write_atomically", full)
-        with pytest.raises(TrainingStopped, match=r"disk is full, at step 3.*last good checkpoint stays"):
+        with pytest.raises(TrainingStopped, match=r"after step 3: the disk is full; the last good checkpoint stays"):
             run()
     assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["step"] == 2
     assert run(resume=True)[0].finished

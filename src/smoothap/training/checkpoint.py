@@ -87,7 +87,9 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     differing = [name for name, value in settings.items() if described["settings"].get(name) != value]
     if differing:
         told = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
-        raise ValueError(f"{folder} holds a training with other settings ({told}): repeat its command, or use --out")
+        raise ValueError(
+            f"{folder} holds a training with other settings ({told}): repeat its command, or choose another folder"
+        )
     content = (folder / described["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != described["sha256"]:
         raise ValueError(

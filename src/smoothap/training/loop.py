@@ -78,7 +78,7 @@ def train(
         raise ValueError(f"{folder} already holds a training: go on with --resume, or choose another folder")
 
     # Data: which images form each batch is a function of (seed, step), each random view one of (seed, position).
-    _check_classes(images, settings)
+    _check_classes(images, validation, settings)
     if batches is None:
         batches = BalancedBatches(
             images.labels, settings.batch_size, settings.per_class,
@@ -107,8 +107,12 @@ def train(
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
     queue = Queue(settings.queue, model.dimension, device) if settings.queue else None
     state = State(model, loss, optimiser, scaler, queue)
+    described = {
+        **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
+        "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
+    }  # fmt: skip
     if resume and checkpoint.exists(folder):
-        checkpoint.read(folder, state, settings.to_dict())
+        checkpoint.read(folder, state, described)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor) -> Tensor:
@@ -126,10 +130,7 @@ def train(
     def save() -> None:
         state.seconds = seconds_before + time.monotonic() - start
         if writes:
-            try:
-                checkpoint.write(folder, state, settings.to_dict())
-            except ValueError as error:
-                raise TrainingStopped(f"{error}. {_what_stays(folder)}") from error
+            checkpoint.write(folder, state, described)
 
     start, seconds_before = time.monotonic(), state.seconds
     log = Log(folder, state.step, tensorboard=tensorboard, shown=writes)
@@ -141,14 +142,13 @@ def train(
         ):
             if state.step == 0:
                 validate()  # where it starts from
-            last_epoch = -(-total // per_epoch)
+            last_epoch, began = -(-total // per_epoch), time.monotonic()
             for batch in training_batches(
                 dataset, batches, epochs=last_epoch, start=divmod(state.step, per_epoch),
                 workers=workers, pin_memory=device.type == "cuda",
             ):  # fmt: skip
                 if state.step == total:
                     break
-                began = time.monotonic()
                 factor = settings.rate_factor(state.step, per_epoch)
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
@@ -157,28 +157,24 @@ def train(
 
                 labels = processes.gather(batch.labels.to(device))
                 backward = partial(send_back, loss, labels, processes=processes, queue=queue, scaler=scaler)
-                try:
-                    if settings.piece_size is None or settings.piece_size >= len(batch.images):
-                        value, embeddings = one_pass(embed, batch.images, backward)
-                    else:
-                        value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
-                except ValueError as error:  # the loss tells NaN embeddings from its other inputs
-                    raise TrainingStopped(f"Step {state.step + 1}: {error}. {_what_stays(folder)}") from error
+                if settings.piece_size is None or settings.piece_size >= len(batch.images):
+                    value, embeddings = one_pass(embed, batch.images, backward)
+                else:
+                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
                 mean_loss = float(value)
                 if not np.isfinite(mean_loss):
-                    raise TrainingStopped(
-                        f"Step {state.step + 1}: the loss is {mean_loss}; try a lower learning rate, a warm-up or "
-                        f"gradient clipping. {_what_stays(folder)}"
-                    )
+                    raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")
                 scaler.unscale_(optimiser)
                 if settings.clip is not None:
                     torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
                 scaler.step(optimiser)
                 scaler.update()
-                embeddings = processes.gather(embeddings)
+                state.step += 1
+                diagnosed = state.step % settings.diagnose_every == 0
+                if queue is not None or diagnosed:
+                    embeddings = processes.gather(embeddings)
                 if queue is not None:
                     queue.add(embeddings, labels)
-                state.step += 1
 
                 row = {
                     "epoch": (state.step - 1) // per_epoch + 1,
@@ -186,10 +182,11 @@ def train(
                     "loss": mean_loss,
                     "learning_rate": optimiser.param_groups[0]["lr"],
                 }
-                if state.step % settings.diagnose_every == 0:
+                if diagnosed:
                     row["operating_share"] = operating_share(embeddings, settings.tau)
                     row["approximation_error"] = approximation_error(embeddings, labels, settings.tau)
-                row["images_per_second"] = round(settings.batch_size / (time.monotonic() - began), 1)
+                began, last = time.monotonic(), began
+                row["images_per_second"] = round(settings.batch_size / (began - last), 1)
                 log.write(row)
                 line.description = f"Epoch {row['epoch']}/{last_epoch}, step {state.step}, loss {mean_loss:.4f}"
                 line.advance(settings.batch_size)
@@ -204,10 +201,16 @@ def train(
                     save()
                 if interrupted or timed_out:
                     break
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise TrainingStopped(f"The disk is full, at step {state.step}. {_what_stays(folder)}") from error
-        raise
+    except (ValueError, OSError) as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if isinstance(error, OSError) and not full:
+            raise
+        reason = "the disk is full" if full else str(error).rstrip(".")
+        stays = f"the last good checkpoint stays in {folder}, and --resume goes on from there"
+        raise TrainingStopped(
+            f"Training stopped after step {state.step}: {reason}; "
+            f"{stays if checkpoint.exists(folder) else 'there is no checkpoint yet'}."
+        ) from error
     finally:
         log.close()
     processes.wait()
@@ -260,7 +263,7 @@ def _seed(seed: int, step: int, rank: int) -> int:
     return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _check_classes(images: ImageSet, settings: Settings) -> None:
+def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -> None:
     sizes = np.bincount(images.labels)
     lonely = int((sizes == 1).sum())
     if 2 * lonely > len(sizes):
@@ -268,6 +271,8 @@ def _check_classes(images: ImageSet, settings: Settings) -> None:
             f"{lonely} of the {len(sizes)} classes of {images.name} have one image only, and a query of theirs has "
             f"nothing to find: training wants at least 2 images of a class, better {settings.per_class} or more"
         )
+    if np.bincount(validation.labels).max() < 2:
+        raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")
 
 
 def _fits(images: ImageSet, transform: Transform) -> bool:
@@ -287,9 +292,3 @@ def _validation_row(step: int, per_epoch: int, report: Report) -> dict[str, floa
         "validation_map": report.mean_average_precision,
         **{f"validation_recall_at_{k}": value for k, value in report.recall.items()},
     }
-
-
-def _what_stays(folder: Path) -> str:
-    if checkpoint.exists(folder):
-        return f"The last good checkpoint stays in {folder}; --resume goes on from there."
-    return "There is no checkpoint yet."
