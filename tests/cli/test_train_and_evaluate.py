@@ -1,13 +1,16 @@
 """`smoothap train` and `smoothap evaluate`, as typed."""
 
 import json
+import os
 import pickle
+import signal
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from smoothap.cli import app
+from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 
 SIDE = 24
@@ -66,6 +69,41 @@ def test_a_finished_training_tells_its_figures_again(photos, tmp_path, capsys):
     first = capsys.readouterr().out
     train(photos, tmp_path / "run", "--steps", 2, "--resume")
     assert capsys.readouterr().out == first
+
+
+def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch):
+    forward = SmoothAP.forward
+
+    def interrupting(self, *arguments, **further):
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, *arguments, **further)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SmoothAP, "forward", interrupting)
+        with pytest.raises(SystemExit) as ended:
+            train(photos, tmp_path / "run", "--steps", 3)
+    assert ended.value.code == 130
+    assert "Interrupted after step 1. To go on, repeat the command with --resume." in capsys.readouterr().out
+    train(photos, tmp_path / "run", "--steps", 3, "--resume")
+    assert "The best of 3 steps" in capsys.readouterr().out
+
+
+def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
+    train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
+    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
+    assert used["tau"] == 0.02
+    assert used["batch_size"] == 24  # as many as 6 classes fill
+
+
+def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
+    train(photos, tmp_path / "first", "--steps", 2)
+    after = capsys.readouterr().out.splitlines()
+    smoothap("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
+             "--model", tmp_path / "first" / "model")  # fmt: skip
+    before = capsys.readouterr().out.splitlines()
+    figures = [line.split()[1:] for line in after if line.startswith("after")]
+    assert figures == [line.split()[1:] for line in before if line.startswith("before")]
 
 
 def test_too_few_classes_are_told(photos, tmp_path):
