@@ -1,6 +1,10 @@
 """`python -m smoothap` and the `smoothap` command: a sentence instead of a traceback when something is wrong."""
 
+import os
 import sys
+
+# Read when torch is loaded: OpenMP threads that wait without spinning leave the cores to others on a small machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def main() -> None:

@@ -1,10 +1,14 @@
-"""Several processes under torchrun: which share of the work is mine, and sums over all."""
+"""Several processes under torchrun: which share of the work is mine, sums over all, and one batch out of all parts."""
 
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -32,3 +36,43 @@ class Processes:
             total = torch.from_numpy(values).to(device)
             dist.all_reduce(total)
             values[:] = total.cpu().numpy()
+
+    def any(self, here: bool) -> bool:
+        """Whether it is so in any of the processes."""
+        votes = np.array([int(here)])
+        self.add_up(votes)
+        return bool(votes[0])
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """The rows (n, ...) of all processes, in their order, as (number * n, ...); each has the same n.
+
+        The gradient flows to this process's own rows alone. A loss of all rows, times `number`, therefore gives each
+        process its part of the gradient, and the mean that data-parallel training takes is the whole; parameters of
+        the loss itself see all rows in every process, and need their gradient divided by `number` again.
+        """
+        if self.number == 1:
+            return rows
+        parts = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(self.number)]
+        dist.all_gather(parts, rows.detach().contiguous())
+        parts[self.rank] = rows
+        return torch.cat(parts)
+
+    def wait(self) -> None:
+        """Go on when all processes are here."""
+        if self.number > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined_processes() -> Generator[Processes]:
+    """Join the processes that torchrun started, over NCCL where there is CUDA and Gloo elsewhere; or be alone."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or dist.is_initialized():
+        yield Processes.here()
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield Processes.here()
+    finally:
+        dist.destroy_process_group()

@@ -9,6 +9,8 @@ app = App(
     help="Image retrieval that finds all the right images: train with Smooth-AP, evaluate exactly, search.",
     version=lambda: version("smoothap"),
 )
+app.command("smoothap.cli.demo:demo", help="Train on emoji for a few minutes and show the difference, in pictures.")
+app.command("smoothap.cli.train:train", help="Fine-tune a network with Smooth-AP, from one command.")
 app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
 app.command("smoothap.cli.export:export", help="Write a trained model as one ONNX file, checked against torch.")

@@ -1,8 +1,150 @@
 """`smoothap evaluate`."""
 
+from __future__ import annotations
+
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from smoothap.cli.names import open_data, open_model
+from smoothap.files import write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from smoothap.metrics import Report
 
 
-def evaluate(*, embeddings: Path, labels: Path) -> None:
-    """Exact retrieval figures."""
-    print(embeddings, labels)
+def evaluate(
+    *,
+    embeddings: Path | None = None,
+    labels: Path | None = None,
+    gallery: Path | None = None,
+    gallery_labels: Path | None = None,
+    model: str | None = None,
+    data: str | None = None,
+    size: int | None = None,
+    recall_at: str | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    out: Path | None = None,
+    device: str | None = None,
+    workers: int = 0,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    seed: int = 0,
+) -> None:
+    """Exact retrieval figures over the full ranking: of embeddings in files, or of a model on a set of images.
+
+    Parameters
+    ----------
+    embeddings
+        A .npy file of vectors (n, d); each queries all others, or the gallery.
+    labels
+        A .npy file of the n classes, whole numbers or strings.
+    gallery
+        A .npy file of vectors to rank in the place of the others.
+    gallery_labels
+        A .npy file of their classes.
+    model
+        The folder of a trained model, or a timm name for its published weights.
+    data
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are evaluated.
+    size
+        The side of the images in pixels, for a network by its timm name.
+    recall_at
+        The K of Recall@K, such as 1,10,100; by default those of the set.
+    as_json
+        Print the figures as JSON.
+    out
+        A JSON file for the figures, with the values of each query.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    workers
+        Processes that read images.
+    test_fraction
+        The share of the classes to test on, for folder, csv and parquet.
+    test_classes
+        A file that names the classes to test on, one a line, for folder, csv and parquet.
+    seed
+        Chooses the test classes when a fraction is given.
+    """
+    if (embeddings is None) == (model is None):
+        raise ValueError("Give --embeddings and --labels, or --model and --data.")
+    if (embeddings is None) != (labels is None) or (gallery is None) != (gallery_labels is None):
+        raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
+    if model is not None and data is None:
+        raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
+    wanted = None if recall_at is None else _whole_numbers(recall_at)
+
+    from smoothap.distributed import joined_processes
+
+    with joined_processes() as processes:
+        if embeddings is not None and labels is not None:
+            reports = {"": _of_files(embeddings, labels, gallery, gallery_labels, wanted or [1, 10, 100, 1000], device)}
+        else:
+            assert model is not None
+            assert data is not None
+            benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+            import torch
+
+            from smoothap.training.testing import benchmark_figures
+
+            embedder = open_model(model, size=size).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
+            reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
+        if processes.rank == 0:
+            _tell(reports, as_json, out)
+
+
+def _of_files(
+    embeddings: Path,
+    labels: Path,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    recall_at: list[int],
+    device: str | None,
+) -> Report:
+    from smoothap.metrics import evaluate as evaluate_vectors
+
+    return evaluate_vectors(
+        _mapped(embeddings), _mapped(labels), None if gallery is None else _mapped(gallery),
+        None if gallery_labels is None else _mapped(gallery_labels), recall_at, device=device, distributed=True,
+    )  # fmt: skip
+
+
+def _mapped(file: Path) -> np.ndarray:
+    """An array that is read from the disk as it is needed; a file that would run code when opened is refused."""
+    import numpy as np
+
+    if file.suffix != ".npy":
+        raise ValueError(f"{file}: vectors and labels are read from .npy files, which numpy.save writes")
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        if "allow_pickle" not in str(error) and "Python objects" not in str(error):
+            raise ValueError(f"{file} is not a whole .npy file: {error}") from error
+        raise ValueError(
+            f"{file} holds pickled Python objects, which can run code when they are opened: save plain numbers or "
+            "strings, such as numpy.array(labels, dtype=str)"
+        ) from error
+
+
+def _whole_numbers(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ValueError(f"--recall-at takes whole numbers with commas between, such as 1,10,100, not {text!r}.")
+    return [int(part) for part in parts]
+
+
+def _tell(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
+    whole = {name: json.loads(report.to_json()) for name, report in reports.items()}
+    if out is not None:
+        write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
+    if as_json:
+        brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
+        print(json.dumps(brief.get("", brief), indent=1))
+        return
+    for name, report in reports.items():
+        print(f"{name}\n{report}" if name else report)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
+    from smoothap.models import Embedder
 
 
 class _Data(NamedTuple):
@@ -82,3 +83,22 @@ def open_data(
         if package not in _EXTRAS:
             raise
         raise ValueError(f"The set {name} needs {package}: pip install 'smoothap[{_EXTRAS[package]}]'") from missing
+
+
+def open_model(
+    name: str, *, dimension: int | None = None, size: int | None = None, weights: str | None = None, seed: int = 0
+) -> Embedder:
+    """The trained model of a folder, or a network by its timm name with a new embedding layer, drawn by the seed.
+
+    Without a dimension a network gives its own features. `weights` is a file in the place of the published weights, or
+    "none" for random ones.
+    """
+    import torch
+
+    from smoothap.models import Embedder
+
+    if Path(name).is_dir():
+        return Embedder.load(name)
+    torch.manual_seed(seed)
+    pretrained = True if weights is None else False if weights == "none" else Path(weights)
+    return Embedder(name, dimension, size=size, pretrained=pretrained)

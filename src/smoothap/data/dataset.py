@@ -165,10 +165,12 @@ def evaluation_batches(
 ) -> Iterator[Batch]:
     """Test views of the whole set in its order, or of this rank's part of it; unreadable images are left out.
 
-    The parts of all ranks, one after the other, are the set; `rows` says which image is which.
+    The parts of all ranks, one after the other, are the set; `rows` says which image is which. A rank takes whole
+    batches, the same for any number of ranks: an image's vector may depend on its batch in the last bit.
     """
-    first, last = rank * len(dataset) // ranks, (rank + 1) * len(dataset) // ranks
-    rows = (range(start, min(start + batch_size, last)) for start in range(first, last, batch_size))
+    starts = range(0, len(dataset), batch_size)
+    mine = starts[rank * len(starts) // ranks : (rank + 1) * len(starts) // ranks]
+    rows = (range(start, min(start + batch_size, len(dataset))) for start in mine)
     for step, loaded in enumerate(_load(dataset, rows, workers, pin_memory)):
         if len(loaded.rows):
             yield Batch(loaded.images, loaded.labels, loaded.rows, 0, step)

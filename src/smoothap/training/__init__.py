@@ -1,0 +1,1 @@
+"""Fine-tuning a network by its ranking: the loop, its settings, and the test at its end."""

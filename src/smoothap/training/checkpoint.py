@@ -1,0 +1,133 @@
+"""Where a training stands, on disk: all that is needed to go on as if nothing had happened.
+
+`checkpoint-STEP.safetensors` holds the tensors of the model, the loss, the optimiser and the queue. `checkpoint.json`
+names it, with its checksum, and holds the plain values. The json is replaced in one move when the tensors are safely
+on the disk, so a crash at any moment leaves the older checkpoint or the newer one. Nothing is pickled.
+Chance needs no place here: what a step draws is a function of (seed, step, process).
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from smoothap.files import write_atomically
+from smoothap.training.queue import Queue
+
+FILE = "checkpoint.json"
+
+
+@dataclass
+class State:
+    """Everything that changes during training; `step` counts the steps that are done."""
+
+    model: nn.Module
+    loss: nn.Module
+    optimiser: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    queue: Queue | None
+    step: int = 0
+    best: float = -1.0  # mAP on the validation classes
+    best_step: int = 0
+    seconds: float = 0.0
+
+
+def exists(folder: Path) -> bool:
+    """Whether a training left a checkpoint in the folder."""
+    return (folder / FILE).is_file()
+
+
+def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
+    """Put the state into the folder in the place of an older one; values that are not finite are refused."""
+    tensors = {f"model.{name}": value for name, value in state.model.state_dict().items()}
+    tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
+    for name, value in tensors.items():
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise ValueError(f"{name} is no longer finite after step {state.step}; try a lower learning rate")
+    optimiser = state.optimiser.state_dict()
+    values: dict[str, dict[str, Any]] = {}
+    for number, slots in optimiser["state"].items():
+        for name, value in slots.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimiser.{number}.{name}"] = value
+            else:
+                values.setdefault(str(number), {})[name] = value
+    if state.queue is not None:
+        tensors |= {"queue.embeddings": state.queue.embeddings, "queue.labels": state.queue.labels}
+    content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+    file = folder / f"checkpoint-{state.step}.safetensors"
+    described = {
+        "step": state.step,
+        "best": state.best,
+        "best_step": state.best_step,
+        "seconds": state.seconds,
+        "settings": settings,
+        "groups": optimiser["param_groups"],
+        "values": values,
+        "scaler": state.scaler.state_dict(),
+        "tensors": file.name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    write_atomically(file, content)
+    write_atomically(folder / FILE, json.dumps({**described, "own_sha256": _checksum(described)}, indent=1) + "\n")
+    for old in folder.glob("checkpoint-*.safetensors"):
+        if old != file:
+            old.unlink(missing_ok=True)
+    return folder / FILE
+
+
+def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
+    """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
+    described = _description(folder / FILE)
+    differing = [name for name, value in settings.items() if described["settings"].get(name) != value]
+    if differing:
+        told = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
+        raise ValueError(
+            f"{folder} holds a training with other settings ({told}): repeat its command, or choose another folder"
+        )
+    content = (folder / described["tensors"]).read_bytes()
+    if hashlib.sha256(content).hexdigest() != described["sha256"]:
+        raise ValueError(
+            f"{folder / described['tensors']} is damaged: its checksum differs. Restore it from a copy, or train anew "
+            "elsewhere"
+        )
+    _put(load(content), described, state)
+
+
+def _description(file: Path) -> dict[str, Any]:
+    try:
+        described = json.loads(file.read_text(encoding="utf-8"))
+        if described.pop("own_sha256") == _checksum(described):
+            return described
+    except (ValueError, KeyError, AttributeError):
+        pass  # not json any more, or not ours
+    raise ValueError(f"{file} is damaged: its checksum differs. Restore it from a copy, or train anew elsewhere")
+
+
+def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) -> None:
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimiser": {}, "queue": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = value
+    state.model.load_state_dict(parts["model"])
+    state.loss.load_state_dict(parts["loss"])
+    slots: dict[int, dict[str, Any]] = {int(number): dict(each) for number, each in described["values"].items()}
+    for name, value in parts["optimiser"].items():
+        number, _, slot = name.partition(".")
+        slots.setdefault(int(number), {})[slot] = value
+    state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})
+    state.scaler.load_state_dict(described["scaler"])
+    if state.queue is not None:
+        state.queue.embeddings = parts["queue"]["embeddings"].to(state.queue.embeddings.device)
+        state.queue.labels = parts["queue"]["labels"].to(state.queue.labels.device)
+    state.step, state.best = described["step"], described["best"]
+    state.best_step, state.seconds = described["best_step"], described["seconds"]
+
+
+def _checksum(described: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()

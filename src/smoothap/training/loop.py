@@ -1,0 +1,294 @@
+"""The training loop, top to bottom: batches, the step, validation, checkpoints."""
+
+import errno
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from smoothap.data.dataset import ImageDataset, training_batches
+from smoothap.data.image_set import ImageSet
+from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.samplers import BalancedBatches, Batches
+from smoothap.data.transforms import Transform
+from smoothap.distributed import Processes
+from smoothap.metrics import Report
+from smoothap.models import Embedder
+from smoothap.models.folder import read_model
+from smoothap.progress import Progress
+from smoothap.ranking.diagnostics import approximation_error, operating_share
+from smoothap.training import checkpoint
+from smoothap.training.checkpoint import State
+from smoothap.training.interruption import Interruption
+from smoothap.training.log import Log
+from smoothap.training.queue import Queue
+from smoothap.training.settings import Settings
+from smoothap.training.testing import embed_set, figures_of
+from smoothap.training.two_pass import one_pass, refuse_batch_statistics, two_pass
+
+MODEL = "model"  # the folder of the best model, in that of the training
+_HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
+
+
+class TrainingStopped(ValueError):  # noqa: N818
+    """Training cannot go on; the message says why, what stays, and what to do."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a training ended: the steps done, and the best mAP on the validation classes with its step."""
+
+    steps: int
+    best: float
+    best_step: int
+    finished: bool  # False where it was interrupted; a time limit is an end too
+
+
+def train(
+    model: Embedder,
+    loss: nn.Module,
+    images: ImageSet,
+    validation: ImageSet,
+    settings: Settings,
+    folder: Path | str,
+    *,
+    resume: bool = False,
+    minutes: float | None = None,
+    batches: Batches | None = None,
+    device: torch.device | str | None = None,
+    workers: int = 0,
+    tensorboard: bool = False,
+) -> Result:
+    """Fine-tune `model` on `images`; the epoch that does best on `validation`, of other classes, is kept.
+
+    `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
+    and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
+    goes on from its checkpoint, and one without a checkpoint begins. `batches` takes the place of balanced ones.
+    """
+    folder, processes = Path(folder), Processes.here()
+    writes = processes.rank == 0
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if checkpoint.exists(folder) and not resume:
+        raise ValueError(f"{folder} already holds a training: go on with --resume, or choose another folder")
+
+    # Data: which images form each batch is a function of (seed, step), each random view one of (seed, position).
+    _check_classes(images, validation, settings)
+    if batches is None:
+        batches = BalancedBatches(
+            images.labels, settings.batch_size, settings.per_class,
+            seed=settings.seed, rank=processes.rank, ranks=processes.number,
+        )  # fmt: skip
+    per_epoch, total = len(batches), settings.total_steps(len(batches))
+    suffix = f"-{processes.rank}" if processes.rank else ""
+    dataset, validation_set = (
+        ImageDataset(
+            each,
+            model.transform,
+            report=folder / f"unreadable-{part}{suffix}.csv",
+            in_memory=_fits(each, model.transform),
+        )
+        for part, each in (("train", images), ("validation", validation))
+    )
+
+    # Model, optimiser and what else a checkpoint holds.
+    model.to(device).train()
+    loss.to(device)
+    if settings.piece_size is not None:
+        refuse_batch_statistics(model)
+    optimiser = _optimiser(model, loss, settings)
+    rates = [group["lr"] for group in optimiser.param_groups]
+    dtype = _precision(settings, device)
+    scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+    queue = Queue(settings.queue, model.dimension, device) if settings.queue else None
+    state = State(model, loss, optimiser, scaler, queue)
+    described = {
+        **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
+        "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
+    }  # fmt: skip
+    if resume and checkpoint.exists(folder):
+        checkpoint.read(folder, state, described)
+    replica = DistributedDataParallel(model) if processes.number > 1 else model
+
+    def embed(pixels: Tensor) -> Tensor:
+        with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
+            return replica(pixels.to(device, non_blocking=True))
+
+    def validate() -> None:
+        report = figures_of(embed_set(model, validation_set, workers=workers, shown=False), validation)
+        log.write(_validation_row(state.step, per_epoch, report))
+        if report.mean_average_precision > state.best:
+            state.best, state.best_step = report.mean_average_precision, state.step
+            if writes:
+                model.save(folder / MODEL, data_set=images.name, figures={"validation": report.summary()})
+
+    def save() -> None:
+        state.seconds = seconds_before + time.monotonic() - start
+        if writes:
+            checkpoint.write(folder, state, described)
+
+    start, seconds_before = time.monotonic(), state.seconds
+    log = Log(folder, state.step, tensorboard=tensorboard, shown=writes)
+    interrupted = timed_out = False
+    try:
+        with (
+            Interruption() as interruption,
+            Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
+        ):
+            if state.step == 0:
+                validate()  # where it starts from
+            last_epoch, began = -(-total // per_epoch), time.monotonic()
+            for batch in training_batches(
+                dataset, batches, epochs=last_epoch, start=divmod(state.step, per_epoch),
+                workers=workers, pin_memory=device.type == "cuda",
+            ):  # fmt: skip
+                if state.step == total:
+                    break
+                factor = settings.rate_factor(state.step, per_epoch)
+                for group, rate in zip(optimiser.param_groups, rates, strict=True):
+                    group["lr"] = rate * factor
+                torch.manual_seed(_seed(settings.seed, state.step, processes.rank))  # dropout
+                optimiser.zero_grad()
+
+                labels = processes.gather(batch.labels.to(device))
+                backward = partial(send_back, loss, labels, processes=processes, queue=queue, scaler=scaler)
+                if settings.piece_size is None or settings.piece_size >= len(batch.images):
+                    value, embeddings = one_pass(embed, batch.images, backward)
+                else:
+                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
+                mean_loss = float(value)
+                if not np.isfinite(mean_loss):
+                    raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")
+                scaler.unscale_(optimiser)
+                if settings.clip is not None:
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+                scaler.step(optimiser)
+                scaler.update()
+                state.step += 1
+                diagnosed = state.step % settings.diagnose_every == 0
+                if queue is not None or diagnosed:
+                    embeddings = processes.gather(embeddings)
+                if queue is not None:
+                    queue.add(embeddings, labels)
+
+                row = {
+                    "epoch": (state.step - 1) // per_epoch + 1,
+                    "step": state.step,
+                    "loss": mean_loss,
+                    "learning_rate": optimiser.param_groups[0]["lr"],
+                }
+                if diagnosed:
+                    row["operating_share"] = operating_share(embeddings, settings.tau)
+                    row["approximation_error"] = approximation_error(embeddings, labels, settings.tau)
+                began, last = time.monotonic(), began
+                row["images_per_second"] = round(settings.batch_size / (began - last), 1)
+                log.write(row)
+                line.description = f"Epoch {row['epoch']}/{last_epoch}, step {state.step}, loss {mean_loss:.4f}"
+                line.advance(settings.batch_size)
+
+                spent = (seconds_before + time.monotonic() - start) / 60
+                interrupted = processes.any(interruption.asked)
+                timed_out = processes.any(minutes is not None and spent >= minutes)
+                epoch_over = state.step % per_epoch == 0 or state.step == total or timed_out
+                if epoch_over:
+                    validate()
+                if epoch_over or interrupted or state.step % settings.checkpoint_every == 0:
+                    save()
+                if interrupted or timed_out:
+                    break
+    except (ValueError, OSError) as error:
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if isinstance(error, OSError) and not full:
+            raise
+        reason = "the disk is full" if full else str(error).rstrip(".")
+        stays = f"the last good checkpoint stays in {folder}, and --resume goes on from there"
+        raise TrainingStopped(
+            f"Training stopped after step {state.step}: {reason}; "
+            f"{stays if checkpoint.exists(folder) else 'there is no checkpoint yet'}."
+        ) from error
+    finally:
+        log.close()
+    processes.wait()
+    model.load_state_dict(read_model(folder / MODEL)[0])
+    return Result(state.step, state.best, state.best_step, state.step == total or timed_out)
+
+
+def send_back(
+    loss: nn.Module,
+    labels: Tensor,
+    embeddings: Tensor,
+    *,
+    processes: Processes,
+    queue: Queue | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+) -> Tensor:
+    """The loss of the batch of all processes, with the queue as further items to rank; sends its gradient back.
+
+    embeddings (b, d) of this process, labels (processes * b,) of all.
+    """
+    everyone = processes.gather(embeddings)
+    further = queue.extend(everyone, labels) if queue is not None and len(queue) else {}
+    value = loss(everyone, labels, **further)
+    scaled = value * processes.number  # `Processes.gather` says why
+    (scaled if scaler is None else scaler.scale(scaled)).backward()
+    for parameter in loss.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= processes.number
+    return value.detach()
+
+
+def _optimiser(model: Embedder, loss: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
+    if own := list(loss.parameters()):
+        groups.append({"params": own, "lr": settings.learning_rate * settings.loss_factor})
+    kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
+    return kind(groups, weight_decay=settings.weight_decay)
+
+
+def _precision(settings: Settings, device: torch.device) -> torch.dtype:
+    """16 bits where the device gains from them; on a CPU only where they were asked for."""
+    if settings.precision != "auto":
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[settings.precision]
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+
+
+def _seed(seed: int, step: int, rank: int) -> int:
+    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -> None:
+    sizes = np.bincount(images.labels)
+    lonely = int((sizes == 1).sum())
+    if 2 * lonely > len(sizes):
+        raise ValueError(
+            f"{lonely} of the {len(sizes)} classes of {images.name} have one image only, and a query of theirs has "
+            f"nothing to find: training wants at least 2 images of a class, better {settings.per_class} or more"
+        )
+    if np.bincount(validation.labels).max() < 2:
+        raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")
+
+
+def _fits(images: ImageSet, transform: Transform) -> bool:
+    """Whether the decoded set is small enough to hold, judged by a few of its images."""
+    sizes = [0]
+    for row in np.linspace(0, len(images) - 1, 16).astype(int).tolist():
+        with suppress(UnreadableImage), enough_pixels(transform.enough_pixels(True)):
+            image = images.read(row)
+            sizes.append(3 * image.width * image.height)
+    return max(sizes) * len(images) <= _HELD_BYTES
+
+
+def _validation_row(step: int, per_epoch: int, report: Report) -> dict[str, float]:
+    return {
+        "epoch": -(-step // per_epoch),
+        "step": step,
+        "validation_map": report.mean_average_precision,
+        **{f"validation_recall_at_{k}": value for k, value in report.recall.items()},
+    }

@@ -1,0 +1,73 @@
+"""Large batches on small memory: the gradient of a batch whose activations would not fit, in two passes.
+
+First all images are embedded without a graph, and the loss gives its gradient with respect to the embeddings. Then the
+images are embedded again, a piece at a time, each piece with its part of that gradient. Only one piece's activations
+are ever held; the price is a second forward pass.
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+Embed = Callable[[Tensor], Tensor]  # images (n, 3, h, w) -> embeddings (n, d)
+Backward = Callable[[Tensor], Tensor]  # embeddings (b, d) -> the loss, whose gradient it has sent back
+
+
+def one_pass(embed: Embed, images: Tensor, backward: Backward) -> tuple[Tensor, Tensor]:
+    """Embed the batch, send the gradient of its loss back: the loss and the embeddings (b, d)."""
+    embeddings = embed(images)
+    return backward(embeddings), embeddings.detach()
+
+
+def two_pass(
+    model: nn.Module, embed: Embed, images: Tensor, backward: Backward, piece_size: int
+) -> tuple[Tensor, Tensor]:
+    """The same loss and, to rounding, the same gradients as `one_pass`, holding one piece's activations at a time.
+
+    `embed` runs `model`, whose batch-norm statistics must be frozen. Dropout draws the same numbers in both passes.
+    """
+    refuse_batch_statistics(model)
+    pieces = images.split(piece_size)
+    chance: list[list[Tensor]] = []
+    with torch.no_grad():
+        vectors = []
+        for piece in pieces:
+            chance.append(_chance())
+            vectors.append(embed(piece))
+    embeddings = torch.cat(vectors).requires_grad_()
+    loss = backward(embeddings)
+    assert embeddings.grad is not None
+    afterwards = _chance()
+    for number, (piece, gradient) in enumerate(zip(pieces, embeddings.grad.split(piece_size), strict=True)):
+        last = number == len(pieces) - 1
+        # Several processes exchange their gradients once, when the last piece has added its own.
+        apart = model.no_sync() if isinstance(model, DistributedDataParallel) and not last else nullcontext()
+        with apart:
+            _restore(chance[number])
+            embed(piece).backward(gradient)
+    _restore(afterwards)
+    return loss, embeddings.detach()
+
+
+def refuse_batch_statistics(model: nn.Module) -> None:
+    """An error where a batch-norm layer would normalise by the statistics of a piece in the place of the batch."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or module.running_mean is None):
+            raise ValueError(
+                f"The batch-norm layer {name!r} takes its statistics from the batch, which two passes cut into pieces: "
+                "freeze them (freeze_batch_norm=True), or leave piece_size out"
+            )
+
+
+def _chance() -> list[Tensor]:
+    """The state of chance: of the CPU, and of the current CUDA device."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+
+
+def _restore(chance: list[Tensor]) -> None:
+    torch.set_rng_state(chance[0])
+    if len(chance) > 1:
+        torch.cuda.set_rng_state(chance[1])

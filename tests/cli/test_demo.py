@@ -1,0 +1,50 @@
+"""`smoothap demo`, on a few of the emoji and for a few steps."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from smoothap.cli import app, demo
+from smoothap.cli.names import open_data
+from smoothap.models import Embedder
+
+pytest.importorskip("smoothap.report.page")
+
+
+@pytest.fixture
+def few_emoji(monkeypatch):
+    """The first 40 emoji of either half."""
+
+    def opened(name):
+        whole = open_data(name)
+        train, test = (each.rows(np.flatnonzero(each.labels < 40)) for each in (whole.train, whole.tests["test"]))
+        return replace(whole, train=train, tests={"test": test})
+
+    monkeypatch.setattr(demo, "open_data", opened)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def run(out, capsys):
+    app(["demo", "--out", str(out), "--minutes", "0.04"], result_action="return_value", exit_on_error=False)
+    return capsys.readouterr().out
+
+
+def test_the_demo_tells_two_rows_of_figures_and_where_to_go_next(few_emoji, tmp_path, capsys):
+    told = run(tmp_path / "one", capsys)
+    for row in ("before", "after", "gained"):
+        assert re.search(rf"^{row}( +[+-]?\d+\.\d){{4}}$", told, re.MULTILINE)
+    assert "Recall@1 " in told
+    assert "Recall@100" in told
+    assert str(tmp_path / "one" / "report.html") in told
+    assert "smoothap train --data folder:PATH" in told
+    assert (tmp_path / "one" / "report.html").read_text().startswith("<!doctype html>")
+    assert Embedder.load(tmp_path / "one" / "model").dimension == 512
+
+    def figures(text):
+        return re.findall(r"^(?:before|after).*$", text, re.MULTILINE)
+
+    assert figures(run(tmp_path / "two", capsys)) == figures(told)

@@ -1,0 +1,162 @@
+"""`smoothap train` and `smoothap evaluate`, as typed."""
+
+import json
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from smoothap.cli import app
+from smoothap.losses import SmoothAP
+from smoothap.metrics import evaluate
+
+SIDE = 24
+
+
+@pytest.fixture
+def photos(tmp_path):
+    random = np.random.default_rng(0)
+    for label in range(16):
+        coarse = random.integers(0, 256, (4, 4, 3)).repeat(SIDE // 4, 0).repeat(SIDE // 4, 1)
+        folder = tmp_path / "photos" / f"thing {label}"
+        folder.mkdir(parents=True)
+        for number in range(5):
+            noisy = np.clip(coarse + random.normal(0, 60, coarse.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(folder / f"{number}.png")
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    random = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", random.normal(size=(40, 6)).astype(np.float32))
+    np.save(tmp_path / "y.npy", np.arange(40) % 8)
+    np.save(tmp_path / "g.npy", random.normal(size=(30, 6)).astype(np.float32))
+    np.save(tmp_path / "gl.npy", np.arange(30) % 8)
+    return tmp_path
+
+
+def smoothap(*words):
+    app([str(word) for word in words], result_action="return_value", exit_on_error=False)
+
+
+def train(photos, out, *more):
+    smoothap(
+        *("train", "--data", f"folder:{photos}", "--out", out, "--model", "test_resnet", "--weights", "none"),
+        *("--size", SIDE, "--dimension", 16, "--device", "cpu", *more),
+    )
+
+
+def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, capsys):
+    train(photos, tmp_path / "run", "--epochs", 2)
+    told = capsys.readouterr().out
+    assert "30 images of 6 classes to train on, 2 classes to pick the best epoch, 8 to test on." in told
+    assert [line.split()[0] for line in told.splitlines() if line[:6] in ("before", "after ", "gained")] == [
+        "before", "after", "gained",
+    ]  # fmt: skip
+    assert f"smoothap evaluate --model {tmp_path / 'run' / 'model'}" in told
+    smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
+    figures = json.loads(capsys.readouterr().out)["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["figures"]["after"]["test"]
+    assert figures["mean_average_precision"] == saved["mean_average_precision"]
+
+
+def test_a_finished_training_tells_its_figures_again(photos, tmp_path, capsys):
+    train(photos, tmp_path / "run", "--steps", 2)
+    first = capsys.readouterr().out
+    train(photos, tmp_path / "run", "--steps", 2, "--resume")
+    assert capsys.readouterr().out == first
+
+
+def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch):
+    forward = SmoothAP.forward
+
+    def interrupting(self, *arguments, **further):
+        os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, *arguments, **further)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SmoothAP, "forward", interrupting)
+        with pytest.raises(SystemExit) as ended:
+            train(photos, tmp_path / "run", "--steps", 3)
+    assert ended.value.code == 130
+    assert "Interrupted after step 1. To go on, repeat the command with --resume." in capsys.readouterr().out
+    train(photos, tmp_path / "run", "--steps", 3, "--resume")
+    assert "The best of 3 steps" in capsys.readouterr().out
+
+
+def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
+    train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
+    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
+    assert used["tau"] == 0.02
+    assert used["batch_size"] == 24  # as many as 6 classes fill
+
+
+def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
+    train(photos, tmp_path / "first", "--steps", 2)
+    after = capsys.readouterr().out.splitlines()
+    smoothap("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
+             "--model", tmp_path / "first" / "model")  # fmt: skip
+    before = capsys.readouterr().out.splitlines()
+    figures = [line.split()[1:] for line in after if line.startswith("after")]
+    assert figures == [line.split()[1:] for line in before if line.startswith("before")]
+
+
+def test_too_few_classes_are_told(photos, tmp_path):
+    (tmp_path / "few").mkdir()
+    for name in ("thing 0", "thing 1", "thing 2", "thing 3"):
+        (photos / name).rename(tmp_path / "few" / name)
+    with pytest.raises(ValueError, match="has 2 classes to train on, too few"):
+        train(tmp_path / "few", tmp_path / "run")
+
+
+def test_evaluate_of_files(vectors, capsys):
+    smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy", "--recall-at", "1,5",
+             "--json", "--out", vectors / "report.json")  # fmt: skip
+    figures = json.loads(capsys.readouterr().out)
+    expected = evaluate(np.load(vectors / "x.npy"), np.load(vectors / "y.npy"), recall_at=(1, 5))
+    assert figures["mean_average_precision"] == expected.mean_average_precision
+    assert figures["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
+    assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
+
+
+def test_evaluate_against_a_gallery(vectors, capsys):
+    smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
+             "--gallery", vectors / "g.npy", "--gallery-labels", vectors / "gl.npy")  # fmt: skip
+    parts = [np.load(vectors / f"{name}.npy") for name in ("x", "y", "g", "gl")]
+    assert capsys.readouterr().out == f"{evaluate(*parts)}\n"
+
+
+def test_a_file_that_would_run_code_is_refused(vectors):
+    np.save(vectors / "objects.npy", np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"objects.npy holds pickled Python objects, which can run code"):
+        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "objects.npy")
+    (vectors / "bare.npy").write_bytes(pickle.dumps([1, 2, 3]))
+    with pytest.raises(ValueError, match=r"bare.npy holds pickled Python objects"):
+        smoothap("evaluate", "--embeddings", vectors / "bare.npy", "--labels", vectors / "y.npy")
+
+
+def test_a_file_cut_short_is_told(vectors):
+    content = (vectors / "x.npy").read_bytes()
+    (vectors / "cut.npy").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=r"cut.npy is not a whole .npy file"):
+        smoothap("evaluate", "--embeddings", vectors / "cut.npy", "--labels", vectors / "y.npy")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "Give --embeddings and --labels, or --model and --data"),
+        (("--embeddings", "x.npy"), "Vectors and labels go together"),
+        (("--model", "somewhere"), "--model needs --data"),
+        (("--embeddings", "x.npy", "--labels", "y.npy", "--recall-at", "1;2"), "whole numbers with commas"),
+        (("--embeddings", "x.txt", "--labels", "y.npy"), "are read from .npy files"),
+    ],
+)
+def test_what_is_missing_is_told(words, message):
+    with pytest.raises(ValueError, match=message):
+        smoothap("evaluate", *words)

@@ -1,0 +1,166 @@
+"""Several processes see one batch: loss and gradient equal those of one process, with real Gloo processes."""
+
+import copy
+import socket
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from PIL import Image
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from smoothap.data.image_set import ImageSet
+from smoothap.distributed import Processes
+from smoothap.losses import SmoothAP
+from smoothap.models import Embedder
+from smoothap.training.loop import send_back
+from smoothap.training.queue import Queue
+from smoothap.training.testing import image_set_figures
+from smoothap.training.two_pass import one_pass, two_pass
+
+CASES = ("plain", "proxies", "pieces", "queue")
+LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5])  # uneven, and across the ranks
+
+
+class ProxyLoss(nn.Module):
+    """A loss with parameters of its own: one proxy for each class."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.proxies = nn.Parameter(torch.randn(6, 8, dtype=torch.float64))
+
+    def forward(self, embeddings, labels):
+        scores = embeddings @ nn.functional.normalize(self.proxies, dim=1).T
+        return nn.functional.cross_entropy(scores * 5, labels)
+
+
+def network():
+    torch.manual_seed(3)
+    layers = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 8))
+    return layers.double()
+
+
+def images():
+    torch.manual_seed(4)
+    return torch.randn(len(LABELS), 12, dtype=torch.float64)
+
+
+def filled_queue():
+    torch.manual_seed(6)
+    queue = Queue(9, 8)
+    queue.embeddings, queue.labels = torch.randn(9, 8, dtype=torch.float64), torch.arange(9) % 6
+    return queue
+
+
+def step(model, loss, pixels, processes, *, pieces, queue):
+    """One step; the loss, the gradients of the model and those of the loss's own parameters."""
+    backward = partial(send_back, loss, LABELS, processes=processes, queue=filled_queue() if queue else None)
+
+    def embed(part):
+        return nn.functional.normalize(model(part), dim=1)
+
+    value, _ = two_pass(model, embed, pixels, backward, pieces) if pieces else one_pass(embed, pixels, backward)
+    gradients = [each.grad for each in [*model.parameters(), *loss.parameters()]]
+    return [value.item(), *(each.numpy().copy() for each in gradients)]
+
+
+def make_loss(case):
+    return ProxyLoss() if case == "proxies" else SmoothAP(0.05)
+
+
+def flags(case):
+    return {"pieces": 3 if case == "pieces" else None, "queue": case == "queue"}
+
+
+def report():
+    """Embed and evaluate a set; each process takes its share."""
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (301, 24, 24, 3), dtype=np.uint8)
+    labels = np.arange(301) % 43
+    names = [str(row) for row in range(301)]
+    everything = ImageSet("noise", names, labels, names[:43], lambda row: Image.fromarray(pixels[row]))
+    torch.manual_seed(7)
+    model = Embedder("test_resnet", 16, size=24, pretrained=False)
+    return image_set_figures(model, everything, unreadable="unreadable.csv").to_json()
+
+
+def work(rank, number, port, results):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
+    try:
+        share = images().chunk(number)[rank]
+        found = {
+            case: step(DistributedDataParallel(network()), make_loss(case), share, Processes.here(), **flags(case))
+            for case in CASES
+        }
+        results[rank] = {**found, "report": report()}
+    finally:
+        dist.destroy_process_group()
+
+
+def in_processes(number):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    with multiprocessing.Manager() as manager:
+        results = manager.dict()
+        multiprocessing.spawn(work, (number, port, results), nprocs=number)
+        return [results[rank] for rank in range(number)]
+
+
+@pytest.fixture(scope="module")
+def two_processes():
+    return in_processes(2)
+
+
+def assert_like_one_process(results, case):
+    alone = step(network(), make_loss(case), images(), Processes(), **flags(case))
+    for found in (each[case] for each in results):
+        assert found[0] == pytest.approx(alone[0], abs=1e-10)  # the loss that is logged is not scaled
+        assert len(found) == len(alone)
+        for gradient, expected in zip(found[1:], alone[1:], strict=True):
+            assert np.abs(expected).max() > 1e-4
+            np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_loss_and_gradient_of_two_processes_equal_one(two_processes, case):
+    assert_like_one_process(two_processes, case)
+
+
+@pytest.mark.slow
+def test_loss_and_gradient_of_four_processes_equal_one():
+    results = in_processes(4)
+    for case in CASES:
+        assert_like_one_process(results, case)
+    assert {each["report"] for each in results} == {report()}
+
+
+def test_the_report_of_two_processes_equals_that_of_one_to_the_last_digit(two_processes):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert [each["report"] for each in two_processes] == [report()] * 2
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_one_process_gathers_its_own_tensor_untouched():
+    rows = torch.randn(3, 2, requires_grad=True)
+    assert Processes().gather(rows) is rows
+    assert Processes().any(True)
+    assert not Processes().any(False)
+
+
+def test_the_oracle_bites():
+    """Without its own rows in place, a process would send nothing back."""
+    model, twin = network(), copy.deepcopy(network())
+    step(model, SmoothAP(0.05), images(), Processes(), pieces=None, queue=False)
+    SmoothAP(0.05)(nn.functional.normalize(twin(images()), dim=1), LABELS).backward()
+    for mine, plain in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, plain.grad, rtol=0, atol=1e-14)

@@ -1,0 +1,95 @@
+"""The commands under torchrun: training over two processes, one of them killed, and reports equal to the last digit."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+from PIL import Image
+
+from smoothap.training.log import read_rows
+
+SIDE = 24
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root, random = tmp_path_factory.mktemp("patterns"), np.random.default_rng(0)
+    for label in range(20):
+        coarse = random.integers(0, 256, (4, 4, 3)).repeat(SIDE // 4, 0).repeat(SIDE // 4, 1)
+        (root / str(label)).mkdir()
+        for number in range(7):
+            noisy = np.clip(coarse + random.normal(0, 60, coarse.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(root / str(label) / f"{number}.png")
+    return root
+
+
+def train_command(folder, out, *more):
+    return [
+        *("train", "--data", f"folder:{folder}", "--out", str(out), "--model", "test_resnet", "--weights", "none"),
+        *("--size", str(SIDE), "--dimension", "16", "--batch-size", "16", "--device", "cpu", *more),
+    ]
+
+
+def torchrun(*options):
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", *options, "-m", "smoothap"]
+
+
+def run(command):
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
+
+
+def losses(out):
+    return [row["loss"] for row in read_rows(out) if "loss" in row]
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_and_report_to_the_last_digit(folder, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    run([sys.executable, "-m", "smoothap", *train_command(folder, one, "--steps", "6")])
+    told = run([*torchrun("--nproc-per-node", "2"), *train_command(folder, two, "--steps", "6")])
+    assert told.count("The model is in") == 1
+    np.testing.assert_allclose(losses(two), losses(one), atol=2e-3)
+
+    evaluate = ["evaluate", "--model", str(one / "model"), "--data", f"folder:{folder}", "--device", "cpu", "--out"]
+    run([sys.executable, "-m", "smoothap", *evaluate, str(tmp_path / "one.json")])
+    run([*torchrun("--nproc-per-node", "2"), *evaluate, str(tmp_path / "two.json")])
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_killed_worker_comes_back_and_training_goes_on(folder, tmp_path):
+    out, log = tmp_path / "out", tmp_path / "log.txt"
+    command = [
+        *torchrun("--nproc-per-node", "2", "--max-restarts", "2"),
+        *train_command(folder, out, "--epochs", "400"),
+    ]
+    with log.open("w") as file:
+        agent = subprocess.Popen(
+            [*command, "--resume", "--checkpoint-every", "10"], env=ENVIRONMENT, stdout=file, stderr=file
+        )
+        try:
+            wait_until(lambda: len(losses(out)) > 30, agent)
+            victims = psutil.Process(agent.pid).children()
+            step_before = json.loads((out / "checkpoint.json").read_text())["step"]
+            victims[-1].send_signal(signal.SIGKILL)
+            assert agent.wait(300) == 0, log.read_text()
+        finally:
+            agent.kill()
+    described = json.loads((out / "checkpoint.json").read_text())
+    steps = [row["step"] for row in read_rows(out) if "loss" in row]
+    assert steps == list(range(1, described["step"] + 1))
+    assert step_before < described["step"]
+    assert "The model is in" in log.read_text()
+
+
+def wait_until(condition, process):
+    while not condition():
+        assert process.poll() is None, "the training ended before it could be killed"
+        time.sleep(0.05)

@@ -1,0 +1,87 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from smoothap.data.image_set import ImageSet
+from smoothap.losses import SmoothAP
+from smoothap.models import Embedder
+from smoothap.training.loop import train
+from smoothap.training.settings import Settings
+
+SIDE = 24
+
+
+def patterns(classes: int, per_class: int, seed: int = 0) -> np.ndarray:
+    """Images (classes * per_class, SIDE, SIDE, 3): each class a coarse random pattern, each image a noisy copy."""
+    random = np.random.default_rng(seed)
+    coarse = random.integers(0, 256, (classes, 4, 4, 3)).repeat(SIDE // 4, 1).repeat(SIDE // 4, 2)
+    noise = random.normal(0, 60, (classes, per_class, SIDE, SIDE, 3))
+    return np.clip(coarse[:, None] + noise, 0, 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
+
+
+@pytest.fixture
+def pattern_set() -> Callable[..., ImageSet]:
+    def make(classes: int = 12, per_class: int = 5, seed: int = 0, **columns) -> ImageSet:
+        pixels = patterns(classes, per_class, seed)
+        return ImageSet(
+            name="patterns",
+            names=[f"{row}.png" for row in range(len(pixels))],
+            labels=np.repeat(np.arange(classes), per_class),
+            class_names=[str(label) for label in range(classes)],
+            read=lambda row: Image.fromarray(pixels[row]),
+            recall_at=(1, 2),
+            **columns,
+        )
+
+    return make
+
+
+@pytest.fixture
+def pattern_folder(tmp_path) -> Path:
+    """The same as files: a folder for each of 24 classes."""
+    pixels = patterns(24, 5).reshape(24, 5, SIDE, SIDE, 3)
+    for label in range(24):
+        folder = tmp_path / "patterns" / f"class {label}"
+        folder.mkdir(parents=True)
+        for number in range(5):
+            Image.fromarray(pixels[label, number]).save(folder / f"{number}.png")
+    return tmp_path / "patterns"
+
+
+@pytest.fixture
+def small_model() -> Callable[..., Embedder]:
+    def make(dimension: int = 16, seed: int = 0, **options) -> Embedder:
+        torch.manual_seed(seed)
+        return Embedder("test_resnet", dimension, size=SIDE, pretrained=False, **options)
+
+    return make
+
+
+@pytest.fixture
+def small_settings() -> Callable[..., Settings]:
+    def make(**changes) -> Settings:
+        return Settings(**{
+            "batch_size": 24, "epochs": 3, "learning_rate": 1e-3, "drops": (2,), "checkpoint_every": 1, **changes,
+        })  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def run(pattern_set, small_model, small_settings, tmp_path):
+    """Train the small model on small patterns; returns (result, model)."""
+
+    def train_it(folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, **changes):
+        model = model or small_model()
+        settings = small_settings(**changes)
+        result = train(
+            model, loss or SmoothAP(settings.tau), images or pattern_set(), pattern_set(6, seed=1), settings,
+            tmp_path / folder, resume=resume, minutes=minutes, device="cpu",
+        )  # fmt: skip
+        return result, model
+
+    return train_it

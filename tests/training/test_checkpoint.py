@@ -1,0 +1,199 @@
+"""A training that is cut off at any moment goes on as if nothing had happened."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from smoothap.losses import SmoothAP
+from smoothap.models.folder import read_model
+from smoothap.training import checkpoint
+from smoothap.training.log import read_rows
+
+
+class PowerCut(BaseException):
+    """Not an Exception: nothing in the loop may tidy up after it."""
+
+
+def cut_off(loss, step):
+    """The loss, with a power cut in its `step`-th call."""
+    calls, forward = [], loss.forward
+
+    def counted(*arguments, **further):
+        calls.append(1)
+        if len(calls) == step:
+            raise PowerCut
+        return forward(*arguments, **further)
+
+    loss.forward = counted
+    return loss
+
+
+class LearnedTemperature(nn.Module):
+    """A loss with a parameter of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(16))
+        self.loss = SmoothAP()
+
+    def forward(self, embeddings, labels, **further):
+        return self.loss(embeddings * self.scale, labels, **further)
+
+
+def weights(folder):
+    return {name: value.numpy().tobytes() for name, value in read_model(folder / "model")[0].items()}
+
+
+def checkpoint_bytes(folder):
+    described = json.loads((folder / "checkpoint.json").read_text())
+    return (folder / described["tensors"]).read_bytes()
+
+
+@pytest.mark.parametrize("changes", [
+    {"checkpoint_every": 1},
+    {"checkpoint_every": 3},
+    {"checkpoint_every": 2, "queue": 40},
+    {"checkpoint_every": 2, "piece_size": 7, "optimiser": "adamw", "schedule": "cosine"},
+], ids=str)  # fmt: skip
+def test_cut_off_at_any_step_it_ends_with_the_same_bits(run, tmp_path, changes):
+    result, _ = run("whole", **changes)
+    for number, step in enumerate((1, 2, 4, result.steps)):
+        folder = f"cut {number}"
+        with pytest.raises(PowerCut):
+            run(folder, loss=cut_off(SmoothAP(), step), resume=True, **changes)
+        again, _ = run(folder, resume=True, **changes)
+        assert again == result
+        assert checkpoint_bytes(tmp_path / folder) == checkpoint_bytes(tmp_path / "whole")
+        assert weights(tmp_path / folder) == weights(tmp_path / "whole")
+
+
+def test_parameters_of_the_loss_are_kept_too(run, tmp_path):
+    run("whole", loss=LearnedTemperature())
+    with pytest.raises(PowerCut):
+        run("cut", loss=cut_off(LearnedTemperature(), 4))
+    run("cut", loss=LearnedTemperature(), resume=True)
+    assert checkpoint_bytes(tmp_path / "cut") == checkpoint_bytes(tmp_path / "whole")
+
+
+def test_rows_beyond_the_checkpoint_are_written_once(run, tmp_path):
+    with pytest.raises(PowerCut):
+        run(loss=cut_off(SmoothAP(), 6), checkpoint_every=4, epochs=4)
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 2, "st')  # the crash came in the middle of a line
+    result, _ = run(resume=True, checkpoint_every=4, epochs=4)
+    steps = [row["step"] for row in read_rows(tmp_path / "run") if "loss" in row]
+    assert steps == list(range(1, result.steps + 1))
+
+
+@pytest.mark.parametrize("moment", ["before the tensors", "before the json", "after the json"])
+def test_a_crash_while_saving_leaves_a_whole_checkpoint(run, tmp_path, monkeypatch, moment):
+    write, calls = checkpoint.write_atomically, []
+
+    def crashing(path, content):
+        calls.append(path)
+        due = len(calls) == {"before the tensors": 5, "before the json": 6, "after the json": 6}[moment]
+        if due and moment != "after the json":
+            raise PowerCut
+        result = write(path, content)
+        if due:
+            raise PowerCut
+        return result
+
+    run("whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "write_atomically", crashing)
+        with pytest.raises(PowerCut):
+            run("cut")
+    run("cut", resume=True)
+    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+    assert len(list((tmp_path / "cut").glob("checkpoint-*.safetensors"))) == 1
+
+
+def test_a_flipped_byte_anywhere_is_refused(run, tmp_path):
+    run(steps=2)
+    folder = tmp_path / "run"
+    random_places = random.Random(0)
+    for file in (folder / "checkpoint.json", next(folder.glob("checkpoint-*.safetensors"))):
+        content = file.read_bytes()
+        for place in [0, len(content) // 2, *random_places.sample(range(len(content) - 2), 20)]:
+            flipped = bytearray(content)
+            flipped[place] ^= 1 if file.suffix == ".json" else 0x10
+            if file.suffix == ".json" and json_or_none(bytes(flipped)) == json.loads(content):
+                continue  # a blank became another kind of blank
+            file.write_bytes(flipped)
+            with pytest.raises(ValueError, match="is damaged: its checksum differs"):
+                run(resume=True, steps=2)
+        file.write_bytes(content)
+    run(resume=True, steps=2)
+
+
+def json_or_none(content):
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def test_other_settings_are_not_mixed_into_a_training(run):
+    run(steps=1)
+    with pytest.raises(ValueError, match=r"other settings \(learning_rate was 0.001 and is 0.1\)"):
+        run(resume=True, steps=1, learning_rate=0.1)
+
+
+def test_to_resume_without_a_checkpoint_is_to_begin(run):
+    assert run(resume=True, steps=2)[0].steps == 2
+
+
+def test_a_finished_training_resumes_to_its_end(run, tmp_path):
+    result, _ = run()
+    before = checkpoint_bytes(tmp_path / "run")
+    assert run(resume=True)[0] == result
+    assert checkpoint_bytes(tmp_path / "run") == before
+
+
+def test_nothing_in_a_checkpoint_is_pickled(run, tmp_path):
+    run(steps=1, queue=10)
+    names = sorted(file.name for file in (tmp_path / "run").iterdir())
+    assert names == ["checkpoint-1.safetensors", "checkpoint.json", "metrics.jsonl", "model"]
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_path):
+    def command(out: Path) -> list[str]:
+        return [
+            *(sys.executable, "-m", "smoothap", "train", "--data", f"folder:{pattern_folder}", "--out", str(out)),
+            *("--model", "test_resnet", "--weights", "none", "--size", "24", "--dimension", "16", "--resume"),
+            *("--batch-size", "24", "--epochs", "60", "--checkpoint-every", "7", "--device", "cpu"),
+        ]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run(command(whole), env=environment, check=True, capture_output=True)
+    chance, killed_at = random.Random(0), []
+    for kill in range(4):
+        process = subprocess.Popen(command(cut), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seen = len(rows_of(cut))
+        while process.poll() is None and len(rows_of(cut)) < seen + 8 + 5 * kill:
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.05)
+        process.kill()
+        process.wait()
+        killed_at.append(len(rows_of(cut)))
+    finished = subprocess.run(command(cut), env=environment, check=True, capture_output=True, text=True)
+    assert re.search(r"after +\d", finished.stdout)
+    assert weights(cut) == weights(whole)
+    assert checkpoint_bytes(cut) == checkpoint_bytes(whole)
+    assert len(set(killed_at)) == 4
+
+
+def rows_of(folder):
+    return read_rows(folder)

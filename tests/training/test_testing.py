@@ -1,0 +1,95 @@
+"""Each set is evaluated by its own protocol."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.reading import UnreadableImage
+from smoothap.data.vehicle_id import one_in_the_gallery
+from smoothap.metrics import evaluate
+from smoothap.training.testing import Embedded, benchmark_figures, embed_set, figures_of, image_set_figures, mean_of
+
+
+@pytest.fixture
+def unreadable(tmp_path):
+    return tmp_path / "unreadable.csv"
+
+
+def test_a_plain_set_is_leave_one_out(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    report = image_set_figures(model, images, unreadable=unreadable)
+    expected = evaluate(model.embed(images, progress=False), images.labels, recall_at=(1, 2))
+    assert report.to_json() == expected.to_json()
+
+
+def test_queries_and_gallery_are_respected(pattern_set, small_model, unreadable):
+    images, model = one_in_the_gallery(pattern_set(), seed=0), small_model()
+    vectors = model.embed(images, progress=False).numpy()
+    query, gallery = images.is_query, images.is_gallery
+    expected = evaluate(vectors[query], images.labels[query], vectors[gallery], images.labels[gallery], (1, 2))
+    assert image_set_figures(model, images, unreadable=unreadable).to_json() == expected.to_json()
+    assert expected.queries == 48
+
+
+def test_a_query_that_is_in_the_gallery_does_not_find_itself(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    everything = np.ones(len(images), bool)
+    both = replace(images, is_query=everything, is_gallery=everything)
+    report, plain = (image_set_figures(model, each, unreadable=unreadable) for each in (both, images))
+    np.testing.assert_allclose(report.average_precision, plain.average_precision)
+
+
+def test_instances_are_the_mean_of_their_vectors(pattern_set):
+    images = pattern_set(classes=2, per_class=4, instances=np.array([3, 3, 1, 1, 0, 0, 0, 2]))
+    vectors = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
+    means = np.stack([vectors[4:7].mean(0), vectors[2:4].mean(0), vectors[7], vectors[:2].mean(0)])
+    expected = evaluate(means, [1, 0, 1, 0], recall_at=(1, 2))
+    report = figures_of(Embedded(vectors, np.arange(8)), images)
+    np.testing.assert_allclose(report.average_precision, expected.average_precision)
+    assert report.queries == 4
+
+
+def test_draws_are_averaged_and_their_images_embedded_once(pattern_set, small_model, unreadable, monkeypatch):
+    images, model = pattern_set(), small_model()
+    draws = {f"draw {seed}": one_in_the_gallery(images, seed) for seed in range(3)}
+    benchmark = Benchmark("toy", None, {"all": images, **draws}, averages={"gallery": tuple(draws)})
+    seen = []
+    forward = type(model).forward
+    monkeypatch.setattr(type(model), "forward", lambda self, batch: seen.append(len(batch)) or forward(self, batch))
+    reports = benchmark_figures(model, benchmark, unreadable=unreadable)
+    assert sum(seen) == len(images)
+    assert list(reports) == ["all", "gallery"]
+    each = [image_set_figures(model, draw, unreadable=unreadable) for draw in draws.values()]
+    mean = np.mean([report.mean_average_precision for report in each])
+    assert reports["gallery"].mean_average_precision == pytest.approx(mean, abs=1e-12)
+    assert reports["gallery"].recall[1] == pytest.approx(np.mean([report.recall[1] for report in each]), abs=1e-12)
+    assert reports["gallery"].queries == 3 * each[0].queries
+
+
+def test_the_mean_of_one_report_is_that_report(pattern_set, small_model, unreadable):
+    report = image_set_figures(small_model(), pattern_set(), unreadable=unreadable)
+    assert mean_of([report]).to_json() == report.to_json()
+
+
+def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, unreadable):
+    images = pattern_set(40, 5)
+    read = images.read
+
+    def broken(row):
+        if row == 7:
+            raise UnreadableImage("7.png", "it is cut off")
+        return read(row)
+
+    report = image_set_figures(small_model(), replace(images, read=broken), unreadable=unreadable)
+    assert report.queries == 199
+    assert "7.png,it is cut off" in unreadable.read_text()
+
+
+def test_the_mode_of_every_layer_is_restored(pattern_set, small_model, unreadable):
+    model = small_model().train()
+    before = [module.training for module in model.modules()]
+    embed_set(model, ImageDataset(pattern_set(), model.transform, report=unreadable))
+    assert [module.training for module in model.modules()] == before

@@ -1,0 +1,111 @@
+"""Two passes in little memory give the gradients of one."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from smoothap.losses import SmoothAP
+from smoothap.models import Embedder
+from smoothap.training.two_pass import one_pass, two_pass
+
+LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5])
+
+
+class WithDropout(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(), nn.Linear(48, 32), nn.Dropout(0.5), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 8)
+        )
+
+    def forward(self, images):
+        return nn.functional.normalize(self.layers(images), dim=1)
+
+
+def send_back(embeddings):
+    loss = SmoothAP(0.05)(embeddings, LABELS)
+    loss.backward()
+    return loss.detach()
+
+
+def gradients(model):
+    return {name: each.grad for name, each in model.named_parameters()}
+
+
+@pytest.mark.parametrize("piece_size", [1, 4, 7, 20, 21])
+def test_gradients_equal_those_of_one_pass(piece_size):
+    torch.manual_seed(0)
+    model = Embedder("test_resnet", 16, size=24, pretrained=False)
+    twin = copy.deepcopy(model)
+    images = torch.randint(0, 256, (len(LABELS), 3, 24, 24), dtype=torch.uint8)
+    loss, embeddings = one_pass(model, images, send_back)
+    again, embedded = two_pass(twin, twin, images, send_back, piece_size)
+    torch.testing.assert_close(again, loss, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(embedded, embeddings, rtol=1e-5, atol=1e-6)
+    for name, gradient in gradients(model).items():
+        scale = gradient.abs().max()
+        assert (gradients(twin)[name] - gradient).abs().max() <= 1e-5 * scale.clamp(min=1), name
+
+
+def test_dropout_draws_the_same_numbers_in_both_passes():
+    """The oracle holds all pieces' graphs at once, and draws as the first of the two passes does."""
+    torch.manual_seed(0)
+    model = WithDropout().double()
+    twin = copy.deepcopy(model)
+    images = torch.randn(len(LABELS), 3, 4, 4, dtype=torch.float64)
+    torch.manual_seed(1)
+    loss, _ = one_pass(lambda whole: torch.cat([model(piece) for piece in whole.split(5)]), images, send_back)
+    after_one = torch.rand(3)
+    torch.manual_seed(1)
+    again, _ = two_pass(twin, twin, images, send_back, 5)
+    assert torch.equal(torch.rand(3), after_one)
+    torch.testing.assert_close(again, loss, rtol=0, atol=1e-12)
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradients(twin)[name], gradient, rtol=0, atol=1e-12)
+
+
+def test_a_loss_that_draws_numbers_does_not_draw_them_again_in_the_next_step():
+    torch.manual_seed(0)
+    model, drawn = WithDropout(), []
+
+    def drawing(embeddings):
+        drawn.append(torch.rand(()).item())
+        return send_back(embeddings)
+
+    for _ in range(2):
+        two_pass(model, model, torch.randn(len(LABELS), 3, 4, 4), drawing, 5)
+    assert drawn[0] != drawn[1]
+
+
+def test_batch_norm_that_is_not_frozen_is_refused():
+    model = Embedder("test_resnet", 16, size=24, pretrained=False, freeze_batch_norm=False)
+    images = torch.zeros(len(LABELS), 3, 24, 24, dtype=torch.uint8)
+    with pytest.raises(ValueError, match=r"batch-norm layer 'backbone\.\S+' takes its statistics from the batch"):
+        two_pass(model, model, images, send_back, 4)
+
+
+def test_batch_norm_without_statistics_is_refused():
+    model = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), nn.Flatten()).eval()
+    with pytest.raises(ValueError, match="takes its statistics from the batch"):
+        two_pass(model, model, torch.zeros(len(LABELS), 3, 4, 4), send_back, 4)
+
+
+def test_only_one_piece_is_embedded_at_a_time_and_only_the_second_pass_keeps_a_graph():
+    torch.manual_seed(0)
+    model, seen = WithDropout(), []
+
+    def embed(images):
+        seen.append((len(images), torch.is_grad_enabled()))
+        return model(images)
+
+    two_pass(model, embed, torch.randn(len(LABELS), 3, 4, 4), send_back, 10)
+    assert seen == [(10, False), (10, False), (1, False), (10, True), (10, True), (1, True)]
+
+
+def test_training_in_two_passes_is_training_in_one(run):
+    whole = run("one", steps=3)[1].state_dict()
+    pieces = run("two", steps=3, piece_size=7)[1].state_dict()
+    for name, value in whole.items():
+        torch.testing.assert_close(pieces[name], value, rtol=0, atol=2e-4)
