@@ -188,3 +188,11 @@ def test_the_input_is_left_as_it_was(core_path):
     embeddings.requires_grad_()
     SmoothAP()(embeddings, labels).backward()
     assert torch.equal(embeddings.detach(), before)
+
+
+def test_a_second_derivative_is_refused_not_wrong():
+    embeddings, labels = random_batch(14)
+    embeddings.requires_grad_()
+    (gradient,) = torch.autograd.grad(SmoothAP(0.1)(embeddings, labels) ** 2, embeddings, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()

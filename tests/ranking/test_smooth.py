@@ -80,3 +80,23 @@ def test_a_query_without_a_positive_sends_no_gradient():
 def test_a_temperature_that_is_not_positive_is_refused(tau):
     with pytest.raises(ValueError, match="tau"):
         smooth_ap(torch.rand(2, 3), torch.ones(2, 3, dtype=torch.bool), tau)
+
+
+def test_torch_compile_takes_it_as_one_graph():
+    scores, relevant = random_scores(2)
+    relevant[:, 0] = True
+    compiled = torch.compile(lambda s: smooth_ap(s, relevant, 0.1).sum(), backend="aot_eager", fullgraph=True)
+    gradients = []
+    for function in (compiled, lambda s: smooth_ap(s, relevant, 0.1).sum()):
+        leaf = scores.clone().requires_grad_()
+        function(leaf).backward()
+        gradients.append(leaf.grad)
+    assert torch.allclose(*gradients)
+
+
+def test_a_second_derivative_is_refused_not_wrong():
+    scores, relevant = random_scores(2)
+    scores.requires_grad_()
+    (gradient,) = torch.autograd.grad((smooth_ap(scores, relevant, 0.1) ** 2).nansum(), scores, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()

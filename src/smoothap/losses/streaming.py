@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from smoothap.losses.inputs import check_own
 from smoothap.losses.retrieval_sets import LabelledSets, ListedSets
@@ -124,6 +125,7 @@ class _Eager(torch.autograd.Function):
         return output[0]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         return _backward(ctx, *upstream)
 

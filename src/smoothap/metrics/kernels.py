@@ -7,13 +7,14 @@ the negatives between thresholds, which `sum_up` turns into the same.
 """
 
 import numpy as np
-from numba import njit
+
+from smoothap.ranking.compiled import compiled
 
 FEW = 16
 _COLUMNS_AT_ONCE = 64
 
 
-@njit(nogil=True, fastmath={"reassoc"}, cache=True)
+@compiled(fastmath={"reassoc"})
 def _at_least(scores: np.ndarray, threshold: float) -> np.int32:
     total = np.int32(0)
     for j in range(scores.shape[0]):
@@ -21,7 +22,7 @@ def _at_least(scores: np.ndarray, threshold: float) -> np.int32:
     return total
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: int, bins: np.ndarray) -> None:
     """A bin for each score, the same or a higher one for a higher score; -1 below the lowest threshold."""
     for j in range(scores.shape[0]):
@@ -29,7 +30,7 @@ def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: int, bins: 
         bins[j] = place if scores[j] >= lowest else np.int32(-1)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _add_counts(
     scores: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, bins: np.ndarray, table: np.ndarray
 ) -> None:
@@ -61,7 +62,7 @@ def _add_counts(
             counts[place - 1] += 1
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def take_positives(
     tile: np.ndarray, top: int, left: int, first: np.ndarray, last: np.ndarray, offset: np.ndarray,
     is_own: bool, left_out: np.ndarray, thresholds: np.ndarray,
@@ -75,7 +76,7 @@ def take_positives(
             thresholds[offset[query] + item - first[query]] = np.inf if out else score
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def sort_thresholds(part: int, parts: int, offset: np.ndarray, thresholds: np.ndarray, count: np.ndarray) -> None:
     """Sort each query's thresholds, those that do not count last, and say how many count."""
     for query in range(part, count.shape[0], parts):
@@ -84,7 +85,7 @@ def sort_thresholds(part: int, parts: int, offset: np.ndarray, thresholds: np.nd
         count[query] = np.searchsorted(row, np.inf)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def count_rows(
     tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
     offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray,
@@ -102,7 +103,7 @@ def count_rows(
             _add_counts(tile[r, end:], thresholds[places], counts[places], bins, table)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def count_columns(
     tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
     offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray,
@@ -130,7 +131,7 @@ def count_columns(
                 _add_counts(turned[c - start, below:], thresholds[places], counts[places], bins, table)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _count_columns_of_few(
     tile: np.ndarray, top: int, left: int, begin: int, end: int, most: int, first: np.ndarray, last: np.ndarray,
     offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray,
@@ -152,13 +153,13 @@ def _count_columns_of_few(
             counts[offset[left + c] + k] += found[k, c - begin]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def _add_each(scores: np.ndarray, limits: np.ndarray, found: np.ndarray) -> None:
     for c in range(scores.shape[0]):
         found[c] += np.int32(scores[c] >= limits[c])
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def sum_up(offset: np.ndarray, count: np.ndarray, counts: np.ndarray) -> None:
     """Turn histograms into numbers of negatives at or above each threshold."""
     for query in range(count.shape[0]):

@@ -15,6 +15,8 @@ import math
 import numpy as np
 from numba import njit
 
+from smoothap.ranking.compiled import compiled
+
 WIDEST_SPREAD = 60.0
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693145751953125)
@@ -41,7 +43,7 @@ def _exp(x: np.float32) -> np.float32:
     return value * power.view(np.float32)
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def share(scores: np.ndarray, middle: np.float32) -> None:
     """Replace each score by shared_j = e^(middle - z_j), infinite for an item outside the retrieval set."""
     for j in range(scores.shape[0]):
@@ -49,7 +51,7 @@ def share(scores: np.ndarray, middle: np.float32) -> None:
         scores[j] = np.float32(np.inf) if scores[j] < _OUTSIDE else value
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def sum_terms(shared: np.ndarray, own: np.float32) -> tuple[np.float32, np.float32]:
     """Sum over j of G and of its slope G (1 - G), for one positive."""
     total, slopes = np.float32(0.0), np.float32(0.0)
@@ -60,7 +62,7 @@ def sum_terms(shared: np.ndarray, own: np.float32) -> tuple[np.float32, np.float
     return total, slopes
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def add_terms(shared: np.ndarray, own: np.ndarray, totals: np.ndarray, slopes: np.ndarray) -> None:
     """The same for many queries at once, one item each: own_j is that of query j, which sees this row's item."""
     for j in range(shared.shape[0]):
@@ -69,7 +71,7 @@ def add_terms(shared: np.ndarray, own: np.ndarray, totals: np.ndarray, slopes: n
         slopes[j] += value * (_ONE - value)
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def add_slopes(shared: np.ndarray, own: np.float32, weight: np.float32, gradient: np.ndarray) -> None:
     """Add weight * G (1 - G) to the gradient with respect to each z_j, for one positive."""
     for j in range(shared.shape[0]):
@@ -77,7 +79,7 @@ def add_slopes(shared: np.ndarray, own: np.float32, weight: np.float32, gradient
         gradient[j] += weight * (value * (_ONE - value))
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def add_each_slope(shared: np.ndarray, own: np.ndarray, weight: np.ndarray, gradient: np.ndarray) -> None:
     """The same for many queries at once, one item each."""
     for j in range(shared.shape[0]):
@@ -85,7 +87,7 @@ def add_each_slope(shared: np.ndarray, own: np.ndarray, weight: np.ndarray, grad
         gradient[j] += weight[j] * (value * (_ONE - value))
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def dot(left: np.ndarray, right: np.ndarray) -> np.float32:
     """The dot product of two rows."""
     total = np.float32(0.0)
@@ -94,7 +96,7 @@ def dot(left: np.ndarray, right: np.ndarray) -> np.float32:
     return total
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def scale_to_unit(row: np.ndarray, unit: np.ndarray) -> np.float32:
     """Set unit = row / |row| and return |row|; a row of NaN, infinite or zero length is left to the caller."""
     length = np.float32(math.sqrt(dot(row, row)))
@@ -104,7 +106,7 @@ def scale_to_unit(row: np.ndarray, unit: np.ndarray) -> np.float32:
     return length
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def back_through_unit(gradient: np.ndarray, unit: np.ndarray, length: np.float32) -> None:
     """Turn the gradient with respect to row / |row| into that with respect to the row."""
     along = dot(gradient, unit)
@@ -113,7 +115,7 @@ def back_through_unit(gradient: np.ndarray, unit: np.ndarray, length: np.float32
         gradient[k] = (gradient[k] - along * unit[k]) * inverse
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: float) -> np.bool_ | bool:
     """`scale_to_unit` for every row; False if a length is below `least`, infinite or NaN. (n, d), (n, d), (n, 1)"""
     good = True
@@ -124,14 +126,14 @@ def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: 
     return good
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def back_through_units(gradient: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
     """`back_through_unit` for every row. (n, d), (n, d), (n, 1)"""
     for q in range(gradient.shape[0]):
         back_through_unit(gradient[q], units[q], lengths[q, 0])
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@compiled(fastmath=_FAST, error_model="numpy")
 def among_positives(
     shared: np.ndarray, own: np.ndarray, negatives: np.ndarray, slopes: np.ndarray, count: int, weight: np.float32,
     gradient: np.ndarray,
@@ -163,7 +165,7 @@ def among_positives(
     return precisions / np.float32(count)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def positives_are_near(positive_scores: np.ndarray, valid: np.ndarray, middles: np.ndarray) -> bool:
     """Set the middle of each query's positives; False if some are too far from it. (b, p), (b, p) -> (b,)"""
     for q in range(positive_scores.shape[0]):
@@ -178,7 +180,7 @@ def positives_are_near(positive_scores: np.ndarray, valid: np.ndarray, middles: 
     return True
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def rows_against_set(
     scores: np.ndarray,
     positive_scores: np.ndarray,

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from smoothap.ranking.block import OUTSIDE, smooth_ap_block
 from smoothap.ranking.scores import check_scores
@@ -63,6 +64,7 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
     ctx.save_for_backward(output[1])
 
 
+@once_differentiable
 def _backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     (gradient,) = ctx.saved_tensors
     return gradient * upstream[:, None].to(gradient.dtype), None, None, None

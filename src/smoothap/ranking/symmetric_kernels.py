@@ -9,6 +9,7 @@ the column as query.
 import numpy as np
 from numba import njit
 
+from smoothap.ranking.compiled import compiled
 from smoothap.ranking.kernels import _exp, add_each_slope, add_slopes, add_terms, among_positives, dot, share, sum_terms
 
 
@@ -26,7 +27,7 @@ def _slot(query: int, item: int, first: np.ndarray, include_query: bool) -> int:
     return slot if include_query or item < query else slot - 1
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def score_positives(
     units: np.ndarray, inverse_tau: float, first: np.ndarray, count: np.ndarray, include_query: bool,
     scores: np.ndarray,
@@ -37,7 +38,7 @@ def score_positives(
             scores[k, q] = dot(units[q], units[_positive(q, k, first, include_query)]) * inverse_tau
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def middle_of(scores: np.ndarray, count: np.ndarray) -> tuple[float, float]:
     """The middle of all positives' scores, and how far from it they reach."""
     lowest, highest = np.inf, -np.inf
@@ -48,7 +49,7 @@ def middle_of(scores: np.ndarray, count: np.ndarray) -> tuple[float, float]:
     return 0.5 * (lowest + highest), 0.5 * (highest - lowest)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def set_own(scores: np.ndarray, count: np.ndarray, middle: float, own: np.ndarray) -> None:
     """own = e^(z - middle) of each positive, infinite in an empty slot. scores, own (slots, b)"""
     for k in range(own.shape[0]):
@@ -56,7 +57,7 @@ def set_own(scores: np.ndarray, count: np.ndarray, middle: float, own: np.ndarra
             own[k, q] = _exp(scores[k, q] - np.float32(middle)) if k < count[q] else np.float32(np.inf)
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def sum_over_negatives(
     tile: np.ndarray, corner: tuple[int, int], part: tuple[int, int], first: np.ndarray, size: np.ndarray,
     count: np.ndarray, own: np.ndarray, middle: float, totals: np.ndarray, slopes: np.ndarray,
@@ -83,7 +84,7 @@ def sum_over_negatives(
             add_terms(here, own[k, left:right], totals[k, left:right], slopes[k, left:right])
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def weigh(
     scores: np.ndarray, count: np.ndarray, middle: float, own: np.ndarray, weights: np.ndarray,
     factor: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray,
@@ -109,7 +110,7 @@ def weigh(
             totals[k, q], slopes[k, q] = above[k], pulls[k]
 
 
-@njit(nogil=True, cache=True)
+@compiled()
 def gradient_of_scores(
     tile: np.ndarray, corner: tuple[int, int], part: tuple[int, int], first: np.ndarray, size: np.ndarray,
     count: np.ndarray, own: np.ndarray, middle: float, weights: np.ndarray, pulls: np.ndarray, include_query: bool,
