@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant("evaluate: query not removed", "metrics/counters.py", "(self.one_set & (row == item))", "False", EVALUATE),
     Mutant("evaluate: strict ties", "metrics/kernels.py", "total += np.int32(scores[j] >= threshold)", "total += np.int32(scores[j] > threshold)", EVALUATE),
     Mutant("evaluate: strict ties in columns", "metrics/kernels.py", "found[c] += np.int32(scores[c] >= limits[c])", "found[c] += np.int32(scores[c] > limits[c])", EVALUATE),
-    Mutant("evaluate: bins compared strictly", "metrics/kernels.py", "thresholds[place] <= scores[j]", "thresholds[place] < scores[j]", EVALUATE),
+    Mutant("evaluate: one threshold of a bin only", "metrics/kernels.py", "while limits[place] <= scores[j]:", "while False:", EVALUATE),
     Mutant("evaluate: mirrored tiles forgotten", "metrics/counting.py", "counting.count_columns(tile, top, left)", "pass", EVALUATE),
     Mutant("evaluate: ignored items counted", "metrics/counters.py", "out = self.left_out[item] |", "out =", EVALUATE),
     Mutant("evaluate: first hit counts from 0", "metrics/evaluate.py", "= 1 + negatives[begins + size - 1]", "= negatives[begins + size - 1]", EVALUATE),

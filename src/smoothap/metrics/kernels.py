@@ -6,12 +6,14 @@ With up to `FEW` thresholds a count is the number of negatives at or above that 
 the negatives between thresholds, which `sum_up` turns into the same.
 """
 
+import math
+
 import numpy as np
 
 from smoothap.ranking.compiled import compiled
 
 FEW = 16
-_COLUMNS_AT_ONCE = 64
+_COLUMNS_AT_ONCE = 16
 
 
 @compiled(fastmath={"reassoc"})
@@ -23,43 +25,68 @@ def _at_least(scores: np.ndarray, threshold: float) -> np.int32:
 
 
 @compiled()
-def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: int, bins: np.ndarray) -> None:
+def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: float, bins: np.ndarray) -> None:
     """A bin for each score, the same or a higher one for a higher score; -1 below the lowest threshold."""
     for j in range(scores.shape[0]):
-        place = np.int32(min((scores[j] - lowest) * scale, last_bin))
-        bins[j] = place if scores[j] >= lowest else np.int32(-1)
+        place = (scores[j] - lowest) * scale
+        place = last_bin if place > last_bin else place
+        bins[j] = np.int32(math.floor(-1 if place < -1 else place))
+
+
+@compiled()
+def _tabulate(thresholds: np.ndarray, limits: np.ndarray, bins: np.ndarray, table: np.ndarray) -> float:
+    """Spread one query's thresholds over twice as many bins; returns how many bins there are to one unit of score.
+
+    table[b] becomes the number of thresholds in lower bins, which a score in bin b is above; it needs comparing with
+    those of its own bin only. limits: the thresholds with infinity behind them.
+    """
+    many = thresholds.shape[0]
+    number = thresholds.dtype.type
+    spread = thresholds[many - 1] - thresholds[0]
+    scale = number(min(2 * many / spread, 1e30) if spread > 0 else 1.0)
+    _bins(thresholds, thresholds[0], scale, number(2 * many), bins)
+    table[: 2 * many + 1] = 0
+    for i in range(many):
+        limits[i] = thresholds[i]
+        table[bins[i]] += 1
+    limits[many] = np.inf
+    below = np.int32(0)
+    for b in range(2 * many + 1):
+        here = table[b]
+        table[b] = below
+        below += here
+    return scale
+
+
+@compiled()
+def _add_histogram(
+    scores: np.ndarray, limits: np.ndarray, many: int, scale: float, bins: np.ndarray, table: np.ndarray,
+    counts: np.ndarray,
+) -> None:  # fmt: skip
+    _bins(scores, limits[0], scale, limits.dtype.type(2 * many), bins)
+    for j in range(scores.shape[0]):
+        if bins[j] >= 0:
+            place = table[bins[j]]
+            place += np.int32(limits[place] <= scores[j])  # most bins hold one threshold at most: no branch to guess
+            while limits[place] <= scores[j]:
+                place += np.int32(1)
+            counts[place - 1] += 1
 
 
 @compiled()
 def _add_counts(
-    scores: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, bins: np.ndarray, table: np.ndarray
-) -> None:
-    """Count these scores against one query's thresholds. table (2 * thresholds + 1 or more,) is scratch."""
+    before: np.ndarray, behind: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, limits: np.ndarray,
+    bins: np.ndarray, table: np.ndarray,
+) -> None:  # fmt: skip
+    """Count the scores before and behind a query's own class against its thresholds; the last three are scratch."""
     many = thresholds.shape[0]
     if many <= FEW:
         for i in range(many):
-            counts[i] += _at_least(scores, thresholds[i])
+            counts[i] += _at_least(before, thresholds[i]) + _at_least(behind, thresholds[i])
         return
-    last_bin = 2 * many
-    lowest, spread = thresholds[0], thresholds[many - 1] - thresholds[0]
-    scale = scores.dtype.type(min(last_bin / spread, 1e30) if spread > 0 else 1.0)
-    # table[b]: how many thresholds lie in lower bins. A score is above those, and is compared with its own bin's only.
-    table[: last_bin + 1] = 0
-    _bins(thresholds, lowest, scale, last_bin, bins)
-    for i in range(many):
-        table[bins[i]] += 1
-    below = 0
-    for b in range(last_bin + 1):
-        here = table[b]
-        table[b] = below
-        below += here
-    _bins(scores, lowest, scale, last_bin, bins)
-    for j in range(scores.shape[0]):
-        if bins[j] >= 0:
-            place = table[bins[j]]
-            while place < many and thresholds[place] <= scores[j]:
-                place += 1
-            counts[place - 1] += 1
+    scale = _tabulate(thresholds, limits, bins, table)
+    _add_histogram(before, limits, many, scale, bins, table, counts)
+    _add_histogram(behind, limits, many, scale, bins, table, counts)
 
 
 @compiled()
@@ -93,14 +120,13 @@ def count_rows(
     """The tile's rows are queries, its columns items."""
     width = tile.shape[1]
     most = max(width, count[top : top + tile.shape[0]].max())
-    bins, table = np.empty(most, np.int32), np.empty(2 * most + 1, np.int32)
+    limits, bins, table = np.empty(most + 1, tile.dtype), np.empty(most, np.int32), np.empty(2 * most + 1, np.int32)
     for r in range(part, tile.shape[0], parts):
         query = top + r
         places = slice(offset[query], offset[query] + count[query])
         if count[query]:
             begin, end = min(max(first[query] - left, 0), width), min(max(last[query] - left, 0), width)
-            _add_counts(tile[r, :begin], thresholds[places], counts[places], bins, table)
-            _add_counts(tile[r, end:], thresholds[places], counts[places], bins, table)
+            _add_counts(tile[r, :begin], tile[r, end:], thresholds[places], counts[places], limits, bins, table)
 
 
 @compiled()
@@ -115,7 +141,8 @@ def count_columns(
     if most <= FEW:
         _count_columns_of_few(tile, top, left, begin, end, most, first, last, offset, count, thresholds, counts)
         return
-    bins, table = np.empty(max(height, most), np.int32), np.empty(2 * most + 1, np.int32)
+    limits, bins = np.empty(most + 1, tile.dtype), np.empty(max(height, most), np.int32)
+    table = np.empty(2 * most + 1, np.int32)
     turned = np.empty((_COLUMNS_AT_ONCE, height + 16), tile.dtype)[:, :height]  # no power of two apart: caches
     for start in range(begin, end, _COLUMNS_AT_ONCE):
         stop = min(start + _COLUMNS_AT_ONCE, end)
@@ -127,8 +154,8 @@ def count_columns(
             places = slice(offset[query], offset[query] + count[query])
             if count[query]:
                 above, below = min(max(first[query] - top, 0), height), min(max(last[query] - top, 0), height)
-                _add_counts(turned[c - start, :above], thresholds[places], counts[places], bins, table)
-                _add_counts(turned[c - start, below:], thresholds[places], counts[places], bins, table)
+                column = turned[c - start]
+                _add_counts(column[:above], column[below:], thresholds[places], counts[places], limits, bins, table)
 
 
 @compiled()
