@@ -33,7 +33,9 @@ def milliseconds(seconds: dict[str, list[float]], name: str) -> float:
 
 def peak_growth(setup: str, work: str) -> float:
     """Megabytes by which `work` raises the peak memory of a fresh process that has run `setup`."""
-    lines = "import resource\npeak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
-    code = f"{lines}\n{setup}\nbefore = peak()\n{work}\nprint((peak() - before) / 1024)"
+    # VmHWM is this process's own; ru_maxrss is inherited from the process that started it
+    lines = "peak = lambda: int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
+    reset = "open('/proc/self/clear_refs', 'w').write('5')"  # the peak starts from what is held now
+    code = f"{lines}\n{setup}\n{reset}\nbefore = peak()\n{work}\nprint((peak() - before) / 1024)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(result.stdout.split()[-1])
