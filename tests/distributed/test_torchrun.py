@@ -68,7 +68,7 @@ def test_a_killed_worker_comes_back_and_training_goes_on(folder, tmp_path):
     out, log = tmp_path / "out", tmp_path / "log.txt"
     command = [
         *torchrun("--nproc-per-node", "2", "--max-restarts", "2"),
-        *train_command(folder, out, "--epochs", "400"),
+        *train_command(folder, out, "--epochs", "60"),
     ]
     with log.open("w") as file:
         agent = subprocess.Popen(

@@ -76,6 +76,20 @@ def test_cut_off_at_any_step_it_ends_with_the_same_bits(run, tmp_path, changes):
         assert weights(tmp_path / folder) == weights(tmp_path / "whole")
 
 
+def with_dropout(model):
+    model.embedding.register_forward_pre_hook(lambda layer, inputs: nn.functional.dropout(inputs[0], 0.3))
+    return model
+
+
+def test_dropout_draws_the_same_numbers_after_a_cut(run, small_model, tmp_path):
+    run("whole", model=with_dropout(small_model()))
+    with pytest.raises(PowerCut):
+        run("cut", model=with_dropout(small_model()), loss=cut_off(SmoothAP(), 4))
+    torch.manual_seed(1)
+    run("cut", model=with_dropout(small_model(seed=1)), resume=True)
+    assert checkpoint_bytes(tmp_path / "cut") == checkpoint_bytes(tmp_path / "whole")
+
+
 def test_parameters_of_the_loss_are_kept_too(run, tmp_path):
     run("whole", loss=LearnedTemperature())
     with pytest.raises(PowerCut):

@@ -5,22 +5,19 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
 from smoothap.cli.printing import comparison
 
-_STEPS_A_MINUTE = 44  # what two cores manage, validation included; the number of steps decides the figures, not a clock
-_SIZE = 64
+_STEPS_A_MINUTE = 22  # what two cores manage, validation included; the number of steps decides the figures, not a clock
 _RECALL_AT = (1, 10, 100)
 
 
 def demo(
     *,
     out: Path = Path("runs/demo"),
-    minutes: Annotated[float, Parameter(show_default=True)] = 5,
+    minutes: float = 5,
+    size: int = 64,
     seed: int = 0,
 ) -> None:
     """Train on half of the emoji for a few minutes and show what that does to finding the other half.
@@ -30,7 +27,9 @@ def demo(
     out
         The folder for the model, the figures and the report. A training found there is gone on with.
     minutes
-        About how long to train on two cores.
+        About how long to train on two cores, at 64 pixels.
+    size
+        The side of the images in pixels.
     seed
         Chooses everything that is left to chance: the same seed gives the same figures.
     """
@@ -53,11 +52,11 @@ def demo(
     training, validation = benchmark.train_and_validation(seed)
     test = benchmark.tests["test"]
     print(
-        f"Emoji of seven vendors, {_SIZE} x {_SIZE} pixels: {training.classes} emoji to train on, "
+        f"Emoji of seven vendors, {size} x {size} pixels: {training.classes} emoji to train on, "
         f"{validation.classes} to pick the best epoch, {test.classes} to test on."
     )
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
-    model = open_model("tf_efficientnet_lite0", dimension=512, size=_SIZE, seed=seed)
+    model = open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed)
     start = time.monotonic()
     result = train(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
     if not result.finished:
@@ -67,7 +66,7 @@ def demo(
         f"{result.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
         f"step {result.best_step}. Testing before and after ..."
     )
-    untrained = open_model("tf_efficientnet_lite0", size=_SIZE).to(next(model.parameters()).device)
+    untrained = open_model("tf_efficientnet_lite0", size=size).to(next(model.parameters()).device)
     views = ImageDataset(test, model.transform, report=out / "unreadable-test.csv", in_memory=True)
     before, after = (embed_set(each, views) for each in (untrained, model))
     reports = [figures_of(each, test, _RECALL_AT) for each in (before, after)]
@@ -85,7 +84,7 @@ def demo(
         before_report=reports[0],
         after_report=reports[1],
         curve=read_rows(out),
-        command=f"smoothap demo --minutes {minutes:g} --seed {seed}",
+        command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",
         seed=seed,
     )
     print(

@@ -75,9 +75,9 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
     }
     write_atomically(file, content)
     write_atomically(folder / FILE, json.dumps({**described, "own_sha256": _checksum(described)}, indent=1) + "\n")
-    for old in folder.glob("checkpoint-*.safetensors"):
+    for old in [*folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
         if old != file:
-            old.unlink(missing_ok=True)
+            old.unlink(missing_ok=True)  # older ones, and what a crash left half written
     return folder / FILE
 
 
