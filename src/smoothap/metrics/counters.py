@@ -16,8 +16,8 @@ _QUERIES_AT_ONCE = 4096
 class Counter:
     """The thresholds (scores of positives) of a block of queries, and the negatives at or above each.
 
-    Those of query q stand at offset[q] ... offset[q + 1] - 1 of `thresholds` and `counts`; once sorted, the first
-    count[q] of them count. first, last (queries,): the columns of the query's own class.
+    Those of query q stand at offset[q] ... offset[q + 1] - 2 of `thresholds` and `counts`, with infinity behind them;
+    once sorted, the first count[q] of them count. first, last (queries,): the columns of the query's own class.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class CompiledCounter(Counter):
 
         super().__init__(*problem)
         self.kernels, self.parts = kernels, torch.get_num_threads()
+        self.scales, self.tables = np.zeros(0, self.thresholds.dtype), np.zeros(0, np.int32)
 
     def take(self, tile: Tensor, top: int, left: int) -> None:
         """Store the scores of the positives in this tile."""
@@ -54,6 +55,15 @@ class CompiledCounter(Counter):
         """All positives are there: sort them."""
         on_threads(
             lambda part: self.kernels.sort_thresholds(part, self.parts, self.offset, self.thresholds, self.count),
+            self.parts,
+        )
+        if self.count.max() > self.kernels.FEW:
+            self.scales = np.zeros(len(self.count), self.thresholds.dtype)
+            self.tables = np.zeros(self.kernels.BINS * len(self.thresholds), np.int32)
+        on_threads(
+            lambda part: self.kernels.tabulate(
+                part, self.parts, self.offset, self.count, self.thresholds, self.scales, self.tables
+            ),
             self.parts,
         )
 
@@ -71,7 +81,7 @@ class CompiledCounter(Counter):
         def run(part: int) -> None:
             kernel(
                 array, top, left, part, self.parts, self.first, self.last, self.offset, self.count, self.thresholds,
-                self.counts,
+                self.counts, self.scales, self.tables,
             )  # fmt: skip
 
         on_threads(run, self.parts)
@@ -100,6 +110,7 @@ class PlainCounter(Counter):
         for start in range(0, len(self.first), _QUERIES_AT_ONCE):
             edges = self.offset[start : start + _QUERIES_AT_ONCE + 1]
             here = slice(edges[0], edges[-1])
+            self.thresholds[edges[1:][np.diff(edges) > 0] - 1] = np.inf
             query = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
             self.thresholds[here] = self.thresholds[here][np.lexsort((self.thresholds[here], query))]
             self.count[start : start + len(edges) - 1] = np.bincount(

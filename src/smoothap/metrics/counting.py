@@ -20,7 +20,8 @@ from smoothap.progress import Progress
 from smoothap.ranking.threads import numba_is_there
 
 _LARGEST_TILE = 1024
-_POSITIVES_AT_ONCE = 1 << 25  # 256 MB of scores and counts
+_BYTES_KEPT = 160 << 20
+_POSITIVES_AT_ONCE = 1 << 24  # 400 MB of scores, counts and tables
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _count_block(
     items = len(problem.items.order)
     width = problem.last[start:stop] - problem.first[start:stop]
     offset = np.zeros(len(problem.first) + 1, np.int64)
-    offset[start + 1 : stop + 1] = np.cumsum(width)
+    offset[start + 1 : stop + 1] = np.cumsum(width + 1)
     offset[stop + 1 :] = offset[stop]
     precise = np.float64 if problem.queries.dtype == torch.float64 else np.float32
     compiled = numba_is_there() and problem.queries.device.type == "cpu"
@@ -106,17 +107,22 @@ def _count_block(
         for top, left in _corners(start, stop, items, size, symmetric)
         if processes.has((top + left) // size)
     ]
+    kept: dict[tuple[int, int], Tensor] = {}  # tiles of the first pass that the second need not make again
     for top, left in mine:
         bottom = min(top + size, stop)
         if left < problem.last[top:bottom].max() and problem.first[top:bottom].min() < left + size:
             tile = _tile(problem, top, bottom, left, room, outside=float("nan"))
+            if problem.ignored is None and len(kept) * room.nbytes < _BYTES_KEPT:
+                kept[top, left] = tile = tile.clone()
             counting.take(tile, top, left)
             if symmetric and start <= left < stop and left != top:
                 counting.take(tile.T, left, top)
     processes.add_up(counting.thresholds)
     counting.sort()
     for top, left in mine:
-        tile = _tile(problem, top, min(top + size, stop), left, room, outside=float("-inf"))
+        tile = kept.pop((top, left), None)
+        if tile is None:
+            tile = _tile(problem, top, min(top + size, stop), left, room, outside=float("-inf"))
         counting.count_rows(tile, top, left)
         if symmetric and start <= left < stop and left != top:
             counting.count_columns(tile, top, left)

@@ -12,6 +12,7 @@ from smoothap.metrics.counting import Counts, Problem, count_negatives
 from smoothap.metrics.report import Report, make_report
 from smoothap.metrics.rows import Embeddings, Rows
 from smoothap.ranking.precision import full_precision
+from smoothap.ranking.threads import on_threads
 
 Labels: TypeAlias = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
@@ -99,12 +100,17 @@ class _Results:
         self.precision = np.full((queries, len(recall_at)), np.nan)
 
     def take(self, counts: Counts, order: np.ndarray) -> None:
-        """Work out the queries of these counts, a few thousand at a time."""
-        for start in range(counts.start, counts.stop, 4096):
-            sorted_rows = np.arange(start, min(start + 4096, counts.stop))
-            sorted_rows = sorted_rows[counts.count[sorted_rows] > 0]
-            if len(sorted_rows):
-                self._take(counts, sorted_rows, order[sorted_rows])
+        """Work out the queries of these counts, a thousand at a time on each thread."""
+        parts = torch.get_num_threads()
+
+        def take_part(part: int) -> None:
+            for start in range(counts.start + 1024 * part, counts.stop, 1024 * parts):
+                rows = np.arange(start, min(start + 1024, counts.stop))
+                rows = rows[counts.count[rows] > 0]
+                if len(rows):
+                    self._take(counts, rows, order[rows])
+
+        on_threads(take_part, parts)
 
     def _take(self, counts: Counts, rows: np.ndarray, queries: np.ndarray) -> None:
         size = counts.count[rows]  # R, the positives of each query

@@ -1,9 +1,9 @@
 """Counting scores at or above thresholds, compiled (extra `fast`). Imported only when numba is installed.
 
 For every query q the sorted scores of its positives, the thresholds, stand at offset[q] ... of one flat array, and the
-counts at the same places of another. The columns of a query's own class, first[q] ... last[q] - 1, are no negatives.
-With up to `FEW` thresholds a count is the number of negatives at or above that threshold; with more, a histogram of
-the negatives between thresholds, which `sum_up` turns into the same.
+counts at the same places of another; one place behind them stays free for an infinity. The columns of a query's own
+class, first[q] ... last[q] - 1, are no negatives. With up to `FEW` thresholds a count is the number of negatives at or
+above that threshold; with more, a histogram of the negatives between thresholds, which `sum_up` turns into the same.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 from smoothap.ranking.compiled import compiled
 
 FEW = 16
+BINS = 4  # for each threshold
 _COLUMNS_AT_ONCE = 16
 
 
@@ -26,67 +27,79 @@ def _at_least(scores: np.ndarray, threshold: float) -> np.int32:
 
 @compiled()
 def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: float, bins: np.ndarray) -> None:
-    """A bin for each score, the same or a higher one for a higher score; -1 below the lowest threshold."""
+    """A bin for each score, the same or a higher one for a higher score; 0 below the lowest threshold, 1 from it on."""
     for j in range(scores.shape[0]):
         place = (scores[j] - lowest) * scale
         place = last_bin if place > last_bin else place
-        bins[j] = np.int32(math.floor(-1 if place < -1 else place))
+        bins[j] = np.int32(math.floor(-1 if place < -1 else place)) + np.int32(1)
 
 
 @compiled()
-def _tabulate(thresholds: np.ndarray, limits: np.ndarray, bins: np.ndarray, table: np.ndarray) -> float:
-    """Spread one query's thresholds over twice as many bins; returns how many bins there are to one unit of score.
+def tabulate(
+    part: int, parts: int, offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, scales: np.ndarray,
+    tables: np.ndarray,
+) -> None:  # fmt: skip
+    """Spread each query's thresholds over more bins, so that a score finds its place among them at once.
 
-    table[b] becomes the number of thresholds in lower bins, which a score in bin b is above; it needs comparing with
-    those of its own bin only. limits: the thresholds with infinity behind them.
+    Of the query's table, tables[BINS * offset[q] ...], entry 0 is for scores below all thresholds and entry b holds the
+    number of thresholds in bins lower than b: a score in bin b needs comparing with those of its own bin only.
+    scales (queries,): how many bins there are to one unit of score.
     """
-    many = thresholds.shape[0]
+    bins = np.empty(max(1, count.max()), np.int32)
     number = thresholds.dtype.type
-    spread = thresholds[many - 1] - thresholds[0]
-    scale = number(min(2 * many / spread, 1e30) if spread > 0 else 1.0)
-    _bins(thresholds, thresholds[0], scale, number(2 * many), bins)
-    table[: 2 * many + 1] = 0
-    for i in range(many):
-        limits[i] = thresholds[i]
-        table[bins[i]] += 1
-    limits[many] = np.inf
-    below = np.int32(0)
-    for b in range(2 * many + 1):
-        here = table[b]
-        table[b] = below
-        below += here
-    return scale
+    for query in range(part, count.shape[0], parts):
+        many = count[query]
+        if many <= FEW:
+            continue
+        row = thresholds[offset[query] : offset[query] + many]
+        spread = row[many - 1] - row[0]
+        scales[query] = number(min((BINS * many - 2) / spread, 1e30) if spread > 0 else 1.0)
+        _bins(row, row[0], scales[query], number(BINS * many - 2), bins)
+        table = tables[BINS * offset[query] : BINS * (offset[query] + many)]
+        table[:] = 0
+        for i in range(many):
+            table[bins[i]] += 1
+        below = np.int32(0)
+        for b in range(1, BINS * many):
+            here = table[b]
+            table[b] = below
+            below += here
 
 
 @compiled()
 def _add_histogram(
-    scores: np.ndarray, limits: np.ndarray, many: int, scale: float, bins: np.ndarray, table: np.ndarray,
-    counts: np.ndarray,
+    scores: np.ndarray, limits: np.ndarray, many: int, scale: float, table: np.ndarray, bins: np.ndarray,
+    found: np.ndarray,
 ) -> None:  # fmt: skip
-    _bins(scores, limits[0], scale, limits.dtype.type(2 * many), bins)
+    """found (2, many + 1): how many scores are above so many thresholds; two rows, so that none waits for the other."""
+    _bins(scores, limits[0], scale, limits.dtype.type(BINS * many - 2), bins)
     for j in range(scores.shape[0]):
-        if bins[j] >= 0:
-            place = table[bins[j]]
-            place += np.int32(limits[place] <= scores[j])  # most bins hold one threshold at most: no branch to guess
-            while limits[place] <= scores[j]:
-                place += np.int32(1)
-            counts[place - 1] += 1
+        # Unsigned: nobody looks for a negative index. Most bins hold one threshold at most: no branch to guess.
+        place = np.uintp(table[np.uintp(bins[j])])
+        place += np.uintp(limits[place] <= scores[j])
+        while limits[place] <= scores[j]:
+            place += np.uintp(1)
+        found[np.uintp(j & 1), place] += np.int32(1)
 
 
 @compiled()
 def _add_counts(
-    before: np.ndarray, behind: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, limits: np.ndarray,
-    bins: np.ndarray, table: np.ndarray,
+    before: np.ndarray, behind: np.ndarray, query: int, offset: np.ndarray, many: int, thresholds: np.ndarray,
+    counts: np.ndarray, scales: np.ndarray, tables: np.ndarray, bins: np.ndarray, found: np.ndarray,
 ) -> None:  # fmt: skip
-    """Count the scores before and behind a query's own class against its thresholds; the last three are scratch."""
-    many = thresholds.shape[0]
+    """Count the scores before and behind a query's own class against its thresholds; bins and found are scratch."""
+    begin = offset[query]
     if many <= FEW:
-        for i in range(many):
+        for i in range(begin, begin + many):
             counts[i] += _at_least(before, thresholds[i]) + _at_least(behind, thresholds[i])
         return
-    scale = _tabulate(thresholds, limits, bins, table)
-    _add_histogram(before, limits, many, scale, bins, table, counts)
-    _add_histogram(behind, limits, many, scale, bins, table, counts)
+    limits = thresholds[begin : begin + many + 1]  # with the infinity behind them
+    table = tables[BINS * begin : BINS * (begin + many)]
+    found[:, : many + 1] = 0
+    _add_histogram(before, limits, many, scales[query], table, bins, found)
+    _add_histogram(behind, limits, many, scales[query], table, bins, found)
+    for i in range(many):
+        counts[begin + i] += found[0, i + 1] + found[1, i + 1]
 
 
 @compiled()
@@ -108,31 +121,44 @@ def sort_thresholds(part: int, parts: int, offset: np.ndarray, thresholds: np.nd
     """Sort each query's thresholds, those that do not count last, and say how many count."""
     for query in range(part, count.shape[0], parts):
         row = thresholds[offset[query] : offset[query + 1]]
-        row.sort()
-        count[query] = np.searchsorted(row, np.inf)
+        if row.shape[0]:
+            row[-1] = np.inf
+            row.sort()
+            count[query] = np.searchsorted(row, np.inf)
 
 
 @compiled()
 def count_rows(
     tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
-    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray,
+    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, scales: np.ndarray,
+    tables: np.ndarray,
 ) -> None:  # fmt: skip
     """The tile's rows are queries, its columns items."""
     width = tile.shape[1]
-    most = max(width, count[top : top + tile.shape[0]].max())
-    limits, bins, table = np.empty(most + 1, tile.dtype), np.empty(most, np.int32), np.empty(2 * most + 1, np.int32)
+    bins = np.empty(width, np.int32)
+    found = np.empty((2, 1 + count[top : top + tile.shape[0]].max()), np.int32)
     for r in range(part, tile.shape[0], parts):
         query = top + r
-        places = slice(offset[query], offset[query] + count[query])
         if count[query]:
             begin, end = min(max(first[query] - left, 0), width), min(max(last[query] - left, 0), width)
-            _add_counts(tile[r, :begin], tile[r, end:], thresholds[places], counts[places], limits, bins, table)
+            _add_counts(
+                tile[r, :begin], tile[r, end:], query, offset, count[query], thresholds, counts, scales, tables, bins,
+                found,
+            )  # fmt: skip
+
+
+@compiled()
+def _turn(block: np.ndarray, turned: np.ndarray) -> None:
+    for r in range(block.shape[0]):
+        for c in range(block.shape[1]):
+            turned[np.uintp(c), np.uintp(r)] = block[np.uintp(r), np.uintp(c)]
 
 
 @compiled()
 def count_columns(
     tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
-    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray,
+    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, scales: np.ndarray,
+    tables: np.ndarray,
 ) -> None:  # fmt: skip
     """The tile's columns are queries, its rows items: what the transpose of the tile would tell `count_rows`."""
     height, width = tile.shape
@@ -141,21 +167,20 @@ def count_columns(
     if most <= FEW:
         _count_columns_of_few(tile, top, left, begin, end, most, first, last, offset, count, thresholds, counts)
         return
-    limits, bins = np.empty(most + 1, tile.dtype), np.empty(max(height, most), np.int32)
-    table = np.empty(2 * most + 1, np.int32)
+    bins, found = np.empty(height, np.int32), np.empty((2, most + 1), np.int32)
     turned = np.empty((_COLUMNS_AT_ONCE, height + 16), tile.dtype)[:, :height]  # no power of two apart: caches
     for start in range(begin, end, _COLUMNS_AT_ONCE):
         stop = min(start + _COLUMNS_AT_ONCE, end)
-        for r in range(height):
-            for c in range(start, stop):
-                turned[c - start, r] = tile[r, c]
+        _turn(tile[:, start:stop], turned)
         for c in range(start, stop):
             query = left + c
-            places = slice(offset[query], offset[query] + count[query])
             if count[query]:
                 above, below = min(max(first[query] - top, 0), height), min(max(last[query] - top, 0), height)
                 column = turned[c - start]
-                _add_counts(column[:above], column[below:], thresholds[places], counts[places], limits, bins, table)
+                _add_counts(
+                    column[:above], column[below:], query, offset, count[query], thresholds, counts, scales, tables,
+                    bins, found,
+                )  # fmt: skip
 
 
 @compiled()
