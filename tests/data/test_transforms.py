@@ -165,3 +165,9 @@ def test_the_whole_image_loses_nothing_and_is_mirrored_half_of_the_time():
     mirrored = sum(torch.equal(view, pixels.flip(2)) for view in views)
     assert mirrored + sum(torch.equal(view, pixels) for view in views) == 40
     assert 8 < mirrored < 32
+
+
+def test_nothing_is_mirrored_where_a_mirror_image_is_another_thing():
+    image, transform = photo(16, 16), Transform("whole", 16, flip=False)
+    views = [transform.train(image, (0, 0, position)) for position in range(40)]
+    assert all(torch.equal(view, transform.test(image)) for view in views)

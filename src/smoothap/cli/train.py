@@ -30,7 +30,8 @@ def train(
     weights: str | None = None,
     size: int = 112,
     dimension: int = 512,
-    crops: Literal["paper", "released"] = "paper",
+    crops: Literal["paper", "released", "whole"] | None = None,
+    flip: bool = True,
     settings: Literal["quick", "paper"] = "quick",
     epochs: int | None = None,
     steps: int | None = None,
@@ -72,7 +73,9 @@ def train(
     dimension
         The length of the embedding vectors.
     crops
-        The paper's random crops, or those of the authors' released code.
+        The paper's random crops, those of the authors' released code, or none; by default what the model takes.
+    flip
+        Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     settings
         Where unset options come from: quick (minutes, a small set) or paper.
     epochs
@@ -141,7 +144,7 @@ def train(
     with joined_processes() as processes:
         network = partial(open_model, model, size=size, weights=weights, seed=seed)
         embedder = network(dimension=dimension)
-        embedder.transform = replace(embedder.transform, name=crops)
+        embedder.transform = replace(embedder.transform, name=crops or embedder.transform.name, flip=flip)
         training, validation = benchmark.train_and_validation(seed)
         if processes.rank == 0:
             for warning in benchmark.warnings:

@@ -44,6 +44,7 @@ class Transform:
     std: tuple[float, float, float] = IMAGENET_STD
     channel_order: str = "RGB"
     scale: float = 1 / 255
+    flip: bool = True  # False where a mirror image is another thing: arrows, clocks, letters
 
     def __post_init__(self) -> None:
         if self.name not in _NAMES:
@@ -78,7 +79,7 @@ class Transform:
             box = self._cut(image, (self.resized, self.resized), left, upper)
         else:
             box = _random_part(image.width, image.height, random)
-        return self._view(image, box, flip=random.random() < 0.5)
+        return self._view(image, box, flip=self.flip and random.random() < 0.5)
 
     def test(self, image: Image.Image) -> Tensor:
         """The centre of the image, (3, size, size) uint8."""
