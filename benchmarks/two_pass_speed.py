@@ -2,17 +2,19 @@
 
     python benchmarks/two_pass_speed.py [--batch 4096] [--piece 128] [--size 64] [--repeats 3]
 
+Linux only.
+
 Time: the same batch in one pass and in two, taking turns, medians. Memory: the greatest resident size of a process of
 its own for one step, less that of the process before the step: a batch of one piece in one pass, and the large batch.
 """
 
 import argparse
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -62,9 +64,15 @@ def measure(batch: int, size: int, piece: int) -> None:
     """In the fresh process: one small step to load everything, then the step itself."""
     step(8, size, None)()
     run = step(batch, size, piece or None)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak()
     run()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    print(peak() - before)
+
+
+def peak() -> float:
+    """The greatest resident size of this process so far, in MB; getrusage would count its parent's too."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def main() -> None:
