@@ -43,6 +43,7 @@ class CompiledCounter(Counter):
 
         super().__init__(*problem)
         self.kernels, self.parts = kernels, torch.get_num_threads()
+        self.turned: Tensor | None = None
         self.scales, self.tables = np.zeros(0, self.thresholds.dtype), np.zeros(0, np.int32)
 
     def take(self, tile: Tensor, top: int, left: int) -> None:
@@ -73,7 +74,13 @@ class CompiledCounter(Counter):
 
     def count_columns(self, tile: Tensor, top: int, left: int) -> None:
         """Count the tile for the queries that are its columns."""
-        self._count(self.kernels.count_columns, tile, top, left)
+        if self.count[left : left + tile.shape[1]].max() <= self.kernels.FEW:
+            self._count(self.kernels.count_columns_of_few, tile, top, left)
+            return
+        if self.turned is None or self.turned.numel() < tile.numel():
+            self.turned = torch.empty(tile.numel(), dtype=tile.dtype)
+        turned = self.turned[: tile.numel()].view(tile.shape[1], tile.shape[0])
+        self._count(self.kernels.count_rows, turned.copy_(tile.T), left, top)
 
     def _count(self, kernel: Callable[..., None], tile: Tensor, top: int, left: int) -> None:
         array = tile.numpy()

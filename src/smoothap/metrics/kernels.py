@@ -14,7 +14,6 @@ from smoothap.ranking.compiled import compiled
 
 FEW = 16
 BINS = 4  # for each threshold
-_COLUMNS_AT_ONCE = 16
 
 
 @compiled(fastmath={"reassoc"})
@@ -148,46 +147,15 @@ def count_rows(
 
 
 @compiled()
-def _turn(block: np.ndarray, turned: np.ndarray) -> None:
-    for r in range(block.shape[0]):
-        for c in range(block.shape[1]):
-            turned[np.uintp(c), np.uintp(r)] = block[np.uintp(r), np.uintp(c)]
-
-
-@compiled()
-def count_columns(
+def count_columns_of_few(
     tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
     offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, scales: np.ndarray,
     tables: np.ndarray,
 ) -> None:  # fmt: skip
-    """The tile's columns are queries, its rows items: what the transpose of the tile would tell `count_rows`."""
-    height, width = tile.shape
+    """The tile's columns are queries of at most `FEW` thresholds, its rows items: no need to transpose it."""
+    width = tile.shape[1]
     begin, end = width * part // parts, width * (part + 1) // parts
     most = count[left : left + width].max()
-    if most <= FEW:
-        _count_columns_of_few(tile, top, left, begin, end, most, first, last, offset, count, thresholds, counts)
-        return
-    bins, found = np.empty(height, np.int32), np.empty((2, most + 1), np.int32)
-    turned = np.empty((_COLUMNS_AT_ONCE, height + 16), tile.dtype)[:, :height]  # no power of two apart: caches
-    for start in range(begin, end, _COLUMNS_AT_ONCE):
-        stop = min(start + _COLUMNS_AT_ONCE, end)
-        _turn(tile[:, start:stop], turned)
-        for c in range(start, stop):
-            query = left + c
-            if count[query]:
-                above, below = min(max(first[query] - top, 0), height), min(max(last[query] - top, 0), height)
-                column = turned[c - start]
-                _add_counts(
-                    column[:above], column[below:], query, offset, count[query], thresholds, counts, scales, tables,
-                    bins, found,
-                )  # fmt: skip
-
-
-@compiled()
-def _count_columns_of_few(
-    tile: np.ndarray, top: int, left: int, begin: int, end: int, most: int, first: np.ndarray, last: np.ndarray,
-    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray,
-) -> None:  # fmt: skip
     limits = np.full((most, end - begin), np.inf, tile.dtype)
     found = np.zeros((most, end - begin), np.int32)
     for c in range(begin, end):
