@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from smoothap.cli.names import DATA, open_data
+from smoothap.cli.names import DATA, open_data, open_model
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,8 @@ def test_a_missing_extra_is_a_sentence(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_pyarrow)
     with pytest.raises(ValueError, match=r"The set csv needs pyarrow: pip install 'smoothap\[data\]'"):
         open_data("csv:table.csv")
+
+
+def test_a_model_folder_that_is_not_there_is_no_timm_name():
+    with pytest.raises(ValueError, match="There is no model folder runs/none/model"):
+        open_model("runs/none/model")

@@ -5,8 +5,9 @@ import torch
 from safetensors.torch import save_file
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, conv2d, linear, max_pool2d, normalize, relu
 
+from smoothap.data.transforms import SENET
 from smoothap.models import Embedder
-from smoothap.models.senet import TRANSFORM, vggface2_senet50
+from smoothap.models.senet import vggface2_senet50
 
 BLOCKS = (3, 4, 6, 3)
 
@@ -123,12 +124,12 @@ def test_the_caffe_conversion_loads_by_its_names(files):
 def test_input_is_bgr_of_bytes_less_the_mean():
     pixel = torch.tensor([10, 20, 30], dtype=torch.uint8).view(1, 3, 1, 1)
     expected = torch.tensor([30 - 91.4953, 20 - 103.8827, 10 - 131.0912])
-    torch.testing.assert_close(TRANSFORM.normalise(pixel).flatten(), expected)
-    assert vggface2_senet50().transform == TRANSFORM
+    torch.testing.assert_close(SENET.normalise(pixel).flatten(), expected)
+    assert vggface2_senet50().transform == SENET
 
 
 def test_a_face_model_keeps_its_transform_on_disk(tmp_path):
-    assert Embedder.load(vggface2_senet50().save(tmp_path)).transform == TRANSFORM
+    assert Embedder.load(vggface2_senet50().save(tmp_path)).transform == SENET
 
 
 def test_an_embedding_of_another_dimension_is_refused(files):

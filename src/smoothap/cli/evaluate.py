@@ -122,6 +122,8 @@ def _mapped(file: Path) -> np.ndarray:
         raise ValueError(f"{file}: vectors and labels are read from .npy files, which numpy.save writes")
     try:
         return np.load(file, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise ValueError(f"There is no file {file}: give the .npy file that numpy.save wrote") from error
     except ValueError as error:
         if "allow_pickle" not in str(error) and "Python objects" not in str(error):
             raise ValueError(f"{file} is not a whole .npy file: {error}") from error

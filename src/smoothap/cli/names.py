@@ -99,6 +99,8 @@ def open_model(
 
     if Path(name).is_dir():
         return Embedder.load(name)
+    if "/" in name or "\\" in name:
+        raise ValueError(f"There is no model folder {name}: give the folder that smoothap train wrote, or a timm name")
     torch.manual_seed(seed)
     pretrained = True if weights is None else False if weights == "none" else Path(weights)
     return Embedder(name, dimension, size=size, pretrained=pretrained)

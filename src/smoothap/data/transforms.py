@@ -148,5 +148,5 @@ def _random_part(width: int, height: int, random: np.random.Generator) -> Box:
     return left, upper, left + across, upper + down
 
 
-# The input of SENet-50 for faces (VGGFace2).
+# The input of SENet-50 for faces (VGGFace2); the released test view is the published one: shorter side 256, crop 224.
 SENET = Transform("released", mean=(91.4953, 103.8827, 131.0912), std=(1.0, 1.0, 1.0), channel_order="BGR", scale=1.0)

@@ -9,19 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from smoothap.data.transforms import Transform
+from smoothap.data.transforms import SENET
 from smoothap.models.embedder import Embedder
 from smoothap.models.weights import load_state, read_state
 
 ARCHITECTURE = "legacy_seresnet50"
-TRANSFORM = Transform(
-    name="released",  # its test view is the published one: shorter side 256, centre crop 224
-    size=224,
-    mean=(91.4953, 103.8827, 131.0912),
-    std=(1.0, 1.0, 1.0),
-    channel_order="BGR",
-    scale=1.0,
-)
 
 _STEM = {"conv1_7x7_s2": "layer0.conv1", "conv1_7x7_s2_bn": "layer0.bn1"}
 _BLOCK = {
@@ -45,8 +37,8 @@ def vggface2_senet50(weights: Path | str | None = None, dimension: int = 256) ->
     Takes Oxford's PyTorch files (senet50_256, senet50_128 with their embedding; the 2048-D ones without) and the usual
     conversion of the Caffe files (senet50_ft, senet50_scratch), as .pth or .safetensors.
     """
-    model = Embedder(ARCHITECTURE, dimension, size=TRANSFORM.size, pretrained=False)
-    model.transform = TRANSFORM
+    model = Embedder(ARCHITECTURE, dimension, size=SENET.size, pretrained=False)
+    model.transform = SENET
     if weights is None:
         return model
     state = to_timm_names(read_state(weights))
