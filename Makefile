@@ -17,7 +17,7 @@ help:  ## list the commands
 	@echo "Setting up .venv (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench
+	@$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench --group browser --group docs --group audit
 	@touch $@
 
 demo: .venv/installed  ## evaluate (and later train) on the emoji set, with figures
