@@ -67,26 +67,35 @@ def tabulate(
 
 @compiled()
 def _add_histogram(
-    scores: np.ndarray, limits: np.ndarray, many: int, scale: float, table: np.ndarray, bins: np.ndarray,
+    scores: np.ndarray, limits: np.ndarray, many: int, scale: float, table: np.ndarray, packed: np.ndarray,
     found: np.ndarray,
 ) -> None:  # fmt: skip
-    """found (2, many + 1): how many scores are above so many thresholds; two rows, so that none waits for the other."""
-    _bins(scores, limits[0], scale, limits.dtype.type(BINS * many - 2), bins)
+    """found (many + 1,): how many scores are above so many thresholds; of none, which nobody asks for, it stays 0.
+
+    packed is scratch for one number more than there are scores: those from the lowest threshold on, without a branch.
+    """
+    lowest, last_bin = limits[0], limits.dtype.type(BINS * many - 2)
+    kept = np.uintp(0)  # unsigned: nobody looks for a negative index
     for j in range(scores.shape[0]):
-        # Unsigned: nobody looks for a negative index. Most bins hold one threshold at most: no branch to guess.
-        place = np.uintp(table[np.uintp(bins[j])])
-        place += np.uintp(limits[place] <= scores[j])
-        while limits[place] <= scores[j]:
+        packed[kept] = scores[j]
+        kept += np.uintp(scores[j] >= lowest)
+    for j in range(kept):
+        score = packed[j]
+        bin_of = (score - lowest) * scale  # as in `_bins`
+        bin_of = last_bin if bin_of > last_bin else bin_of
+        place = np.uintp(table[np.uintp(np.int32(bin_of) + np.int32(1))])
+        place += np.uintp(limits[place] <= score)  # most bins hold one threshold at most: no branch to guess
+        while limits[place] <= score:
             place += np.uintp(1)
-        found[np.uintp(j & 1), place] += np.int32(1)
+        found[place] += np.int32(1)
 
 
 @compiled()
 def _add_counts(
     before: np.ndarray, behind: np.ndarray, query: int, offset: np.ndarray, many: int, thresholds: np.ndarray,
-    counts: np.ndarray, scales: np.ndarray, tables: np.ndarray, bins: np.ndarray, found: np.ndarray,
+    counts: np.ndarray, scales: np.ndarray, tables: np.ndarray, packed: np.ndarray, found: np.ndarray,
 ) -> None:  # fmt: skip
-    """Count the scores before and behind a query's own class against its thresholds; bins and found are scratch."""
+    """Count the scores before and behind a query's own class against its thresholds; packed and found are scratch."""
     begin = offset[query]
     if many <= FEW:
         for i in range(begin, begin + many):
@@ -94,11 +103,11 @@ def _add_counts(
         return
     limits = thresholds[begin : begin + many + 1]  # with the infinity behind them
     table = tables[BINS * begin : BINS * (begin + many)]
-    found[:, : many + 1] = 0
-    _add_histogram(before, limits, many, scales[query], table, bins, found)
-    _add_histogram(behind, limits, many, scales[query], table, bins, found)
+    found[: many + 1] = 0
+    _add_histogram(before, limits, many, scales[query], table, packed, found)
+    _add_histogram(behind, limits, many, scales[query], table, packed, found)
     for i in range(many):
-        counts[begin + i] += found[0, i + 1] + found[1, i + 1]
+        counts[begin + i] += found[i + 1]
 
 
 @compiled()
@@ -134,14 +143,14 @@ def count_rows(
 ) -> None:  # fmt: skip
     """The tile's rows are queries, its columns items."""
     width = tile.shape[1]
-    bins = np.empty(width, np.int32)
-    found = np.empty((2, 1 + count[top : top + tile.shape[0]].max()), np.int32)
+    packed = np.empty(width + 1, tile.dtype)
+    found = np.empty(1 + count[top : top + tile.shape[0]].max(), np.int32)
     for r in range(part, tile.shape[0], parts):
         query = top + r
         if count[query]:
             begin, end = min(max(first[query] - left, 0), width), min(max(last[query] - left, 0), width)
             _add_counts(
-                tile[r, :begin], tile[r, end:], query, offset, count[query], thresholds, counts, scales, tables, bins,
+                tile[r, :begin], tile[r, end:], query, offset, count[query], thresholds, counts, scales, tables, packed,
                 found,
             )  # fmt: skip
 
