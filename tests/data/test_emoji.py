@@ -30,6 +30,12 @@ def test_an_emoji_that_few_vendors_draw_is_left_out(small):
     assert "Wind/U+1F600" in names
 
 
+def test_emoji_stand_in_the_order_of_their_numbers_not_of_their_names(tmp_path, write_images):
+    write_images(tmp_path, [f"{vendor}/{name}.png" for vendor in VENDORS for name in ("U+1F600", "U+2600")])
+    benchmark = emoji(tmp_path)
+    assert [*benchmark.train.class_names, *benchmark.tests["test"].class_names] == ["U+2600", "U+1F600"]
+
+
 def test_transparency_becomes_white(tmp_path):
     for vendor in VENDORS:
         for name in ("U+1F600", "U+1F601"):
