@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow lint format bench mutants build clean
+.PHONY: help demo test test-slow torture audit lint format bench mutants build clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -39,6 +39,12 @@ format: .venv/installed  ## format the code and fix what can be fixed
 
 bench: .venv/installed  ## side-by-side timings, each prints ratios
 	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
+
+torture: .venv/installed  ## the long form of every promise of docs/promises.md; ends by itself
+	@$(BIN)/python tests/torture.py
+
+audit: .venv/installed  ## licences of the pinned packages, and known flaws in them
+	@$(BIN)/python tests/audit.py
 
 mutants: .venv/installed  ## put hand-made faults into the code and see that a test catches each
 	@$(BIN)/python tests/mutants.py

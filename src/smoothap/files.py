@@ -24,12 +24,17 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
             temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(temporary)
         temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        rename(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync(path.parent)
     return path
+
+
+def rename(path: Path, target: Path) -> None:
+    """Give a file that is on the disk its new name, in the place of an older one, and see the name to the disk too."""
+    path.replace(target)
+    _sync(target.parent)
 
 
 def _sync(path: Path) -> None:

@@ -9,6 +9,7 @@ def batch(rows=6, dimension=4, dtype=torch.float32):
     return torch.randn(rows, dimension, generator=generator, dtype=dtype), torch.tensor([0, 0, 1, 1, 2, 2])[:rows]
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
@@ -24,6 +25,7 @@ def test_nan_and_infinite_embeddings_are_refused_by_row(core_path, value, dtype,
             SmoothAP()(broken, labels)
 
 
+@pytest.mark.promise(5)
 def test_all_broken_rows_are_counted(core_path):
     embeddings, labels = batch()
     embeddings[[1, 3, 5]] = float("nan")
@@ -31,6 +33,7 @@ def test_all_broken_rows_are_counted(core_path):
         SmoothAP()(embeddings, labels)
 
 
+@pytest.mark.promise(5)
 def test_a_zero_row_is_refused_by_row(core_path):
     embeddings, labels = batch()
     embeddings[3] = 0

@@ -12,6 +12,7 @@ def clustered(dtype, rows=96, seed=0):
     return (centres[labels] + 1.5 * torch.randn(rows, 32, generator=generator)).to(dtype), labels
 
 
+@pytest.mark.promise(4)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("tau", [0.1, 0.01])
 @pytest.mark.parametrize("seed", range(5))
@@ -71,6 +72,7 @@ def test_torch_compile_takes_the_loss_as_one_graph(reduction, with_reference):
     assert torch.allclose(values[0][1], values[1][1])
 
 
+@pytest.mark.promise(4)
 def test_the_gradient_stays_finite_when_everything_is_already_right(core_path):
     embeddings = torch.eye(8).repeat_interleave(2, 0).requires_grad_()
     SmoothAP(0.001)(embeddings, torch.arange(8).repeat_interleave(2)).backward()

@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import brute_force
+from promises import short_or_long
 
 from smoothap import evaluate
 
@@ -31,7 +32,8 @@ def assert_equal(report, expected):
             assert abs(value - (expected["first_hit_rank"][asked] <= k).mean()) <= 1e-12
 
 
-@settings(max_examples=150)
+@pytest.mark.promise(3)
+@settings(max_examples=short_or_long(150, 10_000))
 @given(
     seed=st.integers(0, 2**31),
     rows=st.integers(1, 90),
@@ -45,6 +47,7 @@ def test_every_figure_is_that_of_the_brute_force_ranking_with_ties(seed, rows, c
     assert_equal(evaluate(embeddings, labels, recall_at=(1, 5)), brute_force(embeddings, labels))
 
 
+@pytest.mark.promise(3)
 @given(seed=st.integers(0, 2**31), rows=st.integers(1, 40), items=st.integers(1, 90), classes=st.integers(1, 10))
 def test_queries_against_a_gallery_are_those_of_the_brute_force_ranking(seed, rows, items, classes):
     embeddings, gallery = signs(seed, rows, 6), signs(seed + 1, items, 6)
@@ -54,6 +57,7 @@ def test_queries_against_a_gallery_are_those_of_the_brute_force_ranking(seed, ro
     assert_equal(report, brute_force(embeddings, labels, gallery, gallery_labels))
 
 
+@pytest.mark.promise(3)
 @pytest.mark.parametrize("per_class", [1, 2, 5, 40])
 def test_real_cosines_of_any_length_are_ranked_exactly(core_path, per_class):
     random = np.random.default_rng(per_class)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from promises import short_or_long
 from torch import nn
 
 from smoothap.losses import SmoothAP
@@ -132,6 +133,7 @@ def test_a_crash_while_saving_leaves_a_whole_checkpoint(run, tmp_path, monkeypat
     assert len(list((tmp_path / "cut").glob("checkpoint-*.safetensors"))) == 1
 
 
+@pytest.mark.promise(12)
 def test_a_flipped_byte_anywhere_is_refused(run, tmp_path):
     run(steps=2)
     folder = tmp_path / "run"
@@ -174,39 +176,42 @@ def test_a_finished_training_resumes_to_its_end(run, tmp_path):
     assert checkpoint_bytes(tmp_path / "run") == before
 
 
+@pytest.mark.promise(14)
 def test_nothing_in_a_checkpoint_is_pickled(run, tmp_path):
     run(steps=1, queue=10)
     names = sorted(file.name for file in (tmp_path / "run").iterdir())
     assert names == ["checkpoint-1.safetensors", "checkpoint.json", "metrics.jsonl", "model"]
 
 
-@pytest.mark.slow
-def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_path):
+@pytest.mark.promise(9)
+def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_path, measured):
+    kills = short_or_long(2, 50)
+
     def command(out: Path) -> list[str]:
         return [
             *(sys.executable, "-m", "smoothap", "train", "--data", f"folder:{pattern_folder}", "--out", str(out)),
             *("--model", "test_resnet", "--weights", "none", "--size", "24", "--dimension", "16", "--resume"),
-            *("--batch-size", "24", "--epochs", "60", "--checkpoint-every", "7", "--device", "cpu"),
+            *("--batch-size", "24", "--epochs", str(40 + 4 * kills), "--checkpoint-every", "7", "--device", "cpu"),
         ]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     subprocess.run(command(whole), env=environment, check=True, capture_output=True)
     chance, killed_at = random.Random(0), []
-    for kill in range(4):
+    for _ in range(kills):
         process = subprocess.Popen(command(cut), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        seen = len(rows_of(cut))
-        while process.poll() is None and len(rows_of(cut)) < seen + 8 + 5 * kill:
+        seen, further = len(rows_of(cut)), chance.randint(8, 14)
+        while process.poll() is None and len(rows_of(cut)) < seen + further:
             time.sleep(0.002)
         time.sleep(chance.random() * 0.05)
         process.kill()
-        process.wait()
+        assert process.wait() == -9, "it was over before it could be killed"
         killed_at.append(len(rows_of(cut)))
     finished = subprocess.run(command(cut), env=environment, check=True, capture_output=True, text=True)
     assert re.search(r"after +\d", finished.stdout)
     assert weights(cut) == weights(whole)
     assert checkpoint_bytes(cut) == checkpoint_bytes(whole)
-    assert len(set(killed_at)) == 4
+    measured(f"{kills} kills at {len(set(killed_at))} different steps, bit-equal at the end")
 
 
 def rows_of(folder):

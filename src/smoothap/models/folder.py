@@ -9,21 +9,35 @@ from typing import Any
 from safetensors.torch import load, save
 from torch import Tensor
 
-from smoothap.files import write_atomically
+from smoothap.files import rename, write_atomically
 
 WEIGHTS = "model.safetensors"
+NEXT_WEIGHTS = "model.safetensors.next"  # those that the description is for, between two steps of a save
 DESCRIPTION = "model.json"
 
 
 def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[str, Any]) -> Path:
-    """Write both files; a crash between the two leaves a folder that `read_model` refuses."""
+    """Write both files; a crash at any moment leaves the old model or the new one.
+
+    The new weights wait under a name of their own until the description, which holds their checksum, is written.
+    """
     folder = Path(folder)
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
     described = {**description, "smoothap": version("smoothap"), "sha256": hashlib.sha256(weights).hexdigest()}
     text = json.dumps(described, indent=2, allow_nan=False) + "\n"
-    write_atomically(folder / WEIGHTS, weights)
+    _end_a_save(folder)
+    write_atomically(folder / NEXT_WEIGHTS, weights)
     write_atomically(folder / DESCRIPTION, text)
+    rename(folder / NEXT_WEIGHTS, folder / WEIGHTS)
     return folder
+
+
+def _end_a_save(folder: Path) -> None:
+    """If a save was cut off after its description was written, take its last step: those weights are the model."""
+    if (folder / NEXT_WEIGHTS).is_file() and (folder / DESCRIPTION).is_file():
+        expected = read_description(folder)["sha256"]
+        if hashlib.sha256((folder / NEXT_WEIGHTS).read_bytes()).hexdigest() == expected:
+            rename(folder / NEXT_WEIGHTS, folder / WEIGHTS)
 
 
 def read_description(folder: Path | str) -> dict[str, Any]:
@@ -44,13 +58,15 @@ def read_description(folder: Path | str) -> dict[str, Any]:
 
 def read_model(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights and the description of a model folder; weights that are not those saved, to the byte, are refused."""
+    folder = Path(folder)
     described = read_description(folder)
-    file = Path(folder) / WEIGHTS
-    if not file.is_file():
+    files = [file for file in (folder / WEIGHTS, folder / NEXT_WEIGHTS) if file.is_file()]
+    if not files:
         raise FileNotFoundError(f"{folder} has {DESCRIPTION} but no {WEIGHTS}: copy the whole folder")
-    weights = file.read_bytes()
-    if hashlib.sha256(weights).hexdigest() != described["sha256"]:
-        raise ValueError(
-            f"{file} is not the file that {DESCRIPTION} was written for: its checksum differs. Copy it again"
-        )
-    return load(weights), described
+    for file in files:
+        weights = file.read_bytes()
+        if hashlib.sha256(weights).hexdigest() == described["sha256"]:
+            return load(weights), described
+    raise ValueError(
+        f"{files[0]} is not the file that {DESCRIPTION} was written for: its checksum differs. Copy it again"
+    )

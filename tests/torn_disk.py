@@ -1,0 +1,84 @@
+"""A disk that loses power: what was not synced is torn, names that were not synced may be lost.
+
+`kill -9` shows nothing of this, because the page cache outlives the process. Here every sync and every rename in a
+folder is an event; at a chosen event the power goes, and `tear` leaves the folder as the worst of disks would.
+"""
+
+import os
+import random
+from pathlib import Path
+
+
+class PowerCut(BaseException):
+    """Not an Exception: nothing may tidy up after it."""
+
+
+class TornDisk:
+    """Watches a folder. At event number `cut` (of syncs and renames, counted from 1) the power goes."""
+
+    def __init__(self, folder: Path, cut: int | None, chance: random.Random) -> None:
+        self.folder, self.cut, self.chance = folder, cut, chance
+        self.events = 0
+        self.dead = False
+        self.synced: dict[Path, bytes] = {path: path.read_bytes() for path in self._files()}
+        self.renames: list[tuple[Path, Path, bytes | None]] = []  # not synced: from, to, and what stood there
+        self._fsync, self._replace = os.fsync, os.replace
+
+    def _files(self) -> list[Path]:
+        return [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+
+    def _event(self) -> None:
+        if self.dead:
+            raise PowerCut
+        self.events += 1
+        if self.events == self.cut:
+            self.dead = True
+            raise PowerCut
+
+    def fsync(self, descriptor: int) -> None:
+        """A file's bytes are safe after this, a folder's names too."""
+        self._event()
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.is_dir():
+            self.renames = [each for each in self.renames if each[1].parent != path]
+        elif path.is_file():
+            self.synced[path] = path.read_bytes()
+        self._fsync(descriptor)
+
+    def replace(self, source: object, target: object) -> None:
+        """A name moves at once for those who look, on the disk only with the next sync of its folder."""
+        self._event()
+        from_path, to_path = Path(os.fspath(source)), Path(os.fspath(target))  # type: ignore[call-overload]
+        self.renames.append((from_path, to_path, to_path.read_bytes() if to_path.is_file() else None))
+        safe = self.synced.pop(from_path, None)
+        self.synced.pop(to_path, None)
+        if safe is not None:
+            self.synced[to_path] = safe
+        self._replace(source, target)
+
+    def install(self, monkeypatch) -> None:
+        """Put the disk under os.fsync, os.replace and os.rename."""
+        monkeypatch.setattr(os, "fsync", self.fsync)
+        monkeypatch.setattr(os, "replace", self.replace)
+        monkeypatch.setattr(os, "rename", self.replace)
+
+    def tear(self) -> None:
+        """Leave the folder as the power cut does: unsynced files torn, and of the unsynced renames only the first few.
+
+        A rename is one step on the disk: both of its names have changed or neither.
+        """
+        for path in self._files():
+            content = path.read_bytes()
+            if content != self.synced.get(path):
+                path.write_bytes(self._torn(content, self.synced.get(path)))
+        for source, target, before in reversed(self.renames[self.chance.randint(0, len(self.renames)) :]):
+            source.write_bytes(target.read_bytes())
+            if before is None:
+                target.unlink()
+            else:
+                target.write_bytes(before)
+
+    def _torn(self, content: bytes, safe: bytes | None) -> bytes:
+        place = self.chance.randrange(len(content) + 1)
+        kinds = [content[:place], content[:place] + bytes(len(content) - place), b""]
+        return self.chance.choice(kinds if safe is None else [*kinds, safe])

@@ -1,0 +1,129 @@
+"""Run the long form of every promise, print the table, and write docs/promises.md. Run by `make torture`.
+
+    python tests/torture.py [NUMBER ...] [--short]
+
+With numbers only those promises are tried, and the others keep the figures of their last run.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from promises import PROMISES
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "promises.md"
+FIGURES = ROOT / "docs" / "promises.json"
+BY_SCRIPT = {6: "mutants.py", 20: "audit.py"}  # these print their figure as their last line
+
+
+def run_tests(numbers: list[int], short: bool) -> dict[int, dict[str, Any]]:
+    """Run the tests of some promises, and sum up what became of each."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "promises.json"
+        environment = {**os.environ, "SMOOTHAP_PROMISES": f"{file}:{','.join(map(str, numbers))}"}
+        if not short:
+            environment["SMOOTHAP_TORTURE"] = "1"
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "promise and not browser"]
+        subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    found: dict[int, dict[str, Any]] = {}
+    for number in numbers:
+        kept = outcomes.get(str(number), [])
+        failed = [each["test"] for each in kept if each["outcome"] == "failed"]
+        passed = [each["test"] for each in kept if each["outcome"] == "passed"]
+        figures = list(dict.fromkeys(figure for each in kept for figure in each["measured"]))
+        found[number] = {
+            "kept": bool(passed) and not failed,
+            "figure": f"failed: {failed[0]}" if failed else "; ".join([f"{len(passed)} tests passed", *figures]),
+            "tests": sorted({re.sub(r"\[.*", "", test) for test in passed + failed}),
+            "seconds": round(sum(each["seconds"] for each in kept)),
+        }
+    return found
+
+
+def run_script(number: int) -> dict[str, Any]:
+    """Run a promise that is shown by a program of its own."""
+    began = time.monotonic()
+    script = Path(__file__).parent / BY_SCRIPT[number]
+    result = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True)
+    lines = result.stdout.strip().splitlines() or [result.stderr.strip()[-300:]]
+    row = {
+        "kept": result.returncode == 0,
+        "figure": lines[-1],
+        "tests": [f"tests/{script.name}"],
+        "seconds": round(time.monotonic() - began),
+    }
+    if result.returncode:
+        print(result.stdout[-3000:], result.stderr[-2000:])
+    return row
+
+
+def print_row(number: int, row: dict[str, Any]) -> None:
+    """One line of the table on the terminal."""
+    state = "kept  " if row["kept"] else "BROKEN"
+    print(f"{number:>3}  {state}  {PROMISES[number].promise:<40} {row['figure']}  ({row['seconds']} s)", flush=True)
+
+
+def write_page(figures: dict[str, Any]) -> None:
+    """docs/promises.md: the table, with the last figure of each promise."""
+    lines = [
+        "# Promises",
+        "",
+        "Each promise has tests that show it. `make test` runs their short forms, `make torture` the long ones; it ends",
+        "by itself and rewrites this table. A figure is that of the last long run, on the day given.",
+        "",
+        "| # | promise | proof | to reach | last measured | by |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for number, promise in PROMISES.items():
+        row = figures.get(str(number))
+        files = sorted({test.partition("::")[0] for test in row["tests"]}) if row else []
+        last = (
+            f"{row['figure']} ({row['form']}, {row['day']}, {row['seconds']} s)"
+            if row
+            else "not yet run in its long form"
+        )
+        shown = ", ".join(f"`{file}`" for file in files)
+        lines.append(f"| {number} | {promise.promise} | {promise.proof} | {promise.aim} | {last} | {shown} |")
+    total = sum(row["seconds"] for row in figures.values())
+    lines += ["", f"All of them together took {total / 60:.0f} minutes on two cores.", ""]
+    PAGE.write_text("\n".join(lines), encoding="utf-8")
+
+
+def main() -> None:
+    """Try the promises asked for, print the table, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("numbers", type=int, nargs="*", help="which promises; all by default")
+    parser.add_argument(
+        "--short", action="store_true", help="the short forms, as in make test; the page is not written"
+    )
+    options = parser.parse_args()
+    numbers = options.numbers or list(PROMISES)
+    found: dict[int, dict[str, Any]] = {}
+    if in_tests := [number for number in numbers if number not in BY_SCRIPT]:
+        found = run_tests(in_tests, options.short)
+    found |= {number: run_script(number) for number in numbers if number in BY_SCRIPT}
+    for number in numbers:
+        print_row(number, found[number])
+    if not options.short:
+        figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+        day = datetime.date.today().isoformat()
+        figures |= {str(number): {**row, "form": "long form", "day": day} for number, row in found.items()}
+        FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_page(figures)
+    broken = [number for number, row in found.items() if not row["kept"]]
+    print(f"{len(found) - len(broken)} of {len(found)} promises kept" + (f"; broken: {broken}" if broken else ""))
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()
