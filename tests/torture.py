@@ -78,7 +78,7 @@ def write_page(figures: dict[str, Any]) -> None:
     lines = [
         "# Promises",
         "",
-        "Each promise has tests that show it. `make test` runs their short forms, `make torture` the long ones; it ends",
+        "Each promise has tests. `make test` runs their short forms, `make torture` the long ones and ends",
         "by itself and rewrites this table. A figure is that of the last long run, on the day given.",
         "",
         "| # | promise | proof | to reach | last measured | by |",
