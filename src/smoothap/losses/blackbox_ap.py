@@ -27,7 +27,7 @@ class BlackboxBlock:
         """Rank, let the ranks' gradient move the scores by lambda, rank again: the difference is the gradient."""
         negatives = scores + self.margin / 2
         positives = (positive_scores - self.margin / 2).masked_fill_(~valid, OUTSIDE)
-        count = valid.sum(1, keepdim=True)
+        count = valid.sum(1, keepdim=True).to(scores.dtype)
         size = count + (negatives > OUTSIDE).sum(1, keepdim=True)
         among_positives = _ranks(positives)  # R(i, S_P)
         rank = among_positives + _negatives_above(negatives, positives)  # R(i, S_Omega)

@@ -44,7 +44,7 @@ def average_precision_of_ranks(among: Tensor, above: Tensor, valid: Tensor) -> t
     among_positives = 1 + among  # R(i, S_P)
     rank = among_positives + above  # R(i, S_Omega)
     value = (among_positives / rank * valid).sum(1, keepdim=True) / count
-    share = valid / count.clamp(min=1) / rank / rank
+    share = valid.to(rank.dtype) / count.clamp(min=1) / rank / rank
     return value[:, 0], share * above, -share * among_positives
 
 
