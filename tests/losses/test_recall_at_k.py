@@ -45,11 +45,13 @@ def test_value_and_gradient_are_the_definition_term_by_term(seed, rows, classes,
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-8
 
 
-def test_more_positives_than_places_are_cut_at_k():
-    """Nine positives of equal score share rank 5: a smoothed sum of about 8.9 within 8 places counts as 8."""
-    embeddings = torch.ones(10, 3, requires_grad=True)
-    loss = RecallAtK(k=(8,))(embeddings, torch.zeros(10, dtype=torch.long))
+def test_more_positives_than_places_are_cut_at_k_and_push_no_further():
+    """Nine positives of about equal score share rank 5: a smoothed sum of about 8.6 within 8 places counts as 8."""
+    embeddings = torch.randn(10, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    loss = RecallAtK(k=(8,), tau2=10.0)(embeddings, torch.zeros(10, dtype=torch.long))
     assert loss.item() == pytest.approx(0, abs=1e-6)
+    loss.backward()
+    assert (embeddings.grad == 0).all()
 
 
 def hits(embeddings, labels, k):
