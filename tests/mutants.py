@@ -28,10 +28,10 @@ EVALUATE = "tests/metrics/test_evaluate.py"
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 MUTANTS = [
-    Mutant("j != i dropped among positives", "ranking/block.py", "each.diagonal(offset=here.start, dim1=1, dim2=2).zero_()", "pass", LOSS),
-    Mutant("D flipped", "ranking/block.py", "above_indicator.with_slope(negatives[:, None, :] - own)", "above_indicator.with_slope(own - negatives[:, None, :])", LOSS),
+    Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
+    Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - own", "above = own - scores[rows, None, :]", LOSS),
     Mutant("1 + forgotten", "ranking/block.py", "among_positives = 1 + among  #", "among_positives = among  #", LOSS),
-    Mutant("pull of positives lost", "ranking/block.py", "push[:, here] * slopes[1].sum(2) + pull[:, here] * slopes[0].sum(2)", "push[:, here] * slopes[1].sum(2)", LOSS),
+    Mutant("pull of positives lost", "ranking/block.py", "push[:, here] * above_slope.sum(2) + pull[:, here] * among_slope.sum(2)", "push[:, here] * above_slope.sum(2)", LOSS),
     Mutant("push has the wrong sign", "ranking/block.py", "            gradient[rows] += torch.bmm", "            gradient[rows] -= torch.bmm", LOSS),
     Mutant("query is its own positive", "losses/retrieval_sets.py", "valid &= columns != own", "pass", LOSS),
     Mutant("query is its own negative", "losses/retrieval_sets.py", "scores.scatter_(1, columns, OUTSIDE)", "scores.scatter_(1, columns, torch.where(valid & (columns == self.own[queries, None] if self.own is not None else valid), 1.0, OUTSIDE))", LOSS),
@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant("kernel: columns of the same class counted", "ranking/symmetric_kernels.py", "start = max(first[query] + size[query] - corner[1], 0)\n        if start", "start = max(query + 1 - corner[1], 0)\n        if start", LOSS),
     Mutant("kernel: slot of the mirrored positive off by one", "ranking/symmetric_kernels.py", "return slot if include_query or item < query else slot - 1", "return slot", LOSS),
     Mutant("kernel: exponential cut too early", "ranking/kernels.py", "x = min(max(x, np.float32(-87.0)), np.float32(87.0))", "x = min(max(x, np.float32(-3.0)), np.float32(3.0))", LOSS),
-    Mutant("rival: slopes of the next slots not made again", "ranking/block.py", "if len(parts) > 1:", "if False:", INDICATORS),
+    Mutant("rival: slopes of the first slots for all", "ranking/block.py", "kept if at_once else compare(rows, here, True)", "kept if at_once else compare(rows, parts[0], True)", INDICATORS),
     Mutant("rival: linear slope everywhere", "ranking/indicators.py", "(value > 0).to(value.dtype)", "torch.ones_like(value)", INDICATORS),
     Mutant("rival: Blackbox AP with the margin on the wrong side", "losses/blackbox_ap.py", "negatives = scores + self.margin / 2", "negatives = scores - self.margin", BLACKBOX),
     Mutant("rival: Blackbox AP forgets who was overtaken", "losses/blackbox_ap.py", "torch.ge(after[:, None], negatives, out=flags)", "torch.ge(before[:, None], negatives, out=flags)", BLACKBOX),

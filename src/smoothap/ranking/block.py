@@ -70,53 +70,42 @@ def ranked_block(
     rows_at_once = max(1, _TERMS_AT_ONCE // max(1, items * slots))
     slots_at_once = max(1, _TERMS_AT_ONCE // max(1, items * rows_at_once))
     parts = [slice(slot, min(slot + slots_at_once, slots)) for slot in range(0, slots, slots_at_once)]
+    at_once = learning and len(parts) == 1
+
+    def compare(rows: slice, here: slice, with_slopes: bool) -> list[tuple[Tensor, Tensor | None]]:
+        """What stands above the positives i of some slots: positives, then negatives; sums (r, n) and slopes."""
+        held = valid[rows]
+        own = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
+        among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - own  # D_ij = z_j - z_i
+        among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)  # j != i, Eq. 3
+        above = scores[rows, None, :] - own
+        return [_sum(among_indicator, among, with_slopes), _sum(above_indicator, above, with_slopes)]
+
     for row in range(0, queries, rows_at_once):
         rows = slice(row, row + rows_at_once)
-        row_scores, row_valid = scores[rows], valid[rows]
-        row_positives = positive_scores[rows].masked_fill(~row_valid, OUTSIDE)
-        among, above = torch.empty_like(row_positives), torch.empty_like(row_positives)
-        slopes = None
-        for here in parts:
-            own = positive_scores[rows, here].masked_fill(~row_valid[:, here], 0.0)[:, :, None]
-            slopes = _compare(row_positives, row_scores, own, here, among_indicator, above_indicator, among, above)
-        values[rows], pull, push = measure(among, above, row_valid)
+        compared = [compare(rows, here, at_once) for here in parts]
+        among, above = (torch.cat([sums[side][0] for sums in compared], 1) for side in (0, 1))
+        values[rows], pull, push = measure(among, above, valid[rows])
         if weights is None:
             continue
         pull, push = pull * weights[rows, None], push * weights[rows, None]
-        for here in parts:
-            if len(parts) > 1:  # what did not fit beside the rest is made again
-                own = positive_scores[rows, here].masked_fill(~row_valid[:, here], 0.0)[:, :, None]
-                slopes = _compare(row_positives, row_scores, own, here, among_indicator, above_indicator, among, above)
-            assert slopes is not None
-            gradient[rows] += torch.bmm(push[:, None, here], slopes[1])[:, 0]
-            positive_gradient[rows] += torch.bmm(pull[:, None, here], slopes[0])[:, 0]
-            positive_gradient[rows, here] -= push[:, here] * slopes[1].sum(2) + pull[:, here] * slopes[0].sum(2)
+        for here, kept in zip(parts, compared, strict=True):
+            # slopes that would not fit beside those of the other slots are made again
+            (_, among_slope), (_, above_slope) = kept if at_once else compare(rows, here, True)
+            assert among_slope is not None
+            assert above_slope is not None
+            gradient[rows] += torch.bmm(push[:, None, here], above_slope)[:, 0]
+            positive_gradient[rows] += torch.bmm(pull[:, None, here], among_slope)[:, 0]
+            positive_gradient[rows, here] -= push[:, here] * above_slope.sum(2) + pull[:, here] * among_slope.sum(2)
     if learning:
         scores.copy_(gradient)
     return values, positive_gradient
 
 
-def _compare(
-    positives: Tensor,
-    negatives: Tensor,
-    own: Tensor,
-    here: slice,
-    among_indicator: Indicator,
-    above_indicator: Indicator,
-    among: Tensor,
-    above: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Sum the indicators of D = z_j - z_i for the positives i of some slots; the slopes. (b, n, p), (b, n, m)
-
-    positives (b, p), negatives (b, m), own (b, n, 1); the sums go to `among` and `above` (b, p), at the slots `here`.
-    """
-    term, among_slope = among_indicator.with_slope(positives[:, None, :] - own)
-    for each in (term, among_slope):
-        each.diagonal(offset=here.start, dim1=1, dim2=2).zero_()  # j != i, Eq. 3
-    among[:, here] = term.sum(2)
-    term, above_slope = above_indicator.with_slope(negatives[:, None, :] - own)
-    above[:, here] = term.sum(2)
-    return among_slope, above_slope
+def _sum(indicator: Indicator, difference: Tensor, with_slopes: bool) -> tuple[Tensor, Tensor | None]:
+    """The sum of the indicator over the last dimension, and its slopes where they are asked for."""
+    value, slope = indicator.with_slope(difference) if with_slopes else (indicator(difference), None)
+    return value.sum(-1), slope
 
 
 def _fused_block(
