@@ -4,12 +4,20 @@ Everything goes through one block: a few queries against the whole retrieval set
 that nothing larger than queries x retrieval set is ever made, and that only for a block of queries at a time.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from smoothap.ranking.indicators import Indicator, Sigmoid
 from smoothap.ranking.threads import can_fuse, on_threads, parts_for
 
 OUTSIDE = float("-inf")  # the score of an item that is not in the retrieval set
+SIGMOID = Sigmoid(1.0)  # of scores that were divided by tau before
+
+# How many positives and negatives stand above each positive, softly, and which slots hold one, (b, p) each -> the value
+# of each query (b,) and its derivatives with respect to the first two (b, p), 0 in an empty slot.
+Measure = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 _TERMS_AT_ONCE = 1 << 21  # sigmoids held at once by the torch path: 8 MB in float32
 
 
@@ -27,46 +35,77 @@ def smooth_ap_block(
         fused = _fused_block(scores, positive_scores, valid, weights)
         if fused is not None:
             return fused
-    return _torch_block(scores, positive_scores, valid, weights)
+    return ranked_block(scores, positive_scores, valid, weights)
 
 
-def _torch_block(
-    scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+def average_precision_of_ranks(among: Tensor, above: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """AP of each query from what stands above its positives, and the derivatives; a `Measure`."""
+    count = valid.sum(1, keepdim=True)
+    among_positives = 1 + among  # R(i, S_P)
+    rank = among_positives + above  # R(i, S_Omega)
+    value = (among_positives / rank * valid).sum(1, keepdim=True) / count
+    share = valid.to(rank.dtype) / count.clamp(min=1) / rank / rank
+    return value[:, 0], share * above, -share * among_positives
+
+
+def ranked_block(
+    scores: Tensor,
+    positive_scores: Tensor,
+    valid: Tensor,
+    weights: Tensor | None,
+    measure: Measure = average_precision_of_ranks,
+    among_indicator: Indicator = SIGMOID,
+    above_indicator: Indicator = SIGMOID,
 ) -> tuple[Tensor, Tensor]:
+    """A measure of the smoothed ranks of each query's positives; otherwise as `smooth_ap_block`.
+
+    The indicators count the positives and the negatives that stand above a positive.
+    """
     queries, items = scores.shape
     slots = positive_scores.shape[1]
-    count = valid.sum(1)
-    gradient = torch.zeros_like(scores) if weights is not None else scores
-    positive_gradient = torch.zeros_like(positive_scores if weights is not None else positive_scores[:0])
-    precision_sum = scores.new_zeros(queries)
-    rows_at_once = max(1, _TERMS_AT_ONCE // max(1, items * min(slots, 8)))
+    learning = weights is not None
+    gradient = torch.zeros_like(scores) if learning else scores
+    positive_gradient = torch.zeros_like(positive_scores if learning else positive_scores[:0])
+    values = scores.new_empty(queries)
+    rows_at_once = max(1, _TERMS_AT_ONCE // max(1, items * slots))
     slots_at_once = max(1, _TERMS_AT_ONCE // max(1, items * rows_at_once))
+    parts = [slice(slot, min(slot + slots_at_once, slots)) for slot in range(0, slots, slots_at_once)]
+    at_once = learning and len(parts) == 1
+
+    def compare(rows: slice, here: slice, with_slopes: bool) -> list[tuple[Tensor, Tensor | None]]:
+        """What stands above the positives i of some slots: positives, then negatives; sums (r, n) and slopes."""
+        held = valid[rows]
+        own = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
+        among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - own  # D_ij = z_j - z_i
+        among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)  # j != i, Eq. 3
+        above = scores[rows, None, :] - own
+        return [_sum(among_indicator, among, with_slopes), _sum(above_indicator, above, with_slopes)]
+
     for row in range(0, queries, rows_at_once):
         rows = slice(row, row + rows_at_once)
-        row_positives = positive_scores[rows].masked_fill(~valid[rows], OUTSIDE)
-        for slot in range(0, slots, slots_at_once):
-            here = slice(slot, slot + slots_at_once)
-            held = valid[rows, here]
-            own = positive_scores[rows, here].masked_fill(~held, 0.0)[:, :, None]
-            among = torch.sigmoid(row_positives[:, None, :] - own)
-            among.diagonal(offset=slot, dim1=1, dim2=2).zero_()  # j != i, Eq. 3
-            above = torch.sub(scores[rows, None, :], own).sigmoid_()
-            among_positives = 1 + among.sum(2)  # R(i, S_P)
-            negatives_above = above.sum(2)
-            rank = among_positives + negatives_above  # R(i, S_Omega)
-            precision_sum[rows] += (among_positives / rank).mul_(held).sum(1)
-            if weights is None:
-                continue
-            scale = weights[rows, None] / count[rows, None].clamp(min=1) / rank.square() * held
-            above.addcmul_(above, above, value=-1)  # G' = g (1 - g), of D = z_j - z_i
-            among.addcmul_(among, among, value=-1)
-            push, pull = scale * among_positives, scale * negatives_above
-            gradient[rows] -= torch.bmm(push[:, None, :], above)[:, 0]
-            positive_gradient[rows] += torch.bmm(pull[:, None, :], among)[:, 0]
-            positive_gradient[rows, here] += push * above.sum(2) - pull * among.sum(2)
-    if weights is not None:
+        compared = [compare(rows, here, at_once) for here in parts]
+        among, above = (torch.cat([sums[side][0] for sums in compared], 1) for side in (0, 1))
+        values[rows], pull, push = measure(among, above, valid[rows])
+        if weights is None:
+            continue
+        pull, push = pull * weights[rows, None], push * weights[rows, None]
+        for here, kept in zip(parts, compared, strict=True):
+            # slopes that would not fit beside those of the other slots are made again
+            (_, among_slope), (_, above_slope) = kept if at_once else compare(rows, here, True)
+            assert among_slope is not None
+            assert above_slope is not None
+            gradient[rows] += torch.bmm(push[:, None, here], above_slope)[:, 0]
+            positive_gradient[rows] += torch.bmm(pull[:, None, here], among_slope)[:, 0]
+            positive_gradient[rows, here] -= push[:, here] * above_slope.sum(2) + pull[:, here] * among_slope.sum(2)
+    if learning:
         scores.copy_(gradient)
-    return torch.where(count > 0, precision_sum / count, torch.nan), positive_gradient
+    return values, positive_gradient
+
+
+def _sum(indicator: Indicator, difference: Tensor, with_slopes: bool) -> tuple[Tensor, Tensor | None]:
+    """The sum of the indicator over the last dimension, and its slopes where they are asked for."""
+    value, slope = indicator.with_slope(difference) if with_slopes else (indicator(difference), None)
+    return value.sum(-1), slope
 
 
 def _fused_block(

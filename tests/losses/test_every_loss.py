@@ -1,0 +1,261 @@
+"""One set of checks for every loss, ours and those of pytorch-metric-learning; what a loss cannot do stands in a table.
+
+An entry of `CANNOT` is an expected failure: if the loss passes after all, the test fails, and the entry has to go.
+"""
+
+import socket
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from smoothap.compare import wrapped
+from smoothap.distributed import Processes
+from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.ranking.indicators import Exponential, Linear
+from smoothap.training.loop import send_back
+
+CLASSES, DIMENSION = 6, 8
+LABELS = torch.tensor([3, 0, 1, 0, 2, 5, 4, 0, 2, 1, 3, 3, 4, 2, 0, 4, 2, 4, 1, 5])  # uneven, in no order
+
+OURS = {
+    "smooth-ap": lambda: SmoothAP(0.05),
+    "smooth-ap-linear": lambda: SmoothAP(indicator=Linear(0.3)),
+    "smooth-ap-exponential": lambda: SmoothAP(indicator=Exponential(0.3)),
+    "blackbox-ap": BlackboxAP,
+    "sup-ap": lambda: SupAP(tau=0.05),
+    "calibration": CalibrationLoss,
+    "roadmap": Roadmap,
+    "recall-at-k": lambda: RecallAtK(tau2=0.05),
+}
+WRAPPED = {
+    "contrastive": wrapped.contrastive,
+    "triplet": wrapped.triplet,
+    "margin": lambda: wrapped.margin(CLASSES),
+    "proxy-nca": lambda: wrapped.proxy_nca(CLASSES, DIMENSION),
+    "fast-ap": wrapped.fast_ap,
+    "softmax": lambda: wrapped.softmax(CLASSES, DIMENSION),
+    "arcface": lambda: wrapped.arcface(CLASSES, DIMENSION),
+}
+
+_PER_CLASS = "it has a parameter for each class, and labels are their places"
+_PROXIES = "it compares with a proxy for each class, and no row with another: there is no retrieval set"
+_ALONE = "every row is compared with the proxies, also the only one of its class"
+_NO_REFERENCE = "the library has no ref_emb for it, and says so"
+_ZEROS = "the library divides a zero row by a small number instead of refusing it"
+CANNOT = {
+    ("gradient", "blackbox-ap"): "its gradient is not that of its value, which is flat: test_blackbox_ap.py has it",
+    ("order", "margin"): "its miner draws negatives at random, in the order of the rows",
+    **{("names", name): _PER_CLASS for name in ("margin", "proxy-nca", "softmax", "arcface")},
+    ("alone", "contrastive"): "a negative pair costs by itself, whether or not its query has a positive",
+    **{("alone", name): _ALONE for name in ("proxy-nca", "softmax", "arcface")},
+    ("retrieval set", "fast-ap"): _NO_REFERENCE,
+    **{("retrieval set", name): _PROXIES for name in ("proxy-nca", "softmax", "arcface")},
+    **{("zero row", name): _ZEROS for name in WRAPPED},
+}
+
+
+def every(check):
+    """Run the check with each loss; those of the table are expected to fail, for the reason given there."""
+    losses = [
+        pytest.param(name, marks=pytest.mark.xfail(reason=CANNOT[check, name], strict=True))
+        if (check, name) in CANNOT
+        else name
+        for name in (*OURS, *WRAPPED)
+    ]
+    return pytest.mark.parametrize("name", losses)
+
+
+def build(name, dtype=torch.float64):
+    torch.manual_seed(7)
+    return (OURS | WRAPPED)[name]().to(dtype)
+
+
+def rows(seed=0, number=20, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.nn.functional.normalize(torch.randn(number, DIMENSION, generator=generator, dtype=dtype))
+
+
+def value_of(loss, *given, **named):
+    """The loss, with the same draws each time where it draws."""
+    torch.manual_seed(3)
+    return loss(*given, **named)
+
+
+def with_gradient(loss, embeddings, labels, **named):
+    embeddings = embeddings.clone().requires_grad_()
+    value = value_of(loss, embeddings, labels, **named)
+    return value.detach(), torch.autograd.grad(value, embeddings)[0]
+
+
+@every("gradient")
+def test_the_gradient_is_that_of_the_value(name):
+    loss = build(name)
+    embeddings = (rows() * torch.linspace(0.5, 2, len(LABELS))[:, None]).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: value_of(loss, x, LABELS), (embeddings,), eps=1e-7, atol=1e-5)
+    assert with_gradient(loss, embeddings.detach(), LABELS)[1].abs().max() > 1e-4
+
+
+@every("order")
+def test_any_order_of_rows_gives_the_same_loss_and_gradient(name):
+    loss = build(name)
+    value, gradient = with_gradient(loss, rows(), LABELS)
+    order = torch.randperm(len(LABELS), generator=torch.Generator().manual_seed(1))
+    other, other_gradient = with_gradient(loss, rows()[order], LABELS[order])
+    assert torch.allclose(other, value, atol=1e-10)
+    assert torch.allclose(other_gradient, gradient[order], atol=1e-10)
+
+
+@every("names")
+def test_any_whole_numbers_may_be_labels(name):
+    names = torch.tensor([10**12, -7, 5, 0, -(10**15), 99])
+    loss = build(name)
+    assert torch.allclose(value_of(loss, rows(), names[LABELS]), value_of(loss, rows(), LABELS), atol=1e-10)
+
+
+@every("singletons")
+def test_the_only_row_of_its_class_does_no_harm(name):
+    loss = build(name)
+    labels = torch.where(torch.arange(len(LABELS)) == 5, 5, torch.where(LABELS == 5, 4, LABELS))  # row 5 is alone
+    value, gradient = with_gradient(loss, rows(), labels)
+    assert value.isfinite()
+    assert gradient.isfinite().all()
+
+
+@every("alone")
+def test_a_batch_in_which_nobody_has_a_positive_asks_nothing(name):
+    value, gradient = with_gradient(build(name), rows(number=CLASSES), torch.arange(CLASSES))
+    assert value == 0
+    assert (gradient == 0).all()
+
+
+@every("retrieval set")
+def test_the_batch_as_its_own_retrieval_set_is_the_batch(name):
+    loss = build(name)
+    value, gradient = with_gradient(loss, rows(), LABELS)
+    embeddings = rows().requires_grad_()
+    own = torch.arange(len(LABELS))
+    other = value_of(loss, embeddings, LABELS, ref_emb=embeddings.clone(), ref_labels=LABELS, own=own)
+    assert torch.allclose(other, value, atol=1e-10)
+    assert torch.allclose(torch.autograd.grad(other, embeddings)[0], gradient, atol=1e-10)
+
+
+@every("retrieval set")
+def test_a_retrieval_set_of_other_rows_gets_a_gradient(name):
+    loss = build(name)
+    queries, items = rows(1, 7).requires_grad_(), rows(2, 30).requires_grad_()
+    item_labels = torch.arange(30) % CLASSES
+    value_of(loss, queries, LABELS[:7], ref_emb=items, ref_labels=item_labels).backward()
+    assert queries.grad.abs().max() > 0
+    assert items.grad.abs().max() > 0
+
+
+@every("float16")
+def test_float16_input_is_computed_in_float32(name):
+    loss = build(name, torch.float32)
+    half = rows(dtype=torch.float32).half()
+    value, gradient = with_gradient(loss, half, LABELS)
+    expected, expected_gradient = with_gradient(loss, half.float(), LABELS)
+    assert value.dtype == torch.float32
+    assert torch.allclose(value, expected, atol=1e-5)
+    assert gradient.dtype == torch.float16
+    assert torch.allclose(gradient.float(), expected_gradient, rtol=2e-3, atol=1e-4)
+
+
+@every("nan")
+@pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
+def test_nan_is_refused_by_row(name, place):
+    broken = rows()
+    broken[4, 2] = float("nan")
+    given = (broken, LABELS) if place == "embeddings" else (rows(), LABELS, None, broken, LABELS)
+    if place == "ref_emb" and name in WRAPPED:
+        given = (rows(), LABELS, broken, LABELS)  # the library's wrapper takes no listed pairs
+    with pytest.raises(ValueError, match=f"{place} has NaN or infinite values in row 4"):
+        build(name)(*given)
+
+
+@every("zero row")
+def test_a_zero_row_is_refused_by_row(name):
+    embeddings = rows()
+    embeddings[6] = 0
+    with pytest.raises(ValueError, match="all zeros in row 6"):
+        build(name)(embeddings, LABELS)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what it resumes with
+@pytest.mark.parametrize("name", ["blackbox-ap", "roadmap", "smooth-ap-linear"])
+def test_torch_compile_leaves_a_loss_without_an_operator_of_its_own_alone(name):
+    loss = build(name)
+    value, gradient = with_gradient(torch.compile(loss, backend="eager"), rows(), LABELS)
+    expected, expected_gradient = with_gradient(loss, rows(), LABELS)
+    assert torch.equal(value, expected)
+    assert torch.equal(gradient, expected_gradient)
+
+
+class Largest(TorchDispatchMode):
+    """Remembers how many numbers the largest tensor had that was made."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        result = function(*arguments, **(named or {}))
+        for each in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(each, torch.Tensor):
+                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.element_size())
+        return result
+
+
+@pytest.mark.parametrize(("batch", "per_class"), [(1024, 4), (512, 64)])
+@pytest.mark.parametrize("name", OURS)
+def test_no_tensor_grows_with_the_cube_of_the_batch(name, batch, per_class):
+    labels = torch.arange(batch) % (batch // per_class)
+    embeddings = rows(4, batch, torch.float32).requires_grad_()
+    loss = build(name, torch.float32)
+    with Largest() as largest:
+        loss(embeddings, labels).backward()
+    assert batch < largest.numbers <= 1 << 22  # where the cubes are 2^30 and 2^27
+    assert embeddings.grad.abs().max() > 0
+
+
+def step(name, embeddings, processes):
+    """The loss and the gradients of this process's rows and of the loss's own parameters."""
+    loss = build(name)
+    embeddings = embeddings.clone().requires_grad_()
+    torch.manual_seed(3)
+    value = send_back(loss, LABELS, embeddings, processes=processes)
+    return [each.tolist() for each in (value, embeddings.grad, *(each.grad for each in loss.parameters()))]
+
+
+def work(rank, number, port, results):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
+    try:
+        share = rows().chunk(number)[rank]
+        results[rank] = {name: step(name, share, Processes.here()) for name in (*OURS, *WRAPPED)}
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def two_processes():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    with multiprocessing.Manager() as manager:
+        results = manager.dict()
+        multiprocessing.spawn(work, (2, port, results), nprocs=2)
+        return [results[rank] for rank in range(2)]
+
+
+@every("two processes")
+def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
+    value, gradient, *own = (torch.tensor(each, dtype=torch.float64) for each in step(name, rows(), Processes()))
+    parts = [[torch.tensor(each, dtype=torch.float64) for each in process[name]] for process in two_processes]
+    for part in parts:
+        assert torch.allclose(part[0], value, atol=1e-10)
+        for mine, expected in zip(part[2:], own, strict=True):
+            assert torch.allclose(mine, expected, atol=1e-10)
+    # each process sends back twice its share, of which data-parallel training takes the mean
+    assert torch.allclose(torch.cat([part[1] for part in parts]) / 2, gradient, atol=1e-10)
