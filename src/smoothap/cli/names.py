@@ -44,11 +44,16 @@ DATA = {
 METHODS = {  # name -> module:constant; NAME+NAME is two stages, the second from the weights of the first
     "smooth-ap": "smoothap.compare.methods:SMOOTH_AP",
     "fast-ap": "smoothap.compare.methods:FAST_AP",
+    "blackbox-ap": "smoothap.compare.methods:BLACKBOX_AP",
     "contrastive": "smoothap.compare.methods:CONTRASTIVE",
     "triplet": "smoothap.compare.methods:TRIPLET",
     "margin": "smoothap.compare.methods:MARGIN",
     "proxy-nca": "smoothap.compare.methods:PROXY_NCA",
     "xbm": "smoothap.compare.methods:CROSS_BATCH_MEMORY",
+    "divide-and-conquer": "smoothap.compare.methods:DIVIDE_AND_CONQUER",
+    "mic": "smoothap.compare.methods:MIC",
+    "roadmap": "smoothap.compare.methods:ROADMAP",
+    "recall-at-k": "smoothap.compare.methods:RECALL_AT_K",
     "softmax": "smoothap.compare.methods:SOFTMAX",
     "arcface": "smoothap.compare.methods:ARCFACE",
 }

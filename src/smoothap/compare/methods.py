@@ -8,13 +8,12 @@ from torch import nn
 
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
-from smoothap.losses import SmoothAP
+from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.loop import Course
 from smoothap.training.settings import Settings
 
 _PROXIES = 100.0  # times the learning rate, for proxies and class weights, as the code of Proxy Anchor trains them
-_BOUNDARIES = 10.0  # times the learning rate, for the boundaries (beta) of the margin loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +107,18 @@ def _smooth_ap(problem: Problem) -> Parts:
     return Parts(SmoothAP(problem.settings.tau))
 
 
+def _blackbox_ap(problem: Problem) -> Parts:
+    return Parts(BlackboxAP())
+
+
+def _roadmap(problem: Problem) -> Parts:
+    return Parts(Roadmap())
+
+
+def _recall_at_k(problem: Problem) -> Parts:
+    return Parts(RecallAtK())
+
+
 def _contrastive(problem: Problem) -> Parts:
     from smoothap.compare import wrapped
 
@@ -123,7 +134,7 @@ def _triplet(problem: Problem) -> Parts:
 def _margin(problem: Problem) -> Parts:
     from smoothap.compare import wrapped
 
-    return Parts(wrapped.margin(problem.images.classes), {"loss_factor": _BOUNDARIES})
+    return Parts(wrapped.margin(problem.images.classes))
 
 
 def _proxy_nca(problem: Problem) -> Parts:
@@ -156,6 +167,18 @@ def _cross_batch_memory(problem: Problem) -> Parts:
     return Parts(wrapped.contrastive(), {"queue": len(problem.images)})
 
 
+def _divide_and_conquer(problem: Problem) -> Parts:
+    from smoothap.compare.divide_and_conquer import divide_and_conquer
+
+    return divide_and_conquer(problem)
+
+
+def _mic(problem: Problem) -> Parts:
+    from smoothap.compare.mic import mic
+
+    return mic(problem)
+
+
 SMOOTH_AP = Method(
     "smooth-ap", "Smooth-AP", "tau 0.01", _smooth_ap,
     (
@@ -180,8 +203,8 @@ TRIPLET = Method(
     (_inaturalist(58.1, 75.5, 86.8, 90.7),),
 )  # fmt: skip
 MARGIN = Method(
-    "margin", "Margin", "margin 0.2, beta from 1.2 for each class at 10 times the learning rate, distance-weighted "
-    "sampling", _margin, (_sop(72.7, 86.2, 93.8, 98.0),),
+    "margin", "Margin", "margin 0.2, beta from 1.2 for each class, distance-weighted sampling", _margin,
+    (_sop(72.7, 86.2, 93.8, 98.0),),
 )  # fmt: skip
 PROXY_NCA = Method(
     "proxy-nca", "Proxy NCA", "one proxy for each class at 100 times the learning rate, vectors of length 3",
@@ -201,3 +224,20 @@ CROSS_BATCH_MEMORY = Method(
     _cross_batch_memory,
     (_sop(80.6, 91.6, 96.2, 98.7), *_vehicle_id((94.7, 96.8), (93.7, 95.8), (93.0, 95.8))),
 )  # fmt: skip
+BLACKBOX_AP = Method(
+    "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02", _blackbox_ap,
+    (_sop(78.6, 90.5, 96.0, 98.7), _inaturalist(62.9, 79.0, 88.9, 92.1)),
+)  # fmt: skip
+DIVIDE_AND_CONQUER = Method(
+    "divide-and-conquer", "Divide and Conquer", "8 clusters and slices, clustered anew every second epoch, batches of "
+    "one cluster; all slices together in the last quarter", _divide_and_conquer,
+    (_sop(75.9, 88.4, 94.9, 98.1), *_vehicle_id((87.7, 92.9), (85.7, 90.4), (82.9, 90.2))),
+)  # fmt: skip
+MIC = Method(
+    "mic", "MIC", "30 surrogate classes, second head of 128 numbers, margin loss for both heads", _mic,
+    (_sop(77.2, 89.4, 95.6, None), *_vehicle_id((86.9, 93.4), None, (82.0, 91.0))),
+)  # fmt: skip
+ROADMAP = Method(
+    "roadmap", "SupAP + calibration (ROADMAP)", "tau 0.01, rho 100, calibration 0.9 / 0.6, balance 0.5", _roadmap
+)
+RECALL_AT_K = Method("recall-at-k", "Recall@k surrogate", "k 1, 2, 4, 8; temperatures 1 and 0.01", _recall_at_k)

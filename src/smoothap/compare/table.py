@@ -10,6 +10,8 @@ import numpy as np
 from smoothap.compare.methods import Method, PaperFigure
 from smoothap.compare.runner import Outcome
 
+_LEFT_OUT = ("VehicleID medium", "VehicleID large")  # in the short form of the paper's figures
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -75,11 +77,11 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def paper_figures(method: Method) -> str:
-    """The paper's own figures for a method, in short: the first figure of each data set."""
+    """The paper's own figures for a method, in short: the first one of each data set, at the largest batch."""
     best: dict[str, PaperFigure] = {}
     for each in method.paper:
-        best[each.data_set] = each  # the last is that of the largest batch
-    return "; ".join(f"{name} {_first(each)}" for name, each in best.items())
+        best[each.data_set] = each
+    return ", ".join(f"{each.data_set} {_first(each)}" for name, each in best.items() if name not in _LEFT_OUT)
 
 
 def _first(figure: PaperFigure) -> str:

@@ -43,7 +43,16 @@ def bar_figure(bars: Sequence[Bar], baseline: float, label: str) -> Figure:
     spreads = [0.0 if math.isnan(bar.spread) else bar.spread for bar in ordered]
     colours = [LIGHT["green" if bar.ours else "blue"] for bar in ordered]
     axes.barh(places, values, height=0.66, color=colours)
-    axes.errorbar(values, places, xerr=spreads, fmt="none", ecolor=LIGHT["ink"], elinewidth=1.4, capsize=3)
+    drawn = [place for place in places if spreads[place] > 0]
+    axes.errorbar(
+        [values[place] for place in drawn],
+        drawn,
+        xerr=[spreads[place] for place in drawn],
+        fmt="none",
+        ecolor=LIGHT["ink"],
+        elinewidth=1.4,
+        capsize=3,
+    )
     axes.axvline(baseline, color=LIGHT["soft"], linestyle="--", linewidth=1.4)
     for place, value, spread in zip(places, values, spreads, strict=True):
         axes.annotate(
