@@ -25,11 +25,14 @@ def photos(tmp_path) -> Path:
 def words(photos, tmp_path):
     """The words of a tiny comparison."""
 
-    def make(*more: str) -> list[str]:
-        return [
-            *("compare", "--data", f"folder:{photos}", "--out", str(tmp_path / "out"), "--model", "test_resnet"),
-            *("--weights", "none", "--size", str(SIDE), "--dimension", "32", "--batch-size", "16"),
-            *("--steps", "4", "--validations", "2", "--device", "cpu", *more),
-        ]
+    def make(**options: object) -> list[str]:
+        chosen = {
+            "data": f"folder:{photos}", "out": tmp_path / "out", "model": "test_resnet", "weights": "none",
+            "size": SIDE, "dimension": 32, "batch-size": 16, "steps": 4, "validations": 2, "device": "cpu",
+            "seeds": 1, **{name.replace("_", "-"): value for name, value in options.items()},
+        }  # fmt: skip
+        if "search-steps" not in chosen:
+            return ["compare", "--no-search", *(f"--{name}={value}" for name, value in chosen.items())]
+        return ["compare", *(f"--{name}={value}" for name, value in chosen.items())]
 
     return make

@@ -29,7 +29,7 @@ def batches(loss):
 
 def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
     for cluster in range(4):
-        rows = torch.from_numpy(np.flatnonzero(LABELS % 4 == cluster))
+        rows = torch.from_numpy(np.flatnonzero(cluster == LABELS % 4))
         chance = torch.Generator().manual_seed(cluster)
         embeddings = normalize(torch.randn(len(rows), 32, generator=chance), dim=1).requires_grad_()
         loss.begin(rows)

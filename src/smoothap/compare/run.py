@@ -30,6 +30,7 @@ from smoothap.training.loop import train
 from smoothap.training.settings import Settings
 from smoothap.training.testing import benchmark_figures
 
+_VALIDATION_CLASSES = 10  # at least, or a quarter of the training classes: fewer say little about a method
 RESULT = "result.json"
 FAILURE = "failure.json"
 INTERRUPTED = 130  # exit code
@@ -47,6 +48,17 @@ class Conditions:
     minutes: float | None = None
     device: str | None = None
     workers: int = 0
+
+    def opened(self) -> Benchmark:
+        """The benchmark with its decoded images, and enough classes to validate on."""
+        benchmark = held(self.benchmark(), self.images)
+        if benchmark.train is None:
+            raise ValueError(f"{benchmark.name} has no training images: compare methods on another set")
+        classes = benchmark.train.classes
+        least = max(2, min(_VALIDATION_CLASSES, classes // 4))
+        if classes - least < 2:
+            raise ValueError(f"{benchmark.name} has {classes} classes to train on, too few to hold some out of")
+        return replace(benchmark, validation_fraction=max(benchmark.validation_fraction, least / classes))
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ class Prepared:
 def prepare(run: Run, conditions: Conditions, method: Method) -> Prepared:
     """The network, the batches and the parts of the method; but for these parts, the same for all of a seed."""
     seed = run.settings.seed
-    benchmark = held(conditions.benchmark(), conditions.images)
+    benchmark = conditions.opened()
     model = _network(conditions, conditions.dimension, seed)
     if run.start is not None:
         model.load_state_dict(read_model(run.start)[0])
@@ -142,7 +154,7 @@ def _trained(run: Run, conditions: Conditions, method: Method) -> dict[str, Any]
 
 def _untrained(run: Run, conditions: Conditions) -> dict[str, Any]:
     """The backbone's own features; in very small images these can be zero, and then a new layer upon them."""
-    benchmark = held(conditions.benchmark(), conditions.images)
+    benchmark = conditions.opened()
     try:
         reports = _test(benchmark, _network(conditions, None, run.settings.seed), run, conditions)
     except ValueError:

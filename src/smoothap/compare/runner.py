@@ -15,6 +15,7 @@ from typing import Any
 from smoothap.compare.held_images import hold
 from smoothap.compare.methods import Method
 from smoothap.compare.run import FAILURE, INTERRUPTED, Conditions, Run, carry_out
+from smoothap.data.samplers import BalancedBatches
 from smoothap.files import write_atomically
 from smoothap.training.loop import MODEL
 from smoothap.training.settings import Settings
@@ -60,8 +61,10 @@ class Interrupted(Exception):  # noqa: N818
 
 def compare(plan: Plan) -> tuple[dict[str, Any], list[Outcome]]:
     """The result of the untrained network, and an outcome for each method, in their order."""
+    benchmark = plan.conditions.opened()
+    images, _ = benchmark.train_and_validation(0)
+    BalancedBatches(images.labels, plan.settings.batch_size, plan.settings.per_class)  # says so if they are too large
     _check_folder(plan)
-    benchmark = plan.conditions.benchmark()
     transform = plan.conditions.network(dimension=None, seed=0).transform
     hold(benchmark, transform, plan.conditions.images)
     runs = _Runs(plan)
@@ -158,7 +161,11 @@ class _Runs:
         if (result := run.result()) is not None:
             return result
         began = time.monotonic()
-        process = self._processes.Process(target=carry_out, args=(run, self.plan.conditions))
+        conditions = self.plan.conditions
+        if conditions.minutes is not None and not run.test:  # a short run gets as short a time
+            share = self.plan.search_steps / (self.plan.settings.steps or self.plan.search_steps)
+            conditions = replace(conditions, minutes=conditions.minutes * share)
+        process = self._processes.Process(target=carry_out, args=(run, conditions))
         process.start()
         try:
             process.join()
