@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import smoothap
+
 SIDE = 24
 
 
@@ -22,8 +24,9 @@ def photos(tmp_path) -> Path:
 
 
 @pytest.fixture
-def words(photos, tmp_path):
+def words(photos, tmp_path, monkeypatch):
     """The words of a tiny comparison."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(smoothap.__file__).parent.parent))  # its processes test this source too
 
     def make(**options: object) -> list[str]:
         chosen = {
