@@ -11,6 +11,7 @@ app = App(
 )
 app.command("smoothap.cli.demo:demo", help="Train on emoji for a few minutes and show the difference, in pictures.")
 app.command("smoothap.cli.train:train", help="Fine-tune a network with Smooth-AP, from one command.")
+app.command("smoothap.cli.compare:compare", help="Train the methods of the paper alike, and put them in one table.")
 app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
 app.command("smoothap.cli.export:export", help="Write a trained model as one ONNX file, checked against torch.")

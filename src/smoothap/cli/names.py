@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from smoothap.compare.methods import Method
     from smoothap.data.benchmark import Benchmark
     from smoothap.models import Embedder
 
@@ -40,7 +41,33 @@ DATA = {
     "parquet": _Data("smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True),
 }
 
-_EXTRAS = {"PIL": "data", "pyarrow": "data", "matplotlib": "report", "fontTools": "report"}
+METHODS = {  # name -> module:constant; NAME+NAME is two stages, the second from the weights of the first
+    "smooth-ap": "smoothap.compare.methods:SMOOTH_AP",
+    "fast-ap": "smoothap.compare.methods:FAST_AP",
+    "blackbox-ap": "smoothap.compare.methods:BLACKBOX_AP",
+    "contrastive": "smoothap.compare.methods:CONTRASTIVE",
+    "triplet": "smoothap.compare.methods:TRIPLET",
+    "margin": "smoothap.compare.methods:MARGIN",
+    "proxy-nca": "smoothap.compare.methods:PROXY_NCA",
+    "xbm": "smoothap.compare.methods:CROSS_BATCH_MEMORY",
+    "divide-and-conquer": "smoothap.compare.methods:DIVIDE_AND_CONQUER",
+    "mic": "smoothap.compare.methods:MIC",
+    "roadmap": "smoothap.compare.methods:ROADMAP",
+    "recall-at-k": "smoothap.compare.methods:RECALL_AT_K",
+    "softmax": "smoothap.compare.methods:SOFTMAX",
+    "arcface": "smoothap.compare.methods:ARCFACE",
+}
+TWO_STAGES = tuple(
+    f"{first}+{then}" for first in ("softmax", "arcface") for then in ("contrastive", "triplet", "smooth-ap")
+)  # Table 4
+
+_EXTRAS = {
+    "pytorch_metric_learning": "compare",
+    "PIL": "data",
+    "pyarrow": "data",
+    "matplotlib": "report",
+    "fontTools": "report",
+}
 
 
 def open_data(
@@ -104,3 +131,31 @@ def open_model(
     torch.manual_seed(seed)
     pretrained = True if weights is None else False if weights == "none" else Path(weights)
     return Embedder(name, dimension, size=size, pretrained=pretrained)
+
+
+def open_methods(spec: str) -> tuple[Method, ...]:
+    """The compared methods that a list such as `smooth-ap,fast-ap,softmax+triplet` stands for, or `all`."""
+    names = [*METHODS, *TWO_STAGES] if spec == "all" else [name.strip() for name in spec.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"Name at least one method, such as --methods smooth-ap,fast-ap. Known: {', '.join(METHODS)}.")
+    found: dict[str, Method] = {}
+    for name in names:
+        stages = [_open_method(stage) for stage in name.split("+")]
+        method = stages[0]
+        for stage in stages[1:]:
+            method = stage.after(method)
+        found.setdefault(method.name, method)
+    return tuple(found.values())
+
+
+def _open_method(name: str) -> Method:
+    from smoothap.compare.methods import Method
+
+    if name not in METHODS:
+        near = difflib.get_close_matches(name, METHODS, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"There is no method called {name!r}.{hint} Known: all, {', '.join(METHODS)}, or NAME+NAME.")
+    module, _, constant = METHODS[name].partition(":")
+    method = getattr(import_module(module), constant)
+    assert isinstance(method, Method)
+    return method

@@ -70,10 +70,11 @@ def write_report(
         element("nav", element("ul", *links), aria_label="Contents"),
         element("main", *(_section(name, *section) for name, section in sections.items() if section[1])),
     )
-    return write_atomically(path, f"<!doctype html>\n{element('html', _head(title), body, lang='en')}\n")
+    return write_atomically(path, f"<!doctype html>\n{element('html', document_head(title), body, lang='en')}\n")
 
 
-def _head(title: str) -> Markup:
+def document_head(title: str) -> Markup:
+    """The head of a page of ours: the colours and the style inside, nothing from outside."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     light, dark = ("".join(f"--{name}:{colour};" for name, colour in each.items()) for each in (LIGHT, DARK))
     colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"

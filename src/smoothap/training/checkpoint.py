@@ -42,6 +42,17 @@ def exists(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
+def seconds_spent(folder: Path) -> float:
+    """How long the training of the folder had taken at its checkpoint, over all the times it was resumed."""
+    return float(_description(folder / FILE)["seconds"])
+
+
+def remove(folder: Path) -> None:
+    """Delete the checkpoint of a finished training; its log and its model stay."""
+    for file in [folder / FILE, *folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
+        file.unlink(missing_ok=True)
+
+
 def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
     """Put the state into the folder in the place of an older one; values that are not finite are refused."""
     tensors = {f"model.{name}": value for name, value in state.model.state_dict().items()}

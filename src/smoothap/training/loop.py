@@ -2,17 +2,19 @@
 
 import errno
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothap.data.dataset import ImageDataset, training_batches
+from smoothap.data.dataset import Batch, ImageDataset, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage, enough_pixels
 from smoothap.data.samplers import BalancedBatches, Batches
@@ -50,6 +52,18 @@ class Result:
     finished: bool  # False where it was interrupted; a time limit is an end too
 
 
+class Course(Protocol):
+    """What a method does besides its loss; what it must remember stands in buffers of the loss, which are saved."""
+
+    def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
+        """Before the batches of an epoch are drawn; not again where a training goes on in the middle of one."""
+        ...
+
+    def before_step(self, rows: Tensor) -> None:
+        """Before the loss of a batch, with the rows of its images in the set, (b,), over all processes."""
+        ...
+
+
 def train(
     model: Embedder,
     loss: nn.Module,
@@ -61,6 +75,7 @@ def train(
     resume: bool = False,
     minutes: float | None = None,
     batches: Batches | None = None,
+    course: Course | None = None,
     device: torch.device | str | None = None,
     workers: int = 0,
     tensorboard: bool = False,
@@ -69,7 +84,8 @@ def train(
 
     `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
     and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
-    goes on from its checkpoint, and one without a checkpoint begins. `batches` takes the place of balanced ones.
+    goes on from its checkpoint, and one without a checkpoint begins. `batches` takes the place of balanced ones;
+    `course` is asked before each epoch and step.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
@@ -91,7 +107,7 @@ def train(
             each,
             model.transform,
             report=folder / f"unreadable-{part}{suffix}.csv",
-            in_memory=_fits(each, model.transform),
+            in_memory=fits_in_memory(each, model.transform),
         )
         for part, each in (("train", images), ("validation", validation))
     )
@@ -143,10 +159,13 @@ def train(
             if state.step == 0:
                 validate()  # where it starts from
             last_epoch, began = -(-total // per_epoch), time.monotonic()
-            for batch in training_batches(
-                dataset, batches, epochs=last_epoch, start=divmod(state.step, per_epoch),
-                workers=workers, pin_memory=device.type == "cuda",
-            ):  # fmt: skip
+            load = partial(training_batches, dataset, batches, workers=workers, pin_memory=device.type == "cuda")
+            start_at = divmod(state.step, per_epoch)
+            if course is None:
+                coming = load(epochs=last_epoch, start=start_at)
+            else:
+                coming = _epochs_with(course, model, dataset, load, start_at, last_epoch)
+            for batch in coming:
                 if state.step == total:
                     break
                 factor = settings.rate_factor(state.step, per_epoch)
@@ -156,6 +175,8 @@ def train(
                 optimiser.zero_grad()
 
                 labels = processes.gather(batch.labels.to(device))
+                if course is not None:
+                    course.before_step(processes.gather(batch.rows.to(device)))
                 backward = partial(send_back, loss, labels, processes=processes, queue=queue, scaler=scaler)
                 if settings.piece_size is None or settings.piece_size >= len(batch.images):
                     value, embeddings = one_pass(embed, batch.images, backward)
@@ -242,6 +263,22 @@ def send_back(
     return value.detach()
 
 
+def _epochs_with(
+    course: Course,
+    model: Embedder,
+    dataset: ImageDataset,
+    load: "partial[Iterator[Batch]]",
+    start: tuple[int, int],
+    epochs: int,
+) -> Iterator[Batch]:
+    """Every batch from `start` on; no batch of an epoch is drawn before the course was asked about it."""
+    for epoch in range(start[0], epochs):
+        first = start[1] if epoch == start[0] else 0
+        if first == 0:
+            course.before_epoch(epoch, model, dataset)
+        yield from load(epochs=epoch + 1, start=(epoch, first))
+
+
 def _optimiser(model: Embedder, loss: nn.Module, settings: Settings) -> torch.optim.Optimizer:
     groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
     if own := list(loss.parameters()):
@@ -275,7 +312,7 @@ def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -
         raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")
 
 
-def _fits(images: ImageSet, transform: Transform) -> bool:
+def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
     """Whether the decoded set is small enough to hold, judged by a few of its images."""
     sizes = [0]
     for row in np.linspace(0, len(images) - 1, 16).astype(int).tolist():

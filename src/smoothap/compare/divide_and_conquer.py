@@ -1,0 +1,155 @@
+"""Divide and Conquer the Embedding Space (Sanakoyeu et al., CVPR 2019).
+
+The training images are cut into K clusters and the embedding into K slices. A batch comes from one cluster, and the
+margin loss sees the slice of that cluster alone, so that each slice learns to tell similar images apart. Every two
+epochs the images are clustered anew by the features below the embedding layer, and each new cluster is given the slice
+of the old one that it shares most images with. In the last quarter of the steps the slices learn together, on batches
+of all images. As in the released code, a class's only image in a cluster is left out of it.
+"""
+
+from collections.abc import Iterator
+from itertools import chain, count, islice
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from smoothap.compare import wrapped
+from smoothap.compare.clusters import backbone_features, k_means
+from smoothap.compare.methods import Parts, Problem
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.samplers import Batches, Draw
+from smoothap.models import Embedder
+
+_CLUSTERS = 8
+_RECLUSTER_EVERY = 2  # epochs
+_DIVIDED = 0.75  # of the steps; then all slices together
+
+
+def divide_and_conquer(problem: Problem, clusters: int = _CLUSTERS) -> Parts:
+    """The loss, the batches and the course of the method."""
+    settings = problem.settings
+    total = settings.total_steps(len(problem.batches))
+    loss = SlicedMargin(problem.images.classes, problem.model.dimension, clusters, len(problem.images))
+    loss.divided_steps = round(_DIVIDED * total)
+    batches = ClusterBatches(
+        loss, problem.images.labels, problem.batches, settings.batch_size, settings.per_class, seed=settings.seed
+    )
+    return Parts(loss, batches=batches, course=Clustering(loss, problem.images.labels, settings.seed))
+
+
+class SlicedMargin(nn.Module):
+    """The margin loss of one slice of the embedding, or of all of it; `cluster_of_row` says which image learns where.
+
+    Its buffers are all that the method remembers, so that a training that was cut off goes on as it would have.
+    """
+
+    cluster_of_row: Tensor
+    step: Tensor
+
+    def __init__(self, classes: int, dimension: int, clusters: int, images: int) -> None:
+        super().__init__()
+        if dimension < 2 * clusters:
+            raise ValueError(
+                f"an embedding of {dimension} numbers is too short for {clusters} slices: take --dimension "
+                f"{2 * clusters} or more"
+            )
+        self.clusters = clusters
+        self.divided_steps = 0  # before it, slices learn apart
+        self.of_slice = nn.ModuleList([wrapped.margin(classes) for _ in range(clusters)])
+        self.of_all = wrapped.margin(classes)
+        self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
+        self.register_buffer("step", torch.tensor(0))
+        self.learning: int | None = None  # the slice of this batch, None for all
+
+    def begin(self, rows: Tensor) -> None:
+        """Take note of the batch that comes: which slice it is for."""
+        divided = int(self.step) < self.divided_steps
+        self.learning = int(self.cluster_of_row[rows[0]]) if divided else None
+        self.step += 1
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        if self.learning is None or self.learning < 0:
+            return self.of_all(embeddings, labels)
+        part = embeddings.tensor_split(self.clusters, dim=1)[self.learning]
+        return self.of_slice[self.learning](normalize(part, dim=1), labels)
+
+
+class Clustering:
+    """The course of the method: clusters before every second epoch, the slice before every step."""
+
+    def __init__(self, loss: SlicedMargin, labels: np.ndarray, seed: int) -> None:
+        self._loss, self._labels, self._seed = loss, labels, seed
+
+    def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
+        """Cluster the training images anew; a cluster keeps the slice of the one it comes from."""
+        if epoch % _RECLUSTER_EVERY or int(self._loss.step) >= self._loss.divided_steps:
+            return
+        embedded = backbone_features(model, dataset)
+        found = np.full(len(self._labels), -1)
+        found[embedded.rows] = k_means(embedded.vectors, self._loss.clusters, (self._seed, epoch))
+        before = self._loss.cluster_of_row.cpu().numpy()
+        if (before >= 0).any():
+            found = _renamed(found, before, self._loss.clusters)
+        self._loss.cluster_of_row.copy_(torch.from_numpy(_without_lonely(found, self._labels)))
+
+    def before_step(self, rows: Tensor) -> None:
+        self._loss.begin(rows)
+
+
+class ClusterBatches:
+    """Batches of one cluster each, every cluster equally often, as long as slices learn apart; then the shared ones."""
+
+    def __init__(
+        self, loss: SlicedMargin, labels: np.ndarray, shared: Batches, batch_size: int, per_class: int, *, seed: int
+    ) -> None:
+        self._loss, self._labels, self._shared, self._seed = loss, labels, shared, seed
+        self._batch_size, self._per_class = batch_size, per_class
+
+    def __len__(self) -> int:
+        return len(self._shared)
+
+    def draws(self, epoch: int, first_step: int = 0) -> Iterator[list[Draw]]:
+        """Every batch of the epoch from `first_step` on, of the clusters as they are now."""
+        first, steps = epoch * len(self), len(self)
+        divided = min(max(self._loss.divided_steps - first, 0), steps)
+        cluster_of_row = self._loss.cluster_of_row.cpu().numpy()
+        filled = np.unique(cluster_of_row[cluster_of_row >= 0])
+        if not len(filled):
+            divided = 0
+        for step in range(first_step, divided):
+            turn, place = divmod(first + step, len(filled))
+            order = np.random.default_rng((self._seed, turn)).permutation(filled)
+            rows = self._rows(np.flatnonzero(cluster_of_row == order[place]), (self._seed, epoch, step))
+            start = step * self._batch_size
+            yield [Draw(row, (self._seed, epoch, start + number)) for number, row in enumerate(rows)]
+        yield from self._shared.draws(epoch, max(first_step, divided))
+
+    def _rows(self, members: np.ndarray, seed: tuple[int, ...]) -> list[int]:
+        """A batch out of a cluster: up to `per_class` images of one class after the other, round and round."""
+        random = np.random.default_rng(seed)
+        of_class = [random.permutation(members[self._labels[members] == each]).tolist()
+                    for each in random.permutation(np.unique(self._labels[members]))]  # fmt: skip
+        rounds = ([each[place % len(each)] for place in range(turn, turn + min(self._per_class, len(each)))]
+                  for turn in count(0, self._per_class) for each in of_class)  # fmt: skip
+        return list(islice(chain.from_iterable(rounds), self._batch_size))
+
+
+def _without_lonely(cluster_of_row: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The clusters without images that are the only one of their class there: they have no positive."""
+    _, place, sizes = np.unique(np.stack([cluster_of_row, labels]), axis=1, return_inverse=True, return_counts=True)
+    return np.where(sizes[place.reshape(-1)] > 1, cluster_of_row, -1)
+
+
+def _renamed(found: np.ndarray, before: np.ndarray, clusters: int) -> np.ndarray:
+    """The new clusters under the numbers of the old ones, largest common part first."""
+    there = (found >= 0) & (before >= 0)
+    shared = np.zeros((clusters, clusters))
+    np.add.at(shared, (found[there], before[there]), 1)
+    name = np.full(clusters, -1)
+    for _ in range(clusters):
+        new, old = np.unravel_index(shared.argmax(), shared.shape)
+        name[new] = old
+        shared[new], shared[:, old] = -1, -1
+    return np.where(found >= 0, name[found], -1)

@@ -1,0 +1,123 @@
+"""MIC: Mining Interclass Characteristics (Roth, Brattoli, Ommer, ICCV 2019).
+
+Beside the embedding a second head learns what images of different classes share (pose, background, colour): its
+surrogate classes are clusters of features from which each class's mean and deviation were taken away. A small network
+tries to predict the embedding from the second head; its gradient is reversed before it reaches the two, which makes
+them independent, so that the embedding need not explain what the second head does. The second head is left out in the
+test. Both heads take the margin loss with distance-weighted sampling. One difference from the released code, which
+alternates batches of classes and of clusters: here both heads learn from the same batch.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from smoothap.compare import wrapped
+from smoothap.compare.clusters import backbone_features, k_means
+from smoothap.compare.methods import Parts, Problem
+from smoothap.data.dataset import ImageDataset
+from smoothap.models import Embedder
+
+_SURROGATE_CLASSES = 30
+_UPDATE_EVERY = 3  # epochs
+_SECOND_DIMENSION = 128
+_HIDDEN = 512  # numbers in the network that predicts one head from the other
+_REVERSAL = 2500 / 128**2  # the released weight, which goes with 128 numbers, for vectors of any length
+
+
+def mic(problem: Problem) -> Parts:
+    """The loss with its second head, and the course that renews the surrogate classes."""
+    loss = InterclassMining(problem.model, problem.images.classes, len(problem.images))
+    return Parts(loss, course=SurrogateClasses(loss, problem.images.labels, problem.settings.seed))
+
+
+def with_reversed_gradient(values: Tensor) -> Tensor:
+    """The same values forward, to the bit; the opposite gradient backward."""
+    return 2 * values.detach() - values
+
+
+class Independence(nn.Module):
+    """The predictor's gain from one head to the other; it learns to predict, the heads to be unpredictable."""
+
+    def __init__(self, second_dimension: int, dimension: int) -> None:
+        super().__init__()
+        self.predict = nn.Sequential(nn.Linear(second_dimension, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, dimension))
+
+    def forward(self, embeddings: Tensor, second: Tensor) -> Tensor:
+        """embeddings (b, d), second (b, e), of length 1 -> minus the mean square of their product, times d * d."""
+        embeddings, second = with_reversed_gradient(embeddings), with_reversed_gradient(second)
+        predicted = normalize(self.predict(second), dim=1)
+        return -((embeddings * predicted) ** 2).mean() * embeddings.shape[1] ** 2
+
+
+class InterclassMining(nn.Module):
+    """Both losses and the term between them. The features come from below the embedding layer of `model`."""
+
+    surrogate_of_row: Tensor
+
+    def __init__(
+        self,
+        model: Embedder,
+        classes: int,
+        images: int,
+        surrogates: int = _SURROGATE_CLASSES,
+        weight: float = _REVERSAL,
+    ) -> None:
+        super().__init__()
+        if model.embedding is None:
+            raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
+        self.surrogates, self.weight = surrogates, weight
+        self.main, self.surrogate = wrapped.margin(classes), wrapped.margin(surrogates)
+        self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
+        self.independence = Independence(_SECOND_DIMENSION, model.dimension)
+        self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))
+        self.rows: Tensor | None = None
+        self._features: Tensor | None = None
+        model.embedding.register_forward_pre_hook(self._keep)
+
+    def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self._features = inputs[0]
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        features = self._features
+        if features is None or self.rows is None or len(features) != len(embeddings):
+            raise ValueError("MIC needs the features of the whole batch: train it in one pass and one process")
+        self._features = None
+        second = normalize(self.second_head(features.float()), dim=1)
+        value = self.main(embeddings, labels) + self.surrogate(second, self.surrogate_of_row[self.rows])
+        return value + self.weight * self.independence(embeddings, second)
+
+
+class SurrogateClasses:
+    """The course of the method: surrogate classes before every third epoch, the rows before every step."""
+
+    def __init__(self, loss: InterclassMining, labels: np.ndarray, seed: int) -> None:
+        self._loss, self._labels, self._seed = loss, labels, seed
+
+    def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
+        """Cluster what is left of the features without their class."""
+        if epoch % _UPDATE_EVERY:
+            return
+        embedded = backbone_features(model, dataset)
+        features = without_class(embedded.vectors, self._labels[embedded.rows])
+        found = np.zeros(len(self._labels), np.int64)
+        found[embedded.rows] = k_means(features, self._loss.surrogates, (self._seed, epoch))
+        self._loss.surrogate_of_row.copy_(torch.from_numpy(found))
+
+    def before_step(self, rows: Tensor) -> None:
+        self._loss.rows = rows
+
+
+def without_class(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The vectors (n, d) minus the mean of their class, over the deviation in it: what no class explains."""
+    _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    vectors = vectors.astype(np.float64)
+
+    def mean_of_class(values: np.ndarray) -> np.ndarray:
+        sums = np.zeros((len(sizes), values.shape[1]))
+        np.add.at(sums, place, values)
+        return (sums / sizes[:, None])[place]
+
+    centred = vectors - mean_of_class(vectors)
+    return centred / (np.sqrt(mean_of_class(centred**2)) + 1e-6)

@@ -1,0 +1,144 @@
+"""`smoothap compare` from end to end on small patterns: one table, resumed after a kill, failures as rows."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from smoothap.cli import app
+from smoothap.cli.names import METHODS, TWO_STAGES, open_methods
+from smoothap.compare import runner
+from smoothap.models.folder import read_model
+
+
+def smoothap(words):
+    app(words, result_action="return_value", exit_on_error=False)
+
+
+def test_one_command_makes_the_table_the_page_and_the_figures(words, tmp_path, capsys):
+    more = {"methods": "smooth-ap,softmax+triplet", "seeds": 2, "search_steps": 1}
+    smoothap(words(**more))
+    told = capsys.readouterr().out
+    lines = [line for line in told.splitlines() if line.startswith("| ")]
+    assert [line.split("|")[1].strip() for line in lines] == [
+        "Method", "-" * 40, "Untrained", "Smooth-AP", "Softmax, normalised + Triplet, semi-hard",
+    ]  # fmt: skip
+    out = tmp_path / "out"
+    results = json.loads((out / "results.json").read_text())
+    assert [(run["method"], run["seed"]) for run in results["runs"]] == [
+        (name, seed) for name in ("smooth-ap", "softmax+triplet") for seed in (0, 1)
+    ]
+    for run in results["runs"]:
+        assert run["steps"] == 4
+        assert [step for step, _ in run["curve"]] == [0, 2, 4]
+        assert run["peak_megabytes"] > 100
+        assert run["learning_rate"] in (5e-4 * 0.3, 5e-4, 5e-4 * 3)
+    rows = results["tables"]["test"]
+    values = [100 * run["test"]["test"]["mean_average_precision"] for run in results["runs"][:2]]
+    assert rows[1]["figures"]["mAP"]["mean"] == pytest.approx(sum(values) / 2)
+    assert rows[1]["figures"]["mAP"]["spread"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert rows[2]["steps"] == "4+4"
+    assert "VGGFace2 mAP 84.5" in rows[2]["paper"]
+    page = (out / "page.html").read_text()
+    assert page.count("<svg") == 2
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert told.splitlines()[-3].endswith("table.md")
+    assert lines[3] in (out / "table.md").read_text()
+
+    before = {file: file.stat().st_mtime_ns for file in out.rglob("result.json")}
+    smoothap(words(**more))  # all of it is done
+    assert {file: file.stat().st_mtime_ns for file in out.rglob("result.json")} == before
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")] == lines
+
+
+def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
+    smoothap(words(methods="softmax+contrastive"))
+    runs = tmp_path / "out" / "runs"
+    first = json.loads((runs / "softmax" / "seed-0" / "result.json").read_text())
+    second = json.loads((runs / "softmax+contrastive" / "seed-0" / "result.json").read_text())
+    assert second["curve"][0][1] == first["validation_map"]  # as good before its first step as the first at its best
+    assert first["curve"][0][1] != first["validation_map"]
+    final = [read_model(runs / name / "seed-0" / "model")[0] for name in ("softmax", "softmax+contrastive")]
+    assert set(final[0]) == set(final[1])
+
+
+def test_a_method_that_fails_is_a_row_that_says_why(words, tmp_path, capsys):
+    smoothap(words(methods="divide-and-conquer,smooth-ap", dimension=12))
+    rows = {line.split("|")[1].strip(): line for line in capsys.readouterr().out.splitlines() if line[:2] == "| "}
+    assert "failed: an embedding of 12 numbers is too short for 8 slices" in rows["Divide and Conquer"]
+    assert "failed" not in rows["Smooth-AP"]
+    failures = json.loads((tmp_path / "out" / "results.json").read_text())["failures"]
+    assert list(failures) == ["divide-and-conquer"]
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_it_goes_on_to_the_same_figures(words, tmp_path):
+    more = {"methods": "mic,divide-and-conquer", "steps": 16, "validations": 8}
+    command = [sys.executable, "-m", "smoothap", *words(**more)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    cut, out = tmp_path / "out" / "runs" / "divide-and-conquer" / "seed-0", tmp_path / "out"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
+    process = subprocess.Popen(command, **quiet)
+    deadline = time.monotonic() + 120
+    while not (cut / "checkpoint.json").is_file() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert (out / "runs" / "mic" / "seed-0" / "result.json").is_file()
+    assert not (cut / "result.json").is_file()
+    time.sleep(0.5)
+    before = (cut / "checkpoint.json").read_bytes()
+    time.sleep(0.5)
+    assert (cut / "checkpoint.json").read_bytes() == before  # its process ended with it
+    subprocess.run(command, check=True, **quiet)
+    subprocess.run([*command[:3], *words(**more, out=tmp_path / "whole")], check=True, **quiet)
+    results = [json.loads((each / "results.json").read_text())["runs"] for each in (out, tmp_path / "whole")]
+    for resumed, straight in zip(*results, strict=True):
+        for name in ("method", "curve", "best_step", "test"):
+            assert resumed[name] == straight[name]
+
+
+def test_other_settings_are_not_mixed_into_a_comparison(words):
+    smoothap(words(methods="smooth-ap"))
+    with pytest.raises(ValueError, match=r"holds a comparison with other settings \(steps was 4 and is 5\)"):
+        smoothap(words(methods="smooth-ap", steps=5))
+
+
+def test_too_large_batches_are_told_before_anything_runs(words, tmp_path):
+    with pytest.raises(ValueError, match="needs 16 classes, and the set has 9"):
+        smoothap(words(batch_size=64))
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_of_methods():
+    everything = open_methods("all")
+    assert [method.name for method in everything] == [*METHODS, *TWO_STAGES]
+    assert all(method.start is not None for method in everything[-6:])
+    with pytest.raises(ValueError, match="no method called 'smoothap'"):
+        open_methods("smoothap")
+    (three,) = open_methods("softmax+triplet+smooth-ap")
+    assert three.start is not None
+    assert three.start.name == "softmax+triplet"
+
+
+def test_every_method_of_the_tables_has_the_papers_figures():
+    in_tables = {
+        2: {"margin", "divide-and-conquer", "fast-ap", "mic", "blackbox-ap", "xbm", "smooth-ap"},
+        3: {"divide-and-conquer", "mic", "fast-ap", "xbm", "smooth-ap", "triplet", "proxy-nca", "blackbox-ap"},
+        4: {"softmax", "arcface", *TWO_STAGES},
+    }
+    for table, names in in_tables.items():
+        found = {method.name for method in open_methods("all") if any(row.table == table for row in method.paper)}
+        assert found == names
+
+
+def test_the_search_takes_the_best_rate(monkeypatch):
+    plan = runner.Plan((), 1, None, None, None, {}, rates=(0.1, 0.2, 0.3))
+    runs = runner._Runs(plan)
+    found = {0.1: 0.5, 0.2: 0.7, 0.3: 0.7}
+    monkeypatch.setattr(runs, "_searched", lambda method, rate: {"last_validation_map": found[rate]})
+    assert runs.rate(open_methods("smooth-ap")[0]) == 0.2
