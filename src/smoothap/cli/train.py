@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
+from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
@@ -21,6 +22,14 @@ _MODEL, _SIZE, _DIMENSION, _SEED = "tf_efficientnet_lite0", 112, 512, 0  # witho
 def _shown(default: object) -> Parameter:
     """The default of an option that a recipe may set, as the help tells it."""
     return Parameter(show_default=lambda _: f"{default}, or the recipe's")
+
+
+def _setting(name: str) -> Parameter:
+    """An option whose default stands in the settings, as the help tells it."""
+    quick, paper = (getattr(each, name) for each in (QUICK, PAPER))
+    told = f"{quick}" if quick == paper else f"{quick}, paper: {paper}"
+    shown = "" if quick is None and paper is None else f"{told}, or the recipe's"
+    return Parameter(show_default=(lambda _: shown) if shown else None, group="Settings of the training")
 
 
 def train(
@@ -36,21 +45,21 @@ def train(
     crops: Literal["paper", "released", "whole"] | None = None,
     flip: Annotated[bool | None, _shown("--flip")] = None,
     settings: Annotated[Literal["quick", "paper"] | None, Parameter(show_default=lambda _: "quick")] = None,
-    epochs: int | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
-    batch_size: int | None = None,
-    per_class: int | None = None,
-    tau: float | None = None,
-    learning_rate: float | None = None,
-    embedding_factor: float | None = None,
-    weight_decay: float | None = None,
-    warm_up: int | None = None,
-    clip: float | None = None,
-    piece_size: int | None = None,
-    queue: int | None = None,
-    precision: Literal["auto", "float32", "bfloat16", "float16"] | None = None,
-    checkpoint_every: int | None = None,
+    epochs: Annotated[int | None, _setting("epochs")] = None,
+    steps: Annotated[int | None, _setting("steps")] = None,
+    minutes: Annotated[float | None, Parameter(group="Settings of the training")] = None,
+    batch_size: Annotated[int | None, _setting("batch_size")] = None,
+    per_class: Annotated[int | None, _setting("per_class")] = None,
+    tau: Annotated[float | None, _setting("tau")] = None,
+    learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
+    embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
+    weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
+    warm_up: Annotated[int | None, _setting("warm_up")] = None,
+    clip: Annotated[float | None, _setting("clip")] = None,
+    piece_size: Annotated[int | None, _setting("piece_size")] = None,
+    queue: Annotated[int | None, _setting("queue")] = None,
+    precision: Annotated[Literal["auto", "float32", "bfloat16", "float16"] | None, _setting("precision")] = None,
+    checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(_SEED)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
     device: str | None = None,
@@ -100,15 +109,15 @@ def train(
     learning_rate
         The learning rate of the backbone.
     embedding_factor
-        The learning rate of the embedding layer, as a multiple of it.
+        The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay
         The weight decay.
     warm_up
         Steps over which the learning rate rises from 0.
     clip
-        The greatest length of the gradient.
+        The greatest length of the gradient; longer ones are shortened to it.
     piece_size
-        Images held at a time: batches larger than the memory, in two passes.
+        Images held at a time: batches larger than the memory, in two passes with the same gradient.
     queue
         Embeddings of past batches to rank among.
     precision
@@ -122,13 +131,13 @@ def train(
     device
         Such as cpu or cuda; by default cuda where there is one.
     workers
-        Processes that read images.
+        Processes that read images; 0 reads them in this one.
     tensorboard
         Write the figures for TensorBoard too.
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
+        The share of the classes to test on, for folder, csv and parquet; by default half.
     test_classes
         A file that names the classes to test on, one a line, for folder, csv and parquet.
     """
@@ -144,7 +153,6 @@ def train(
     from smoothap.losses import SmoothAP
     from smoothap.models import Embedder
     from smoothap.training.recipe import Recipe, Weights
-    from smoothap.training.settings import PAPER, QUICK, Settings
 
     if recipe is None:
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
