@@ -18,8 +18,10 @@ from tiny_sets import (
     write_vggface2,
 )
 
-from smoothap.cli import app
+from smoothap.cli import app, fine_tuning
+from smoothap.models import embedder
 from smoothap.models.weights import build_backbone
+from smoothap.training.loop import train
 from smoothap.training.recipe import load_recipe
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -43,10 +45,24 @@ def described(out):
     return settings, json.loads((out / "model" / "model.json").read_text())
 
 
+@pytest.fixture
+def batches_used(monkeypatch):
+    """The batches that reach the loop of training."""
+    used = []
+
+    def spied(*arguments, batches, **further):
+        used.append(batches)
+        return train(*arguments, batches=batches, **further)
+
+    monkeypatch.setattr(fine_tuning, "train", spied)
+    return used
+
+
 @pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize("batch_size", [224, 384])
-def test_sop(tmp_path, capsys, batch_size):
+def test_sop(tmp_path, capsys, batch_size, batches_used):
     run(f"sop_{batch_size}", write_sop(tmp_path / "data"), tmp_path / "run", "--batch-size", 16, "--steps", 2)
+    assert [len(each) for each in batches_used] == [30]  # 10 for each pair of 3 groups: hard negatives
     settings, model = described(tmp_path / "run")
     assert (settings["learning_rate"], settings["weight_decay"], settings["optimiser"]) == (1e-5, 4e-5, "adam")
     assert (model["architecture"], model["dimension"]) == ("resnet50.tv_in1k", 512)
@@ -170,6 +186,17 @@ def test_every_recipe_is_in_the_guide():
     for file in FILES:
         opening = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
         assert re.search(r"^Run +(.*)$", opening, re.MULTILINE)[1] in guide
+
+
+def test_a_recipe_that_was_cut_short_is_gone_on_with(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(embedder, "build_backbone", lambda *_, **__: build_backbone("test_resnet", pretrained=False))
+    words = ("inaturalist_224", write_inaturalist(tmp_path / "data"), tmp_path / "run", "--batch-size", 16)
+    run(*words, "--steps", 3, "--minutes", 1e-9)
+    assert "The best of 1 steps" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="already holds a training: go on with --resume"):
+        run(*words, "--steps", 3)
+    run(*words, "--steps", 3, "--resume")
+    assert "The best of 3 steps" in capsys.readouterr().out
 
 
 def test_weights_that_must_be_fetched_are_asked_for(tmp_path):

@@ -1,8 +1,13 @@
 """The command line: arguments only. Each command lives in its own file and imports what it needs when it runs."""
 
-from importlib.metadata import version
-
 from cyclopts import App
+
+
+def _version() -> str:
+    from importlib.metadata import version  # a quarter of the start-up, and the help does not need it
+
+    return version("smoothap")
+
 
 app = App(
     name="smoothap",
@@ -18,7 +23,7 @@ app = App(
 Every command explains itself: smoothap COMMAND --help
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments,
 130 interrupted.""",
-    version=lambda: version("smoothap"),
+    version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh, fish or PowerShell.", help_epilogue="")
 
