@@ -74,8 +74,10 @@ def test_sop(tmp_path, capsys, batch_size, batches_used):
 
 @pytest.mark.usefixtures("networks")
 def test_vehicle_id(tmp_path):
-    run("vehicle_id_384", write_vehicle_id(tmp_path / "data"), tmp_path / "run", "--batch-size", 16, "--steps", 2)
+    options = ("--batch-size", 16, "--steps", 2, "--crops", "released", "--no-flip")
+    run("vehicle_id_384", write_vehicle_id(tmp_path / "data"), tmp_path / "run", *options)
     _, model = described(tmp_path / "run")
+    assert [model["transform"][name] for name in ("name", "size", "flip")] == ["released", 32, False]
     assert list(model["figures"]["after"]) == ["small", "medium", "large"]
 
 
