@@ -8,17 +8,22 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def main() -> None:
-    """Run the command line; the exit code is 0 for done, 1 for an error that was explained, 130 for Ctrl-C."""
+    """Run the command line; exits with 0: done, 1: an error, explained, 2: wrong arguments, 130: interrupted."""
     try:
         from smoothap.cli import app
+        from smoothap.cli.extras import remedy
     except ModuleNotFoundError as missing:
         if missing.name not in ("cyclopts", "rich"):
             raise
         sys.exit(f"The command line needs {missing.name}: pip install 'smoothap[cli]'")
     try:
-        app()
+        app(sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as missing:
+        if (install := remedy(missing.name)) is None:
+            raise
+        sys.exit(f"smoothap: this command needs {str(missing.name).partition('.')[0]}: {install}")
     except (ValueError, OSError) as error:
         sys.exit(f"smoothap: {error}")
 

@@ -1,17 +1,75 @@
 """The command line: arguments only. Each command lives in its own file and imports what it needs when it runs."""
 
-from importlib.metadata import version
-
 from cyclopts import App
+
+
+def _version() -> str:
+    from importlib.metadata import version  # a quarter of the start-up, and the help does not need it
+
+    return version("smoothap")
+
 
 app = App(
     name="smoothap",
     help="Image retrieval that finds all the right images: train with Smooth-AP, evaluate exactly, search.",
-    version=lambda: version("smoothap"),
+    help_format="plaintext",
+    help_epilogue="""Examples:
+
+    smoothap demo
+    smoothap train --data folder:PHOTOS --out runs/mine
+    smoothap evaluate --model runs/mine/model --data folder:PHOTOS
+    smoothap --install-completion      (shell completion; then open a new shell)
+
+Every command explains itself: smoothap COMMAND --help
+Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments,
+130 interrupted.""",
+    version=_version,
 )
-app.command("smoothap.cli.demo:demo", help="Train on emoji for a few minutes and show the difference, in pictures.")
-app.command("smoothap.cli.train:train", help="Fine-tune a network with Smooth-AP, from one command.")
-app.command("smoothap.cli.compare:compare", help="Train the methods of the paper alike, and put them in one table.")
-app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")
+app.register_install_completion_command(help="Install completion for bash, zsh, fish or PowerShell.", help_epilogue="")
+
+
+def _examples(*lines: str) -> str:
+    return "\n".join(["Examples:" if len(lines) > 1 else "Example:", "", *(f"    {line}" for line in lines)])
+
+
+app.command(
+    "smoothap.cli.demo:demo",
+    help="Train on emoji for a few minutes and show the difference, in pictures.",
+    help_epilogue=_examples("smoothap demo --minutes 5 --out runs/demo"),
+)
+app.command(
+    "smoothap.cli.train:train",
+    help="Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.",
+    help_epilogue=_examples(
+        "smoothap train --data folder:PHOTOS --out runs/mine",
+        "smoothap train --data folder:PHOTOS --out runs/mine --resume",
+        "smoothap train recipes/sop_384.py --data PATH --out runs/sop-384",
+    ),
+)
+app.command(
+    "smoothap.cli.evaluate:evaluate",
+    help="Exact retrieval figures over the full ranking, of a model or of embeddings in files.",
+    help_epilogue=_examples(
+        "smoothap evaluate --model runs/mine/model --data folder:PHOTOS",
+        "smoothap evaluate --embeddings vectors.npy --labels labels.npy --json",
+    ),
+)
+app.command(
+    "smoothap.cli.compare:compare",
+    help="Train the methods of the paper alike, and put them in one table.",
+    help_epilogue=_examples(
+        "smoothap compare --data emoji --methods smooth-ap,fast-ap --seeds 3 --steps 60",
+        "smoothap compare --data folder:PHOTOS --out runs/compare",
+    ),
+)
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
-app.command("smoothap.cli.export:export", help="Write a trained model as one ONNX file, checked against torch.")
+app.command(
+    "smoothap.cli.export:export",
+    help="Write a trained model as one ONNX file, checked against torch.",
+    help_epilogue=_examples("smoothap export runs/mine/model --out model.onnx"),
+)
+app.command(
+    "smoothap.cli.doctor:doctor",
+    help="What is installed and found here: versions, devices, threads, extras, weights, caches.",
+    help_epilogue=_examples("smoothap doctor", "smoothap doctor --json"),
+)

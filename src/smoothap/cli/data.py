@@ -16,13 +16,17 @@ from smoothap.files import write_atomically
 if TYPE_CHECKING:
     from smoothap.data.check import Findings
 
-app = App(name="data", help="Count, check and show sets of images.")
+app = App(
+    name="data",
+    help="Count, check and show sets of images.",
+    help_epilogue="Examples:\n\n    smoothap data check emoji\n    smoothap data show folder:PHOTOS --out sheet.png",
+)
 
 _LISTED = 20  # unreadable files that are printed; --json prints all
 _TOLERATED = 0.01  # the share of the images that may be unreadable
 
 
-@app.command
+@app.command(help_epilogue="Examples:\n\n    smoothap data check emoji\n    smoothap data check sop:PATH --json")
 def check(
     data: str,
     /,
@@ -44,7 +48,7 @@ def check(
     as_json
         Print the findings as JSON, with every unreadable file.
     test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
+        The share of the classes to test on, for folder, csv and parquet; by default half.
     test_classes
         A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed
@@ -69,7 +73,7 @@ def check(
         )
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap data show folder:PHOTOS --out sheet.png")
 def show(
     data: str,
     /,
@@ -94,7 +98,7 @@ def show(
     columns
         How many images of each class.
     test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
+        The share of the classes to test on, for folder, csv and parquet; by default half.
     test_classes
         A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed

@@ -62,9 +62,9 @@ def evaluate(
     device
         Such as cpu or cuda; by default cuda where there is one.
     workers
-        Processes that read images.
+        Processes that read images; 0 reads them in this one.
     test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
+        The share of the classes to test on, for folder, csv and parquet; by default half.
     test_classes
         A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed

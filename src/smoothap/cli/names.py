@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from smoothap.cli.extras import remedy
+
 if TYPE_CHECKING:
     from smoothap.compare.methods import Method
     from smoothap.data.benchmark import Benchmark
@@ -106,10 +108,9 @@ def open_data(
         assert isinstance(benchmark, Benchmark)
         return benchmark
     except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if package not in _EXTRAS:
+        if (install := remedy(missing.name)) is None:
             raise
-        raise ValueError(f"The set {name} needs {package}: pip install 'smoothap[{_EXTRAS[package]}]'") from missing
+        raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
 
 
 def open_model(

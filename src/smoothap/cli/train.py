@@ -2,57 +2,70 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.printing import comparison
+from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
-    from smoothap.metrics import Report
-    from smoothap.models import Embedder
-    from smoothap.training.settings import Settings
+    from smoothap.training.recipe import Recipe
 
-_FEWEST_VALIDATION_CLASSES = 2  # with one class every ranking is perfect
+_MODEL, _SIZE, _DIMENSION, _SEED = "tf_efficientnet_lite0", 112, 512, 0  # without a recipe
+
+
+def _shown(default: object) -> Parameter:
+    """The default of an option that a recipe may set, as the help tells it."""
+    return Parameter(show_default=lambda _: f"{default}, or the recipe's")
+
+
+def _setting(name: str) -> Parameter:
+    """An option whose default stands in the settings, as the help tells it."""
+    quick, paper = (getattr(each, name) for each in (QUICK, PAPER))
+    told = f"{quick}" if quick == paper else f"{quick}, paper: {paper}"
+    shown = "" if quick is None and paper is None else f"{told}, or the recipe's"
+    return Parameter(show_default=(lambda _: shown) if shown else None, group="Settings of the training")
 
 
 def train(
+    recipe: Path | None = None,
+    /,
     *,
     data: str,
     out: Path,
-    model: str = "tf_efficientnet_lite0",
+    model: Annotated[str | None, Parameter(show_default=lambda _: _MODEL)] = None,
     weights: str | None = None,
-    size: int = 112,
-    dimension: int = 512,
+    size: Annotated[int | None, _shown(_SIZE)] = None,
+    dimension: Annotated[int | None, Parameter(show_default=lambda _: _DIMENSION)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
-    flip: bool = True,
-    settings: Literal["quick", "paper"] = "quick",
-    epochs: int | None = None,
-    steps: int | None = None,
-    minutes: float | None = None,
-    batch_size: int | None = None,
-    per_class: int | None = None,
-    tau: float | None = None,
-    learning_rate: float | None = None,
-    embedding_factor: float | None = None,
-    weight_decay: float | None = None,
-    warm_up: int | None = None,
-    clip: float | None = None,
-    piece_size: int | None = None,
-    queue: int | None = None,
-    precision: Literal["auto", "float32", "bfloat16", "float16"] | None = None,
-    checkpoint_every: int | None = None,
-    seed: int = 0,
+    flip: Annotated[bool | None, _shown("--flip")] = None,
+    settings: Annotated[Literal["quick", "paper"] | None, Parameter(show_default=lambda _: "quick")] = None,
+    epochs: Annotated[int | None, _setting("epochs")] = None,
+    steps: Annotated[int | None, _setting("steps")] = None,
+    minutes: Annotated[float | None, Parameter(group="Settings of the training")] = None,
+    batch_size: Annotated[int | None, _setting("batch_size")] = None,
+    per_class: Annotated[int | None, _setting("per_class")] = None,
+    tau: Annotated[float | None, _setting("tau")] = None,
+    learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
+    embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
+    weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
+    warm_up: Annotated[int | None, _setting("warm_up")] = None,
+    clip: Annotated[float | None, _setting("clip")] = None,
+    piece_size: Annotated[int | None, _setting("piece_size")] = None,
+    queue: Annotated[int | None, _setting("queue")] = None,
+    precision: Annotated[Literal["auto", "float32", "bfloat16", "float16"] | None, _setting("precision")] = None,
+    checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
+    seed: Annotated[int | None, _shown(_SEED)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
     device: str | None = None,
     workers: int = 0,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
+    test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
     test_fraction: float | None = None,
     test_classes: Path | None = None,
 ) -> None:
@@ -60,24 +73,27 @@ def train(
 
     Parameters
     ----------
+    recipe
+        A Python file that ends in recipe = Recipe(...), such as recipes/sop_384.py: one experiment of the paper, with
+        its data, network and settings. The file is run as a program, so read a stranger's first.
     data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH; with a recipe the PATH alone.
     out
         The folder for the model, the checkpoint and the figures.
     model
-        A network by its timm name, with its published weights; or the folder of a trained model.
+        A network by its timm name, with its published weights; or the folder of a trained model. Not with a recipe.
     weights
         A .safetensors or .pth file for the network in the place of the published weights, or none for random ones.
     size
         The side of the images in pixels.
     dimension
-        The length of the embedding vectors.
+        The length of the embedding vectors. Not with a recipe.
     crops
         The paper's random crops, those of the authors' released code, or none; by default what the model takes.
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     settings
-        Where unset options come from: quick (minutes, a small set) or paper.
+        Where unset options come from: quick (minutes, a small set) or paper. With a recipe, from there.
     epochs
         How often to go through the training images.
     steps
@@ -93,15 +109,15 @@ def train(
     learning_rate
         The learning rate of the backbone.
     embedding_factor
-        The learning rate of the embedding layer, as a multiple of it.
+        The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay
         The weight decay.
     warm_up
         Steps over which the learning rate rises from 0.
     clip
-        The greatest length of the gradient.
+        The greatest length of the gradient; longer ones are shortened to it.
     piece_size
-        Images held at a time: batches larger than the memory, in two passes.
+        Images held at a time: batches larger than the memory, in two passes with the same gradient.
     queue
         Embeddings of past batches to rank among.
     precision
@@ -115,101 +131,82 @@ def train(
     device
         Such as cpu or cuda; by default cuda where there is one.
     workers
-        Processes that read images.
+        Processes that read images; 0 reads them in this one.
     tensorboard
         Write the figures for TensorBoard too.
+    test_on
+        A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
+        The share of the classes to test on, for folder, csv and parquet; by default half.
     test_classes
         A file that names the classes to test on, one a line, for folder, csv and parquet.
     """
-    from smoothap.training.settings import PAPER, QUICK
-
     given = {
         "epochs": epochs, "steps": steps, "batch_size": batch_size, "per_class": per_class, "tau": tau,
         "learning_rate": learning_rate, "embedding_factor": embedding_factor, "weight_decay": weight_decay,
         "warm_up": warm_up, "clip": clip, "piece_size": piece_size, "queue": queue, "precision": precision,
         "checkpoint_every": checkpoint_every, "seed": seed,
     }  # fmt: skip
-    chosen = replace(
-        PAPER if settings == "paper" else QUICK, **{name: value for name, value in given.items() if value is not None}
-    )
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
-    benchmark, chosen = _fitted(benchmark, chosen, batch_size is None)
-
-    from smoothap.distributed import joined_processes
+    given = {name: value for name, value in given.items() if value is not None}
+    changes = {"name": crops, "size": size, "flip": flip}
+    from smoothap.cli.fine_tuning import fine_tune
     from smoothap.losses import SmoothAP
-    from smoothap.training.loop import MODEL, train
+    from smoothap.models import Embedder
+    from smoothap.training.recipe import Recipe, Weights
 
-    with joined_processes() as processes:
-        network = partial(open_model, model, size=size, weights=weights, seed=seed)
-        embedder = network(dimension=dimension)
-        embedder.transform = replace(embedder.transform, name=crops or embedder.transform.name, flip=flip)
-        training, validation = benchmark.train_and_validation(seed)
-        if processes.rank == 0:
-            for warning in benchmark.warnings:
-                print(f"Warning: {warning}")
-            print(
-                f"{len(training):,} images of {training.classes:,} classes to train on, {validation.classes:,} classes "
-                f"to pick the best epoch, {sum(each.classes for each in benchmark.tests.values()):,} to test on."
+    if recipe is None:
+        side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
+        first = _SEED if seed is None else seed
+
+        def opened(_: Path) -> Benchmark:
+            return open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=first)
+
+        def network(_: Weights, dimension: int | None = None) -> Embedder:
+            return open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
+
+        def loss(settings: Settings) -> SmoothAP:
+            return SmoothAP(settings.tau)
+
+        chosen = replace(PAPER if settings == "paper" else QUICK, **given)
+        cooked = Recipe(opened, partial(network, dimension=length), loss, chosen, before=network)
+    else:
+        options = {
+            "--model": model, "--dimension": dimension, "--settings": settings, "--test-fraction": test_fraction,
+            "--test-classes": test_classes,
+        }  # fmt: skip
+        refused = [name for name, value in options.items() if value is not None]
+        cooked = _with_options(recipe, refused, given)
+        if cooked.weights and weights is None:
+            raise ValueError(
+                f"{recipe} starts from published weights that must be fetched by hand: {cooked.weights}. Give the file "
+                "as --weights FILE (--weights none: random ones, to try the recipe out)"
             )
-        result = train(
-            embedder, SmoothAP(chosen.tau), training, validation, chosen, out,
-            resume=resume, minutes=minutes, device=device, workers=workers, tensorboard=tensorboard,
-        )  # fmt: skip
-        if not result.finished:
-            if processes.rank == 0:
-                print(f"Interrupted after step {result.steps}. To go on, repeat the command with --resume.")
-            sys.exit(130)
-        figures_of = partial(_figures, benchmark, embedder, out / "unreadable-test.csv", workers)
-        try:
-            before = figures_of(network())
-        except ValueError:  # in very small images a backbone's own features can be all zeros, which has no ranking
-            before = figures_of(network(dimension=dimension))
-        after = figures_of(embedder)
-        if processes.rank == 0:
-            figures = {
-                "steps": result.steps,
-                "best step": result.best_step,
-                "validation mAP": result.best,
-                "before": {name: report.summary() for name, report in before.items()},
-                "after": {name: report.summary() for name, report in after.items()},
-            }
-            embedder.save(out / MODEL, data_set=data, figures=figures)
-            print(f"\nThe best of {result.steps} steps on the validation classes is step {result.best_step}.")
-            for name in after:
-                print(f"\nOn the unseen classes of {benchmark.name} ({name}):")
-                print(comparison(before[name], after[name]))
-            print(
-                f"\nThe model is in {out / MODEL}, the course of the training in {out / 'metrics.jsonl'}.\n"
-                f"Next: smoothap evaluate --model {out / MODEL} --data {data}\n"
-                f"      smoothap export {out / MODEL}"
-            )
+    fine_tune(
+        cooked,
+        data,
+        out,
+        weights=True if weights is None else False if weights == "none" else Path(weights),
+        changes={name: value for name, value in changes.items() if value is not None},
+        choose_batch=recipe is None and batch_size is None,
+        further=test_on or (),
+        resume=resume,
+        minutes=minutes,
+        device=device,
+        workers=workers,
+        tensorboard=tensorboard,
+    )
 
 
-def _figures(
-    benchmark: Benchmark, trained: Embedder, unreadable: Path, workers: int, model: Embedder
-) -> dict[str, Report]:
-    """The test figures of a model under the transform and on the device of the trained one."""
-    from smoothap.training.testing import benchmark_figures
+def _with_options(file: Path, refused: list[str], given: dict[str, Any]) -> Recipe:
+    """The recipe of a file with what the command line sets in the place of its own settings."""
+    from smoothap.training.recipe import load_recipe
 
-    model.transform = trained.transform
-    model.to(next(trained.parameters()).device)
-    return benchmark_figures(model, benchmark, unreadable=unreadable, workers=workers)
-
-
-def _fitted(benchmark: Benchmark, settings: Settings, choose_batch: bool) -> tuple[Benchmark, Settings]:
-    """Enough classes to validate on, and a batch no larger than a small set of classes allows."""
-    if benchmark.train is None:
-        return benchmark, settings
-    classes = benchmark.train.classes
-    fraction = max(benchmark.validation_fraction, _FEWEST_VALIDATION_CLASSES / classes)
-    left = classes - round(fraction * classes)
-    if left < 2:
+    recipe = load_recipe(file)
+    clash = [f"--{name.replace('_', '-')}" for name in sorted(recipe.varies() & set(given))]
+    if refused or clash:
         raise ValueError(
-            f"{benchmark.name} has {classes} classes to train on, too few to learn from and to hold some out of: "
-            "training wants at least 4"
+            f"{(refused or clash)[0]} {'is for trainings without' if refused else 'is what varies in'} a recipe: "
+            f"copy {file} and change it there"
         )
-    if choose_batch:
-        settings = replace(settings, batch_size=min(settings.batch_size, left * settings.per_class))
-    return replace(benchmark, validation_fraction=fraction), settings
+    several = {name: replace(each, **given) for name, each in recipe.trainings().items()}
+    return replace(recipe, settings=several[""] if list(several) == [""] else several)

@@ -142,8 +142,8 @@ def downloaded_weights(architecture: str, configuration: dict[str, Any]) -> Path
     repository = configuration.get("hf_hub_id")
     if not repository:
         raise ValueError(
-            f"No weights of {architecture} are published where they can be fetched: give a file as "
-            "pretrained=PATH, or pretrained=False for random weights"
+            f"No weights of {architecture} are published where they can be fetched: give a file as --weights FILE, in "
+            "Python as pretrained=PATH (random weights: --weights none, pretrained=False)"
         )
     name = configuration.get("hf_hub_filename") or "model.safetensors"
     cached = try_to_load_from_cache(repository, name)
@@ -153,7 +153,8 @@ def downloaded_weights(architecture: str, configuration: dict[str, Any]) -> Path
     if constants.HF_HUB_OFFLINE or not _answers(constants.ENDPOINT):
         raise ConnectionError(
             f"The weights of {architecture} are not on this machine and {constants.ENDPOINT} does not answer. Fetch "
-            f"{address} elsewhere and give the file as pretrained=PATH (pretrained=False: random weights)"
+            f"{address} elsewhere and give the file as --weights FILE, in Python as pretrained=PATH (random weights: "
+            "--weights none, pretrained=False)"
         )
     return Path(hf_hub_download(repository, name))
 

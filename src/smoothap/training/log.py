@@ -28,15 +28,15 @@ class Log:
         self._file = self._board = None
         if not shown:
             return
-        rows = [row for row in read_rows(folder) if row["step"] <= step] if step else []
-        write_atomically(folder / FILE, "".join(f"{json.dumps(row)}\n" for row in rows))
-        self._file = (folder / FILE).open("a", encoding="utf-8")
         if tensorboard:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ModuleNotFoundError as missing:
                 raise ValueError("TensorBoard is not installed: pip install 'smoothap[tensorboard]'") from missing
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        rows = [row for row in read_rows(folder) if row["step"] <= step] if step else []
+        write_atomically(folder / FILE, "".join(f"{json.dumps(row)}\n" for row in rows))
+        self._file = (folder / FILE).open("a", encoding="utf-8")
 
     def write(self, row: dict[str, Any]) -> None:
         """Append a row, which has a `step`."""

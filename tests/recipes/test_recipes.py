@@ -1,0 +1,219 @@
+"""Every recipe of the paper, as typed, on a tiny set in the format of its own: a few steps, small images."""
+
+import ast
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from tiny_sets import (
+    write_ijbc,
+    write_ijbc_aligned,
+    write_inaturalist,
+    write_sop,
+    write_vehicle_id,
+    write_vggface2,
+)
+
+from smoothap.cli import app, fine_tuning
+from smoothap.models import embedder
+from smoothap.models.weights import build_backbone
+from smoothap.training.loop import train
+from smoothap.training.recipe import load_recipe
+
+FOLDER = Path(__file__).parents[2] / "recipes"
+FILES = sorted(FOLDER.glob("*.py"))
+
+
+def smoothap(*words):
+    app([str(word) for word in words], result_action="return_value", exit_on_error=False)
+
+
+def run(name, data, out, *more, size=32, weights="none"):
+    smoothap(
+        *("train", FOLDER / f"{name}.py", "--data", data, "--out", out, "--weights", weights, "--device", "cpu"),
+        *(("--size", size) if size else ()),
+        *more,
+    )
+
+
+def described(out):
+    settings = json.loads((out / "checkpoint.json").read_text())["settings"]
+    return settings, json.loads((out / "model" / "model.json").read_text())
+
+
+@pytest.fixture
+def batches_used(monkeypatch):
+    """The batches that reach the loop of training."""
+    used = []
+
+    def spied(*arguments, batches, **further):
+        used.append(batches)
+        return train(*arguments, batches=batches, **further)
+
+    monkeypatch.setattr(fine_tuning, "train", spied)
+    return used
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.parametrize("batch_size", [224, 384])
+def test_sop(tmp_path, capsys, batch_size, batches_used):
+    run(f"sop_{batch_size}", write_sop(tmp_path / "data"), tmp_path / "run", "--batch-size", 16, "--steps", 2)
+    assert [len(each) for each in batches_used] == [30]  # 10 for each pair of 3 groups: hard negatives
+    settings, model = described(tmp_path / "run")
+    assert (settings["learning_rate"], settings["weight_decay"], settings["optimiser"]) == (1e-5, 4e-5, "adam")
+    assert (model["architecture"], model["dimension"]) == ("resnet50.tv_in1k", 512)
+    assert list(model["figures"]["after"]["test"]["recall"]) == ["1", "10", "100", "1000"]
+    told = capsys.readouterr().out
+    assert "On the unseen classes of sop (test):" in told
+    assert f"smoothap evaluate --model {tmp_path / 'run' / 'model'} --data sop:{tmp_path / 'data'}" in told
+
+
+@pytest.mark.usefixtures("networks")
+def test_vehicle_id(tmp_path):
+    options = ("--batch-size", 16, "--steps", 2, "--crops", "released", "--no-flip")
+    run("vehicle_id_384", write_vehicle_id(tmp_path / "data"), tmp_path / "run", *options)
+    _, model = described(tmp_path / "run")
+    assert [model["transform"][name] for name in ("name", "size", "flip")] == ["released", 32, False]
+    assert list(model["figures"]["after"]) == ["small", "medium", "large"]
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.parametrize("batch_size", [224, 384])
+def test_inaturalist(tmp_path, batch_size):
+    data = write_inaturalist(tmp_path / "data")
+    run(f"inaturalist_{batch_size}", data, tmp_path / "run", "--batch-size", 16, "--steps", 2)
+    settings, model = described(tmp_path / "run")
+    assert settings["embedding_factor"] == 2
+    assert list(model["figures"]["after"]["test"]["recall"]) == ["1", "4", "16", "32"]
+
+
+@pytest.mark.usefixtures("networks")
+def test_faces_with_senet50_are_tested_on_both_sets(tmp_path, capsys):
+    data, ijbc = write_vggface2(tmp_path / "data"), write_ijbc(tmp_path / "ijbc")
+    run("faces_senet50", data, tmp_path / "run", "--batch-size", 8, "--steps", 2, "--test-on", f"ijbc:{ijbc}")
+    _, model = described(tmp_path / "run")
+    assert list(model["figures"]["after"]) == ["test", "ijbc test"]
+    assert model["figures"]["after"]["ijbc test"]["queries"] == 10  # a video is one instance
+    assert model["transform"]["channel_order"] == "BGR"
+    assert "On ijbc test:" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="session")
+def arcface_weights(tmp_path_factory):
+    """Random weights whose batch norms know the size of what passes, without which 50 layers overflow."""
+    torch.manual_seed(0)
+    network = build_backbone("iresnet50", pretrained=False).train()
+    with torch.no_grad():
+        network(torch.rand(4, 3, 112, 112) * 2 - 1)
+        network(torch.rand(4, 3, 112, 112) * 2 - 1)
+    file = tmp_path_factory.mktemp("weights") / "backbone.safetensors"
+    save_file(network.state_dict(), file)
+    return file
+
+
+def test_faces_with_arcface_are_tested_on_both_sets(tmp_path, networks, request):
+    weights = "none" if networks == "small networks" else request.getfixturevalue("arcface_weights")
+    data, ijbc = write_vggface2(tmp_path / "data"), write_ijbc_aligned(tmp_path / "ijbc")
+    further = ("--batch-size", 8, "--steps", 1, "--test-on", f"ijbc-aligned:{ijbc}")
+    run("faces_arcface", data, tmp_path / "run", *further, size=None, weights=weights)
+    _, model = described(tmp_path / "run")
+    assert (model["architecture"], model["dimension"], model["transform"]["size"]) == ("iresnet50", None, 112)
+    assert list(model["figures"]["after"]) == ["test", "ijbc-aligned test"]
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.parametrize(
+    ("name", "people", "options", "folders"),
+    [
+        ("ablation_tau", 6, ("--batch-size", 8), ["tau-0.1", "tau-0.01", "tau-0.001"]),
+        ("ablation_positives", 12, ("--batch-size", 32), ["positives-4", "positives-8", "positives-16"]),
+        ("ablation_batch_size", 72, ("--piece-size", 128), ["batch-64", "batch-128", "batch-256"]),
+    ],
+)
+def test_an_ablation_is_three_trainings_and_a_table(tmp_path, capsys, name, people, options, folders):
+    data = write_vggface2(tmp_path / "data", people)
+    run(name, data, tmp_path / "run", *options, "--steps", 1, "--epochs", 1, size=16)
+    assert all((tmp_path / "run" / folder / "model" / "model.json").is_file() for folder in folders)
+    table = capsys.readouterr().out.rpartition("mAP in %")[2]
+    assert re.findall(r"^(\S+) +\d+\.\d$", table, re.MULTILINE) == folders
+
+
+# From the paper, its supplement and the released code; epochs and drops of SOP and of the faces are our own choice.
+@pytest.mark.parametrize(
+    ("name", "batch_size", "epochs", "drops", "factor"),
+    [
+        ("sop_224", 224, 161, (81, 121), 5),
+        ("sop_384", 384, 94, (47, 70), 5),
+        ("vehicle_id_384", 384, 400, (200, 300), 1),
+        ("inaturalist_224", 224, 90, (40, 70), 2),
+        ("inaturalist_384", 384, 90, (40, 70), 2),
+        ("faces_senet50", 224, 5, (3, 4), 1),
+        ("faces_arcface", 224, 5, (3, 4), 1),
+    ],
+)
+def test_the_settings_are_those_that_the_recipe_states(name, batch_size, epochs, drops, factor):
+    settings = load_recipe(FOLDER / f"{name}.py").settings
+    assert (settings.batch_size, settings.epochs, settings.drops) == (batch_size, epochs, drops)
+    assert (settings.learning_rate, settings.weight_decay, settings.optimiser) == (1e-5, 4e-5, "adam")
+    assert (settings.tau, settings.per_class, settings.embedding_factor, settings.drop) == (0.01, 4, factor, 0.3)
+
+
+def test_each_ablation_changes_one_thing():
+    changed = {file.stem: load_recipe(file).varies() for file in FOLDER.glob("ablation_*.py")}
+    assert changed == {
+        "ablation_tau": {"tau"},
+        "ablation_positives": {"per_class"},
+        "ablation_batch_size": {"batch_size"},
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_recipe_opens_with_the_paper_s_figure_and_a_command_that_is_one(file):
+    opening = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+    parts = dict(re.findall(r"^(Paper|Run|Data|Weights) +(.*)$", opening, re.MULTILINE))
+    assert set(parts) == {"Paper", "Run", "Data", "Weights"}
+    program, *words = shlex.split(parts["Run"])
+    assert (program, words[1]) == ("smoothap", f"recipes/{file.name}")
+    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    assert command.__name__ == "train"
+    assert bound.args == (Path(f"recipes/{file.name}"),)
+
+
+def test_every_recipe_is_in_the_guide():
+    guide = (FOLDER.parent / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    for file in FILES:
+        opening = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+        assert re.search(r"^Run +(.*)$", opening, re.MULTILINE)[1] in guide
+
+
+def test_a_recipe_that_was_cut_short_is_gone_on_with(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(embedder, "build_backbone", lambda *_, **__: build_backbone("test_resnet", pretrained=False))
+    words = ("inaturalist_224", write_inaturalist(tmp_path / "data"), tmp_path / "run", "--batch-size", 16)
+    run(*words, "--steps", 3, "--minutes", 1e-9)
+    assert "The best of 1 steps" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="already holds a training: go on with --resume"):
+        run(*words, "--steps", 3)
+    run(*words, "--steps", 3, "--resume")
+    assert "The best of 3 steps" in capsys.readouterr().out
+
+
+def test_weights_that_must_be_fetched_are_asked_for(tmp_path):
+    with pytest.raises(ValueError, match=r"faces_senet50.py starts from .*senet50_256.pth .* as --weights FILE"):
+        smoothap("train", FOLDER / "faces_senet50.py", "--data", tmp_path, "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--model", "resnet18"), "--model is for trainings without a recipe: copy .*ablation_tau.py"),
+        (("--test-fraction", "0.5"), "--test-fraction is for trainings without a recipe"),
+        (("--tau", "0.02"), "--tau is what varies in a recipe"),
+    ],
+)
+def test_what_the_recipe_decides_is_not_an_option(tmp_path, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        run("ablation_tau", tmp_path, tmp_path / "run", *options)

@@ -1,0 +1,51 @@
+import pytest
+
+from smoothap.training.recipe import load_recipe
+
+WRITTEN = """
+from dataclasses import dataclass, replace
+from smoothap.training.recipe import Recipe
+from smoothap.training.settings import Settings
+
+@dataclass
+class Own:
+    number: int = 3
+
+def nothing(*_):
+    return Own().number
+
+recipe = Recipe(nothing, nothing, nothing, {settings})
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(settings="Settings()", text=WRITTEN):
+        file = tmp_path / "mine.py"
+        file.write_text(text.replace("{settings}", settings))
+        return file
+
+    return written
+
+
+def test_a_recipe_is_any_python_file_that_defines_one(write):
+    recipe = load_recipe(write())
+    assert recipe.data(None) == 3  # its functions still see what the file defines
+    assert list(recipe.trainings()) == [""]
+    assert recipe.varies() == set()
+
+
+def test_several_trainings_have_names_and_something_that_varies(write):
+    recipe = load_recipe(write("{'a': Settings(), 'b': replace(Settings(), tau=0.1, clip=1.0)}"))
+    assert list(recipe.trainings()) == ["a", "b"]
+    assert recipe.varies() == {"tau", "clip"}
+
+
+def test_a_file_that_is_not_there_or_defines_none_is_told(write, tmp_path):
+    with pytest.raises(ValueError, match=r"There is no recipe .*gone.py: give a Python file"):
+        load_recipe(tmp_path / "gone.py")
+    with pytest.raises(ValueError, match=r"mine.py defines no recipe: it should end in recipe = Recipe"):
+        load_recipe(write(text="recipe = 3"))
+    (tmp_path / "recipe.txt").write_text("hello")
+    with pytest.raises(ValueError, match=r"recipe.txt is no Python file"):
+        load_recipe(tmp_path / "recipe.txt")
