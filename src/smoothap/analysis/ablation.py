@@ -27,7 +27,7 @@ VALUES: dict[str, tuple[float, ...]] = {
 }
 SYMBOLS = {"tau": "τ", "per-class": "|P|", "batch-size": "B"}
 # Table 5: mAP on VGGFace2-Test and IJB-C. B = 512 and 1,024 are beyond it.
-PAPER = {
+PAPER: dict[str, dict[float, tuple[float, float]]] = {
     "tau": {0.1: (0.824, 0.726), 0.01: (0.844, 0.736), 0.001: (0.839, 0.733)},
     "per-class": {4: (0.844, 0.736), 8: (0.833, 0.734), 16: (0.824, 0.726)},
     "batch-size": {64: (0.824, 0.726), 128: (0.844, 0.736), 256: (0.853, 0.754)},

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,8 @@ def _summary(curve: list[dict[str, float]]) -> dict[str, Any]:
 def _agreement(rows: list[dict[str, Any]], data: str) -> str:
     ordered = sorted(rows, key=lambda row: -row["tau"])
     means = [row["AP_e, mean"] for row in ordered]
-    falls = all(one > other for one, other in zip(means, means[1:], strict=False))
+    falls = all(one > other for one, other in pairwise(means))
     figures = ", ".join(f"{row['AP_e, mean']:.4f} at tau {row['tau']:g}" for row in ordered)
-    return (
-        f"{'Agrees' if falls else 'Does not agree'}: the mean AP_e over {ordered[0]['steps']} steps on {data or 'the set'} "
-        f"is {figures}; the lower tau is {'always' if falls else 'not always'} the tighter one."
-    )
+    verdict = "Agrees" if falls else "Does not agree"
+    return f"{verdict}: the mean AP_e over {ordered[0]['steps']} steps on {data or 'the set'} is "
+        f"{figures}; the lower tau is {'always' if falls else 'not always'} the tighter one."

@@ -111,7 +111,7 @@ def triplet_example(
             "though only the latter changes the order. The paper gives no figures."
         ),
         agreement=(
-            f"{'It agrees' if agrees else 'It does not agree'}: at the same distance s4 - s1 receives {ratio:.1f} times "
+            f"{'Agrees' if agrees else 'Does not agree'}: at the same distance s4 - s1 receives {ratio:.1f} times "
             f"the gradient of s7 - s3 (exchanging them is worth {worth:.1f} times as much AP), and the two moves lower "
             f"the triplet loss by {moves[0]['triplet loss lost']:.1f} and {moves[1]['triplet loss lost']:.1f} but "
             f"raise AP by {moves[0]['AP gained']:.3f} and {moves[1]['AP gained']:.3f}; the scores are ours (steps of "

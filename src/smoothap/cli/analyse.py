@@ -23,6 +23,60 @@ NETWORK = "tf_efficientnet_lite0"
 
 
 @app.command
+def indicator(
+    *,
+    data: str | None = None,
+    model: str = NETWORK,
+    weights: str | None = None,
+    size: int = 64,
+    batch_size: int = 128,
+    width: float = 0.2,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Figure 2: the indicator, sigmoids at three temperatures, linear and exponential relaxations, and their slopes.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH: measure every relaxation on a batch of these images too.
+    model
+        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
+    weights
+        A file for the network in the place of the published weights, or none for random ones.
+    size
+        The side of the images in pixels, for a network by name.
+    batch_size
+        Images in the batch.
+    width
+        Of the linear and the exponential relaxation.
+    seed
+        Chooses the batch.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    out
+        The folder for the figure and the numbers.
+    """
+    import torch
+
+    from smoothap.analysis.indicator import indicator
+    from smoothap.data.samplers import BalancedBatches
+
+    given: dict[str, Any] = {"width": width}
+    batch = None
+    if data is not None:
+        images = open_data(data, seed=seed).train_and_validation(seed)[0]
+        images = images.rows(BalancedBatches(images.labels, batch_size, seed=seed).rows(0)[0])
+        embedder = open_model(model, size=size, weights=weights, seed=seed).to(chosen_device(device))
+        batch = embedder.embed(images), torch.from_numpy(images.labels)
+        given |= {
+            "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed
+        }  # fmt: skip
+    show(indicator(width=width, batch=batch, data=data or "", command=command_line("indicator", **given)), out)
+
+
+@app.command
 def triplet_example(*, tau: float = 0.01, step: float = 0.02, margin: float = 0.1, out: Path = OUT) -> None:
     """Section 4: six violating terms that a triplet loss treats alike and AP does not.
 

@@ -44,7 +44,11 @@ def triplet_example_figure(
         _named(axes, title)
     for place, (shown, title, change) in enumerate(
         (
-            ((("triplet", "blue", "-", f"max(s4 − s1 + {margin:g}, 0)"),), "Triplet loss of s4 − s1", "triplet loss lost"),
+            (
+                (("triplet", "blue", "-", f"max(s4 − s1 + {margin:g}, 0)"),),
+                "Triplet loss of s4 − s1",
+                "triplet loss lost",
+            ),
             (
                 (("exact", "ink", ":", "1 − AP"), ("smooth", "green", "-", f"Smooth-AP, τ = {tau:g}")),
                 "1 − AP of the example",
