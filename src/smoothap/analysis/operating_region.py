@@ -142,7 +142,8 @@ def _agreement(rows: list[dict[str, Any]], width: float, tau: float) -> str:
     return (
         f"{verdict}: with {name} the share P {course} the batch size ({100 * first[column]:.1f}% at {first['B']:,}, "
         f"{100 * last[column]:.1f}% at {last['B']:,}), being a mean over pairs that a fixed network scores; "
-        f"what grows is the number of negatives in the region of a positive, from {near[0]:,.1f} to {near[1]:,.1f}, and the share of positives with at least one, from "
+        f"what grows is the number of negatives in the region of a positive, from {near[0]:,.1f} "
+        f"to {near[1]:,.1f}, and the share of positives with at least one, from "
         f"{100 * first['positives with one']:.0f}% to {100 * last['positives with one']:.0f}%. The region is "
         f"{width:.3f} wide on each side at tau {tau:g}."
     )

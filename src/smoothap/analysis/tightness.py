@@ -81,5 +81,7 @@ def _agreement(rows: list[dict[str, Any]], data: str) -> str:
     falls = all(one > other for one, other in pairwise(means))
     figures = ", ".join(f"{row['AP_e, mean']:.4f} at tau {row['tau']:g}" for row in ordered)
     verdict = "Agrees" if falls else "Does not agree"
-    return f"{verdict}: the mean AP_e over {ordered[0]['steps']} steps on {data or 'the set'} is "
-        f"{figures}; the lower tau is {'always' if falls else 'not always'} the tighter one."
+    return (
+        f"{verdict}: the mean AP_e over {ordered[0]['steps']} steps on {data or 'the set'} is {figures}; the lower tau "
+        f"is {'always' if falls else 'not always'} the tighter one."
+    )

@@ -30,6 +30,7 @@ def indicator_figure(differences: Sequence[float], curves: Mapping[str, tuple[li
             dress(axes)
         below.set_xlabel("x")
         if place == 0:
+            below.set_yticks((0,), ("0",))
             above.set_ylabel("value")
             below.set_ylabel("derivative")
             below.annotate(
