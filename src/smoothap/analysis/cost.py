@@ -116,10 +116,11 @@ def cost(
             spent = milliseconds(candidates, rounds if batch < 1000 else max(3, rounds // 3), on)
             for name in names:
                 took = median(spent[name])
+                together = took + per_image * batch
                 rows.append(
                     {
                         "B": batch, "loss": name, "complexity": COMPLEXITY[name], "loss ms": took,
-                        "backbone ms": per_image * batch, "loss share": took / (took + per_image * batch),
+                        "backbone ms": per_image * batch, "both ms": together, "loss share": took / together,
                         "peak MB": peak_megabytes(name, batch, on) if memory else None,
                         "paper loss ms": PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None,
                     }
