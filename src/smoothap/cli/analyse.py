@@ -214,7 +214,8 @@ def operating_region(
         parts = [
             embed_set(embedder, ImageDataset(each, embedder.transform, report=out / "unreadable.csv")) for each in sets
         ]
-        models.append((name, np.concatenate([part.vectors for part in parts])))
+        label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
+        models.append((label, np.concatenate([part.vectors for part in parts])))
         labels = np.concatenate(
             [each.labels[part.rows] + first for each, part, first in zip(sets, parts, offsets, strict=False)]
         )
