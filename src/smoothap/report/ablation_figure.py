@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from smoothap.report.curves import dress
 from smoothap.report.palette import LIGHT
@@ -50,7 +50,8 @@ def ablation_figure(
             axes.set_xticks(at, [f"{value:,g}" if value < 1 else f"{value:,.0f}" for value in values])
             axes.set_xlim(-0.4, len(own) - 0.6)
             axes.set_xlabel(_NAMES[symbol])
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
             dress(axes)
             if place == 0:
                 axes.set_ylabel("mAP")

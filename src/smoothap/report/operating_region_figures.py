@@ -42,7 +42,7 @@ def operating_share_figure(rows: Sequence[Mapping[str, Any]], tau: float) -> Fig
         axes.set_xlabel("batch size")
         if is_share:
             axes.set_ylim(0, 1.18 * max(max(row[column], row["P, i != j"] if place == 0 else 0) for row in rows))
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
         else:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
