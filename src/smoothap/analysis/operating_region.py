@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,17 +133,15 @@ def _agreement(rows: list[dict[str, Any]], width: float, tau: float) -> str:
     own = [row for row in rows if row["model"] == name]
     first, last = own[0], own[-1]
     column = _COLUMNS["full"]
-    change = last[column] - first[column]
-    course = (
-        "increases with" if change > 0.1 * first[column] else "falls with" if change < -0.1 * first[column]
-        else "hardly depends on"
-    )  # fmt: skip
+    rises = all(one[column] < other[column] for one, other in pairwise(own))
+    strongly = last[column] > 1.1 * first[column]
+    course = "rises with every step of" if rises else "does not rise with every step of"
     near = [row["negatives near a positive"] for row in (first, last)]
-    verdict = "Agrees" if course.startswith("increases") else "Agrees in part"
+    verdict = "Agrees" if rises and strongly else "Agrees, but weakly" if rises else "Does not agree"
     return (
         f"{verdict}: with {name} the share P {course} the batch size ({100 * first[column]:.1f}% at {first['B']:,}, "
-        f"{100 * last[column]:.1f}% at {last['B']:,}), being a mean over pairs that a fixed network scores; "
-        f"what grows is the number of negatives in the region of a positive, from {near[0]:,.1f} "
+        f"{100 * last[column]:.1f}% at {last['B']:,}), a mean over pairs that a fixed network scores; "
+        f"what grows with it is the number of negatives in the region of a positive, from {near[0]:,.1f} "
         f"to {near[1]:,.1f}, and the share of positives with at least one, from "
         f"{100 * first['positives with one']:.0f}% to {100 * last['positives with one']:.0f}%. The region is "
         f"{width:.3f} wide on each side at tau {tau:g}."
