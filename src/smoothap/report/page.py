@@ -11,6 +11,7 @@ from smoothap.files import write_atomically
 from smoothap.metrics import Report
 from smoothap.report.cards import percent, query_card
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
+from smoothap.report.class_words import class_words
 from smoothap.report.curves import inline_svg, loss_figure, validation_figure
 from smoothap.report.markup import Markup, element, joined, named
 from smoothap.report.palette import DARK, LIGHT
@@ -219,7 +220,7 @@ def _class_table(test_set: ImageSet, caption: str, changes: list[ClassChange]) -
     for change in changes:
         first = int(np.flatnonzero(test_set.labels == change.label)[0])
         picture = element("img", src=data_uri(thumbnail(test_set, first, 40)), alt="", width=40, height=40)
-        name = named(str(test_set.class_names[change.label]))
+        name = named(class_words(str(test_set.class_names[change.label])))
         cells = _number(change.before), _number(change.after), _signed(change.before, change.after)
         rows.append(element("tr", element("td", picture), element("th", name, scope="row"), *cells))
     head = _header("", "Class", "Before", "After", "Change")
