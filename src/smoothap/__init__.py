@@ -7,14 +7,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothap.losses import SmoothAP
+    from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
     from smoothap.metrics import Report, evaluate
     from smoothap.ranking import average_precision, smooth_ap
 
-__all__ = ["Report", "SmoothAP", "average_precision", "evaluate", "smooth_ap"]
+__all__ = [
+    "BlackboxAP",
+    "CalibrationLoss",
+    "RecallAtK",
+    "Report",
+    "Roadmap",
+    "SmoothAP",
+    "SupAP",
+    "average_precision",
+    "evaluate",
+    "smooth_ap",
+]
 
 _ROOMS = {
+    "BlackboxAP": "losses",
+    "CalibrationLoss": "losses",
+    "RecallAtK": "losses",
+    "Roadmap": "losses",
     "SmoothAP": "losses",
+    "SupAP": "losses",
     "Report": "metrics",
     "evaluate": "metrics",
     "average_precision": "ranking",

@@ -4,12 +4,20 @@ Everything goes through one block: a few queries against the whole retrieval set
 that nothing larger than queries x retrieval set is ever made, and that only for a block of queries at a time.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from smoothap.ranking.indicators import Indicator, Sigmoid
 from smoothap.ranking.threads import can_fuse, on_threads, parts_for
 
 OUTSIDE = float("-inf")  # the score of an item that is not in the retrieval set
+SIGMOID = Sigmoid(1.0)  # of scores that were divided by tau before
+
+# How many positives and negatives stand above each positive, softly, and which slots hold one, (b, p) each -> the value
+# of each query (b,) and its derivatives with respect to the first two (b, p), 0 in an empty slot.
+Measure = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 _TERMS_AT_ONCE = 1 << 21  # sigmoids held at once by the torch path: 8 MB in float32
 
 
@@ -27,46 +35,88 @@ def smooth_ap_block(
         fused = _fused_block(scores, positive_scores, valid, weights)
         if fused is not None:
             return fused
-    return _torch_block(scores, positive_scores, valid, weights)
+    return ranked_block(scores, positive_scores, valid, weights)
 
 
-def _torch_block(
-    scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+def average_precision_of_ranks(among: Tensor, above: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """AP of each query from what stands above its positives, and the derivatives; a `Measure`."""
+    count = valid.sum(1, keepdim=True)
+    among_positives = 1 + among  # R(i, S_P)
+    rank = among_positives + above  # R(i, S_Omega)
+    value = (among_positives / rank * valid).sum(1, keepdim=True) / count
+    share = valid / count.clamp(min=1) / rank / rank
+    return value[:, 0], share * above, -share * among_positives
+
+
+def ranked_block(
+    scores: Tensor,
+    positive_scores: Tensor,
+    valid: Tensor,
+    weights: Tensor | None,
+    measure: Measure = average_precision_of_ranks,
+    among_indicator: Indicator = SIGMOID,
+    above_indicator: Indicator = SIGMOID,
 ) -> tuple[Tensor, Tensor]:
+    """A measure of the smoothed ranks of each query's positives; otherwise as `smooth_ap_block`.
+
+    The indicators count the positives and the negatives that stand above a positive.
+    """
     queries, items = scores.shape
     slots = positive_scores.shape[1]
-    count = valid.sum(1)
-    gradient = torch.zeros_like(scores) if weights is not None else scores
-    positive_gradient = torch.zeros_like(positive_scores if weights is not None else positive_scores[:0])
-    precision_sum = scores.new_zeros(queries)
-    rows_at_once = max(1, _TERMS_AT_ONCE // max(1, items * min(slots, 8)))
+    learning = weights is not None
+    gradient = torch.zeros_like(scores) if learning else scores
+    positive_gradient = torch.zeros_like(positive_scores if learning else positive_scores[:0])
+    values = scores.new_empty(queries)
+    rows_at_once = max(1, _TERMS_AT_ONCE // max(1, items * slots))
     slots_at_once = max(1, _TERMS_AT_ONCE // max(1, items * rows_at_once))
+    parts = [slice(slot, min(slot + slots_at_once, slots)) for slot in range(0, slots, slots_at_once)]
     for row in range(0, queries, rows_at_once):
         rows = slice(row, row + rows_at_once)
-        row_positives = positive_scores[rows].masked_fill(~valid[rows], OUTSIDE)
-        for slot in range(0, slots, slots_at_once):
-            here = slice(slot, slot + slots_at_once)
-            held = valid[rows, here]
-            own = positive_scores[rows, here].masked_fill(~held, 0.0)[:, :, None]
-            among = torch.sigmoid(row_positives[:, None, :] - own)
-            among.diagonal(offset=slot, dim1=1, dim2=2).zero_()  # j != i, Eq. 3
-            above = torch.sub(scores[rows, None, :], own).sigmoid_()
-            among_positives = 1 + among.sum(2)  # R(i, S_P)
-            negatives_above = above.sum(2)
-            rank = among_positives + negatives_above  # R(i, S_Omega)
-            precision_sum[rows] += (among_positives / rank).mul_(held).sum(1)
-            if weights is None:
-                continue
-            scale = weights[rows, None] / count[rows, None].clamp(min=1) / rank.square() * held
-            above.addcmul_(above, above, value=-1)  # G' = g (1 - g), of D = z_j - z_i
-            among.addcmul_(among, among, value=-1)
-            push, pull = scale * among_positives, scale * negatives_above
-            gradient[rows] -= torch.bmm(push[:, None, :], above)[:, 0]
-            positive_gradient[rows] += torch.bmm(pull[:, None, :], among)[:, 0]
-            positive_gradient[rows, here] += push * above.sum(2) - pull * among.sum(2)
-    if weights is not None:
+        row_scores, row_valid = scores[rows], valid[rows]
+        row_positives = positive_scores[rows].masked_fill(~row_valid, OUTSIDE)
+        among, above = torch.empty_like(row_positives), torch.empty_like(row_positives)
+        slopes = None
+        for here in parts:
+            own = positive_scores[rows, here].masked_fill(~row_valid[:, here], 0.0)[:, :, None]
+            slopes = _compare(row_positives, row_scores, own, here, among_indicator, above_indicator, among, above)
+        values[rows], pull, push = measure(among, above, row_valid)
+        if weights is None:
+            continue
+        pull, push = pull * weights[rows, None], push * weights[rows, None]
+        for here in parts:
+            if len(parts) > 1:  # what did not fit beside the rest is made again
+                own = positive_scores[rows, here].masked_fill(~row_valid[:, here], 0.0)[:, :, None]
+                slopes = _compare(row_positives, row_scores, own, here, among_indicator, above_indicator, among, above)
+            assert slopes is not None
+            gradient[rows] += torch.bmm(push[:, None, here], slopes[1])[:, 0]
+            positive_gradient[rows] += torch.bmm(pull[:, None, here], slopes[0])[:, 0]
+            positive_gradient[rows, here] -= push[:, here] * slopes[1].sum(2) + pull[:, here] * slopes[0].sum(2)
+    if learning:
         scores.copy_(gradient)
-    return torch.where(count > 0, precision_sum / count, torch.nan), positive_gradient
+    return values, positive_gradient
+
+
+def _compare(
+    positives: Tensor,
+    negatives: Tensor,
+    own: Tensor,
+    here: slice,
+    among_indicator: Indicator,
+    above_indicator: Indicator,
+    among: Tensor,
+    above: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Sum the indicators of D = z_j - z_i for the positives i of some slots; the slopes. (b, n, p), (b, n, m)
+
+    positives (b, p), negatives (b, m), own (b, n, 1); the sums go to `among` and `above` (b, p), at the slots `here`.
+    """
+    term, among_slope = among_indicator.with_slope(positives[:, None, :] - own)
+    for each in (term, among_slope):
+        each.diagonal(offset=here.start, dim1=1, dim2=2).zero_()  # j != i, Eq. 3
+    among[:, here] = term.sum(2)
+    term, above_slope = above_indicator.with_slope(negatives[:, None, :] - own)
+    above[:, here] = term.sum(2)
+    return among_slope, above_slope
 
 
 def _fused_block(

@@ -1,0 +1,1 @@
+"""The methods of the paper's tables side by side: trained alike, one table out."""

@@ -1,0 +1,113 @@
+"""Losses of pytorch-metric-learning with the settings of their papers, called as our own: `loss(embeddings, labels)`.
+
+Each function builds one; those with parameters of their own (a proxy, a weight or a margin for each class) take labels
+0 ... classes - 1.
+"""
+
+import torch
+from pytorch_metric_learning import distances, losses, miners
+from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
+from torch import Tensor, nn
+
+from smoothap.losses.inputs import check_inputs, first_of
+
+_PROXY_SCALE = 9.0  # embeddings and proxies of length 3, as in the re-implementation that the paper ran
+
+
+class Wrapped(nn.Module):
+    """A loss of pytorch-metric-learning with its miner, checked inputs, and float32 at least.
+
+    `classes` is the number of classes that the loss has parameters for, or None where it has none.
+    """
+
+    def __init__(self, loss: nn.Module, miner: nn.Module | None = None, classes: int | None = None) -> None:
+        super().__init__()
+        self.loss, self.miner, self.classes = loss, miner, classes
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of embeddings (b, d) with labels (b,), among themselves or against ref_emb (m, d), ref_labels (m,).
+
+        own (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
+        """
+        check_inputs(embeddings, labels, None, ref_emb, ref_labels, own, False)
+        embeddings = _as_floats(embeddings, "embeddings")
+        if self.classes is not None and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+            raise ValueError(
+                f"labels run from {int(labels.min())} to {int(labels.max())}, but this loss was built for classes 0 to "
+                f"{self.classes - 1}: number the training classes from 0"
+            )
+        if ref_emb is None or ref_labels is None:
+            indices = None if self.miner is None else self.miner(embeddings, labels)
+            return self.loss(embeddings, labels, indices)
+        ref_emb = _as_floats(ref_emb, "ref_emb")
+        if self.miner is None:
+            indices = get_all_pairs_indices(labels, ref_labels)
+        else:
+            indices = self.miner(embeddings, labels, ref_emb, ref_labels)
+        if own is not None:
+            indices = _without_own(indices, own)
+        return self.loss(embeddings, labels, indices, ref_emb, ref_labels)
+
+
+def contrastive(margin: float = 0.5) -> Wrapped:
+    """Pairwise contrastive on cosines: positives up to 1, negatives below the margin (that of cross-batch memory)."""
+    return Wrapped(losses.ContrastiveLoss(pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()))
+
+
+def triplet(margin: float = 0.2) -> Wrapped:
+    """Triplets with semi-hard mining: negatives farther than the positive, by less than the margin."""
+    miner = miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard")
+    return Wrapped(losses.TripletMarginLoss(margin=margin), miner)
+
+
+def margin(classes: int, beta: float = 1.2) -> Wrapped:
+    """Margin loss with a learned boundary for each class and distance-weighted sampling (Wu et al. 2017)."""
+    loss = losses.MarginLoss(margin=0.2, beta=beta, learn_beta=True, num_classes=classes)
+    return Wrapped(loss, miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4), classes)
+
+
+def proxy_nca(classes: int, dimension: int) -> Wrapped:
+    """Proxy NCA with one proxy for each class, the paper's choice."""
+    return Wrapped(losses.ProxyNCALoss(classes, dimension, softmax_scale=_PROXY_SCALE), classes=classes)
+
+
+def fast_ap(bins: int = 10) -> Wrapped:
+    """FastAP: AP of a histogram of distances; the paper takes 20 bins for iNaturalist."""
+    return Wrapped(losses.FastAPLoss(num_bins=bins))
+
+
+def softmax(classes: int, dimension: int, temperature: float = 0.05) -> Wrapped:
+    """Normalised softmax: cross-entropy of the cosines with one weight vector for each class."""
+    return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=temperature), classes=classes)
+
+
+def arcface(classes: int, dimension: int) -> Wrapped:
+    """ArcFace: softmax with an angular margin of 0.5 (28.6 degrees) and scale 64."""
+    return Wrapped(losses.ArcFaceLoss(classes, dimension, margin=28.6, scale=64), classes=classes)
+
+
+def _as_floats(matrix: Tensor, name: str) -> Tensor:
+    """In float32 or better; NaN and infinite values are refused."""
+    if not bool(matrix.isfinite().all()):
+        bad = ~matrix.isfinite().all(1)
+        raise ValueError(
+            f"{name} has NaN or infinite values in row {first_of(bad)}: look for a learning rate that is too high, a "
+            "division by zero, or float16 overflow before the loss"
+        )
+    return matrix.to(torch.promote_types(matrix.dtype, torch.float32))
+
+
+def _without_own(indices: tuple[Tensor, ...], own: Tensor) -> tuple[Tensor, ...]:
+    """Pairs (a, p, a, n) or triplets (a, p, n) without those whose positive is the anchor's own row."""
+    anchors, positives = indices[:2]
+    kept = positives != own.to(anchors.device)[anchors]
+    if len(indices) == 3:
+        return tuple(each[kept] for each in indices)
+    return (anchors[kept], positives[kept], *indices[2:])

@@ -1,0 +1,97 @@
+"""Blackbox AP: exact ranks forward, and the slope of a piecewise-affine interpolation of them backward.
+
+Rolinek et al., "Optimizing Rank-Based Metrics with Blackbox Differentiation", CVPR 2020.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smoothap.losses.streaming import retrieval_loss
+from smoothap.ranking.block import OUTSIDE
+
+
+@dataclass(frozen=True)
+class BlackboxBlock:
+    """1 - AP of exact ranks, divided by the size of the retrieval set as in the authors' code; as `streaming.Block`."""
+
+    lambda_: float
+    margin: float
+    scale: float = 1.0
+    values: tuple[int, ...] = ()
+
+    def __call__(
+        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Rank, let the ranks' gradient move the scores by lambda, rank again: the difference is the gradient."""
+        negatives = scores + self.margin / 2
+        positives = (positive_scores - self.margin / 2).masked_fill_(~valid, OUTSIDE)
+        count = valid.sum(1, keepdim=True)
+        size = count + (negatives > OUTSIDE).sum(1, keepdim=True)
+        among_positives = _ranks(positives)  # R(i, S_P)
+        rank = among_positives + _negatives_above(negatives, positives)  # R(i, S_Omega)
+        precision = (among_positives / rank).masked_fill_(~valid, 0.0)
+        losses = 1 - precision.sum(1) / count[:, 0]
+        if weights is None:
+            return losses, positive_scores[:0]
+        # the derivative with respect to rank / size; the rank among positives is held fixed
+        slope = weights[:, None] * size * precision / rank / count
+        raised = positives + self.lambda_ * slope
+        new_rank = _ranks(raised) + _negatives_above(negatives, raised)
+        scores.zero_()
+        flags = torch.empty_like(scores)
+        for before, after in zip(positives.unbind(1), raised.unbind(1), strict=True):
+            # a positive that has risen past a negative puts it one rank down
+            scores += torch.ge(after[:, None], negatives, out=flags)
+            scores -= torch.ge(before[:, None], negatives, out=flags)
+        scores /= size * self.lambda_
+        return losses, (new_rank - rank).masked_fill_(~valid, 0.0) / size / self.lambda_
+
+
+def _ranks(scores: Tensor) -> Tensor:
+    """How many items score at least as high, itself included; ties count against each. (b, p) -> (b, p)"""
+    ascending = scores.sort(1).values
+    return (scores.shape[1] - torch.searchsorted(ascending, scores)).to(scores.dtype)
+
+
+def _negatives_above(negatives: Tensor, positives: Tensor) -> Tensor:
+    """How many negatives score at least as high as each positive. (b, m), (b, p) -> (b, p)"""
+    flags = torch.empty_like(negatives)  # numbers, whose sum is five times as fast as that of booleans
+    return torch.stack([torch.ge(negatives, each[:, None], out=flags).sum(1) for each in positives.unbind(1)], 1)
+
+
+class BlackboxAP(nn.Module):
+    """One minus the exact Average Precision of every query, made differentiable as a black box.
+
+    >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
+    >>> BlackboxAP()(embeddings, torch.tensor([0, 0, 1, 1])).item()
+    0.0
+
+    lambda_: how far the interpolation reaches; the step is taken on the mean over the queries, before any weight that
+    the result is given later (so that a loss scaler or several processes change nothing).
+    margin: what a negative must stay below a positive to count as below it.
+    """
+
+    def __init__(self, lambda_: float = 4.0, margin: float = 0.02) -> None:
+        super().__init__()
+        if not 0 < lambda_ < float("inf"):
+            raise ValueError(f"lambda_ must be a positive number, such as the paper's 4, not {lambda_!r}")
+        if not 0 <= margin < 2:
+            raise ValueError(f"margin is a difference of cosines from 0 to 2, such as the paper's 0.02, not {margin!r}")
+        self.block = BlackboxBlock(float(lambda_), float(margin))
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None,
+        indices_tuple: tuple[Tensor, ...] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
+        return retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+
+    def extra_repr(self) -> str:
+        return f"lambda_={self.block.lambda_}, margin={self.block.margin}"

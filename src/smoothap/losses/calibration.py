@@ -1,0 +1,71 @@
+"""The calibration loss of ROADMAP: the same scores for positives, and for negatives, in every batch.
+
+Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021: what is learnt in batches
+then holds for the whole set.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smoothap.losses.streaming import retrieval_loss
+
+
+@dataclass(frozen=True)
+class HingeBlock:
+    """Four numbers of each query: by how much its positives, then its negatives, break their margin, and how many do.
+
+    Only the two amounts have a gradient; as `streaming.Block`.
+    """
+
+    positive_margin: float
+    negative_margin: float
+    scale: float = 1.0
+    values: tuple[int, ...] = (4,)
+
+    def __call__(
+        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """As `Block`."""
+        too_low = (self.positive_margin - positive_scores).clamp_(min=0).masked_fill_(~valid, 0.0)
+        too_high = (scores - self.negative_margin).clamp_(min=0)
+        broken = (too_low > 0).to(scores.dtype), (too_high > 0).to(scores.dtype)
+        values = torch.stack([too_low.sum(1), broken[0].sum(1), too_high.sum(1), broken[1].sum(1)], 1)
+        if weights is None:
+            return values, positive_scores[:0]
+        torch.mul(broken[1], weights[:, 2, None], out=scores)
+        return values, -weights[:, 0, None] * broken[0]
+
+
+class CalibrationLoss(nn.Module):
+    """Positives shall score above one margin and negatives below another, so that scores mean the same in each batch.
+
+    The mean over the pairs that break their margin, positives and negatives apart, as the released code takes it (the
+    paper's formula divides by all pairs).
+
+    >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
+    >>> CalibrationLoss()(embeddings, torch.tensor([0, 0, 1, 1])).item()
+    0.0
+    """
+
+    def __init__(self, positive_margin: float = 0.9, negative_margin: float = 0.6) -> None:
+        super().__init__()
+        self.block = HingeBlock(float(positive_margin), float(negative_margin))
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None,
+        indices_tuple: tuple[Tensor, ...] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
+        values = retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own, mean=False)
+        too_low, low, too_high, high = values.sum(0).unbind()
+        return too_low / low.detach().clamp(min=1) + too_high / high.detach().clamp(min=1)
+
+    def extra_repr(self) -> str:
+        return f"positive_margin={self.block.positive_margin}, negative_margin={self.block.negative_margin}"

@@ -1,0 +1,47 @@
+"""ROADMAP: SupAP, which ranks within a batch, and a calibration of the scores between batches.
+
+Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021.
+"""
+
+from torch import Tensor, nn
+
+from smoothap.losses.calibration import CalibrationLoss
+from smoothap.losses.sup_ap import SupAP
+
+
+class Roadmap(nn.Module):
+    """(1 - balance) * SupAP + balance * calibration.
+
+    >>> import torch
+    >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
+    >>> round(Roadmap()(embeddings, torch.tensor([0, 0, 1, 1])).item(), 6)
+    0.0
+
+    balance: lambda of the paper. The parts may be given with settings of their own.
+    """
+
+    def __init__(
+        self, balance: float = 0.5, ranking: SupAP | None = None, calibration: CalibrationLoss | None = None
+    ) -> None:
+        super().__init__()
+        if not 0 <= balance <= 1:
+            raise ValueError(f"balance is the share of the calibration, from 0 to 1, not {balance!r}")
+        self.balance = float(balance)
+        self.ranking = SupAP() if ranking is None else ranking
+        self.calibration = CalibrationLoss() if calibration is None else calibration
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None,
+        indices_tuple: tuple[Tensor, ...] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
+        given = (embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+        return (1 - self.balance) * self.ranking(*given) + self.balance * self.calibration(*given)
+
+    def extra_repr(self) -> str:
+        return f"balance={self.balance}"

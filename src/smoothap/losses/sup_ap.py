@@ -1,0 +1,93 @@
+"""SupAP: an upper bound of 1 - AP whose gradient does not vanish where a negative stands far above a positive.
+
+Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021, with the settings of the
+released code for Stanford Online Products.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smoothap.losses.indicator_block import IndicatorBlock
+from smoothap.losses.streaming import retrieval_loss
+from smoothap.ranking.indicators import Step
+
+
+@dataclass(frozen=True)
+class SupIndicator:
+    """How SupAP counts a negative above a positive: at least 1, and ever more the further above it stands.
+
+    sigmoid(x / tau) for x <= 0, step more than that up to delta, and the line rho x + offset beyond. `offset` None
+    joins the line to the rest, as the paper's formula does; the released 1.44 leaves a gap that has no gradient.
+    """
+
+    tau: float = 0.01
+    rho: float = 100.0
+    delta: float = 0.05
+    offset: float | None = 1.44
+    step: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (0 < self.tau < float("inf") and 0 <= self.rho < float("inf") and 0 <= self.delta < float("inf")):
+            raise ValueError(
+                "tau must be positive, rho and delta at least 0, such as 0.01, 100 and 0.05, not "
+                f"{self.tau!r}, {self.rho!r} and {self.delta!r}"
+            )
+
+    def __call__(self, difference: Tensor) -> Tensor:
+        return self.with_slope(difference)[0]
+
+    def with_slope(self, difference: Tensor) -> tuple[Tensor, Tensor]:
+        sigmoid = torch.sigmoid(difference / self.tau)
+        slope = torch.addcmul(sigmoid, sigmoid, sigmoid, value=-1).div_(self.tau)
+        beyond = difference > self.delta
+        value = sigmoid.add_(difference > 0, alpha=self.step)
+        value = torch.where(beyond, self.rho * difference + self._offset(), value)
+        return value, slope.masked_fill_(beyond, self.rho)
+
+    def _offset(self) -> float:
+        if self.offset is not None:
+            return self.offset
+        joined = torch.sigmoid(torch.tensor(self.delta / self.tau, dtype=torch.float64)).item()
+        return joined + self.step - self.rho * self.delta
+
+
+_TRUE_RANK = Step(at_zero=1.0)  # ties among positives count, as in the released code
+
+
+class SupAP(nn.Module):
+    """One minus an Average Precision in which a negative above a positive counts for more than one place.
+
+    >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
+    >>> round(SupAP()(embeddings, torch.tensor([0, 0, 1, 1])).item(), 6)
+    0.0
+
+    tau, rho, delta, offset, step: of `SupIndicator`; the released setting for iNaturalist is offset 1 and step 0.
+    """
+
+    def __init__(
+        self,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float = 0.05,
+        offset: float | None = 1.44,
+        step: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.block = IndicatorBlock(_TRUE_RANK, SupIndicator(tau, rho, delta, offset, step))
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None,
+        indices_tuple: tuple[Tensor, ...] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
+        return retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+
+    def extra_repr(self) -> str:
+        return str(self.block.above).removeprefix("SupIndicator(").removesuffix(")")
