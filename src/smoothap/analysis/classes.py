@@ -54,7 +54,7 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
 
 
 def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[SizeGroup]:
-    """Classes by how many images they have, one by one or up to each power of two; means over classes. sizes (classes,)"""
+    """Classes by how many images they have, one by one or up to each power of two. sizes (classes,)"""
     size = np.array([sizes[change.label] for change in changes])
     alone = len(np.unique(size)) <= _SIZES_SHOWN_ALONE
     upper = size if alone else 2 ** np.ceil(np.log2(size)).astype(int)
@@ -130,8 +130,8 @@ def _summary(
     gained = sum(change.after > change.before for change in changes)
     lost = sum(change.after < change.before for change in changes)
     told = (
-        f"Of {len(changes):,} classes, {gained:,} gained and {lost:,} lost; classes of {sizes[0].words} images have a mean "
-        f"AP of {100 * sizes[0].after:.1f} after training, those of {sizes[-1].words} {100 * sizes[-1].after:.1f}"
+        f"Of {len(changes):,} classes, {gained:,} gained and {lost:,} lost; classes of {sizes[0].words} images have a "
+        f"mean AP of {100 * sizes[0].after:.1f} after training, those of {sizes[-1].words} {100 * sizes[-1].after:.1f}"
     )
     if not found.pairs:
         return f"{told}; no class takes a rank from another."

@@ -10,6 +10,7 @@ Queries are sorted by class and worked through in strips: at no time is there mo
 import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -69,14 +70,14 @@ def confusions(
 ) -> Confusions:
     """Who takes AP from whom, exactly, over the full ranking of every query.
 
-    embeddings (n, d) of any length; labels (n,) whole numbers from 0; is_query, is_gallery (n,) bool or None for all. An
-    item is never ranked for itself. A pair is placed by its larger direction.
+    embeddings (n, d) of any length; labels (n,) whole numbers from 0; is_query, is_gallery (n,) bool or None for all.
+    An item is never ranked for itself. A pair is placed by its larger direction.
     """
-    options = {"is_query": is_query, "is_gallery": is_gallery, "progress": progress}
+    losses = partial(class_losses, embeddings, labels, is_query=is_query, is_gallery=is_gallery, progress=progress)
     classes = int(labels.max()) + 1
     taker, taken, lost = np.full(classes, -1, np.int64), np.zeros(classes), np.zeros(classes)
     found: list[tuple[float, int, int, int, int]] = []  # AP taken, losing, taking, ranks, queries
-    for row in class_losses(embeddings, labels, **options):
+    for row in losses():
         lost[row.losing] = row.taken.sum()
         best = np.argsort(-row.taken, kind="stable")[: 2 * number]  # each pair may stand there twice
         best = best[row.taken[best] > 0]
@@ -89,7 +90,7 @@ def confusions(
         pairs.setdefault(frozenset(each[1:3]), each)
     chosen = list(pairs.values())[:number]
     takers = {taking for _, _, taking, _, _ in chosen}
-    back = {row.losing: row for row in class_losses(embeddings, labels, only=takers, **options)}
+    back = {row.losing: row for row in losses(only=takers)}
     return Confusions([_pair(each, back.get(each[2])) for each in chosen], taker, taken, lost)
 
 
@@ -168,7 +169,7 @@ def _strip_losses(
 def _shares(scores: np.ndarray, begin: int, end: int, there: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The negatives (k,) that take a rank of one query, the AP that each takes, and how many positives it overtakes.
 
-    scores (items,), of which begin ... end - 1 are of the query's class; there (end - begin,) bool: not the query itself
+    scores (items,), of which begin ... end - 1 are of the query's class; there (end - begin,): not the query itself
     """
     positives = np.sort(scores[begin:end][there])
     if not len(positives):

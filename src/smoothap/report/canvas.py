@@ -34,7 +34,7 @@ class Canvas:
 
     def text(self, left: float, top: float, text: str, size: float = 10, colour: str = "ink", **options: Any) -> None:
         """A line of text whose middle is at this height; dollar signs are dollar signs."""
-        given = {"va": "center", "ha": "left"} | options
+        given: dict[str, Any] = {"va": "center", "ha": "left"} | options
         self.figure.text(
             left / self.width,
             1 - top / self.height,

@@ -1,4 +1,4 @@
-"""Ranked images as pictures: the query framed in blue, right images in green with a tick, wrong ones in red, a cross."""
+"""Ranked images as pictures: the query in a blue frame, right ones in green with a tick, wrong ones in red, a cross."""
 
 import base64
 import io
