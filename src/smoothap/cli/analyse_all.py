@@ -75,7 +75,6 @@ def everything(
 
     trained: dict[str, Any] = {
         "data": data,
-        "model": network,
         "weights": weights,
         "size": size,
         "seed": seed,
@@ -110,8 +109,8 @@ def everything(
     jobs: dict[str, Callable[[], None]] = {
         "indicator": lambda: analyse.indicator(out=out),
         "triplet-example": lambda: analyse.triplet_example(out=out),
-        "tightness": lambda: analyse.tightness(**trained, steps=steps),
-        "operating-region": lambda: analyse.operating_region(**trained | {"model": [network]}),
+        "tightness": lambda: analyse.tightness(model=network, steps=steps, **trained),
+        "operating-region": lambda: analyse.operating_region(model=[network], **trained),
         "ablation": lambda: analyse.ablation(out=out, model=network, weights=weights, seed=seed, device=device),
         "cost": lambda: analyse.cost(
             batch_sizes="112,224,384,1024", rounds=3, backbone_rounds=1, seed=seed, device=device, out=out
