@@ -82,7 +82,7 @@ def test_a_query_with_nothing_to_find_is_refused(toys):
     compared = compare_vectors(images.rows(rows), before[rows], after[rows])
     with pytest.raises(ValueError, match="no other image of its class"):
         queries_analysis(compared, names=["0/1.png"])
-    shown = queries_analysis(compared, number=40).numbers["queries"]
+    shown = queries_analysis(compared, number=12, first=2).numbers["queries"]
     assert "0/1.png" not in [each["query"] for each in shown]
 
 
@@ -175,3 +175,16 @@ def test_a_gallery_is_ranked_and_only_queries_are_asked(toys):
         assert is_query[rows[each["query"]]]
         assert not any(is_query[rows[name]] for name in each["after"]["first images"])
     assert classes_analysis(compared).numbers["by class, most gained first"]["queries"]
+
+
+def test_figure_3_agrees_only_where_all_that_is_shown_is_right(toys):
+    images, before, _ = toys
+    perfect = np.eye(len(SIZES))[images.labels]
+    wanted = {"layout": "column", "names": ["d", "e"]}
+    agrees = queries_analysis(compare_vectors(images, before, perfect), **wanted).agreement
+    assert agrees.startswith("Agrees: ")
+    assert "of the 6 right images that the first 3 have room for, 6 are there after training" in agrees
+    rises = queries_analysis(compare_vectors(images, before * [-1, 1, 1, 1, 1, 1, 1, 1], before), **wanted)
+    shown = [each["after"]["right"] for each in rises.numbers["queries"]]
+    assert not all(map(all, shown))
+    assert not rises.agreement.startswith("Agrees: ")

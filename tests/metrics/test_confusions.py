@@ -10,7 +10,7 @@ from smoothap.metrics.confusions import class_losses, confusions
 
 
 def double_loop(embeddings, labels, asked, ranked):
-    """AP and ranks that each class takes from each, from the definition, one pair of a positive and a negative at a time."""
+    """AP and ranks that each class takes from each, by the definition, one pair of items at a time."""
     units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     taken, ranks = defaultdict(float), defaultdict(int)
     for query in asked:

@@ -35,11 +35,13 @@ def folder(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(described))
 
     save(
-        "cost", ["cost-memory", "cost-time"], title="Cost", command="smoothap analyse cost", paper="705.0 ms", agreement="Agrees.",
+        "cost", ["cost-memory", "cost-time"], title="Cost",
+        command="smoothap analyse cost", paper="705.0 ms", agreement="Agrees.",
         table=[{"method": "ours", "ms": 0.000123456 * place, "batch": 1000 * place} for place in range(20)], numbers={},
     )  # fmt: skip
     save(
-        "queries-rows", ["queries-rows"], title=HOSTILE, command=f"smoothap analyse queries {HOSTILE}", paper="Figure 1",
+        "queries-rows", ["queries-rows"], title=HOSTILE,
+        command=f"smoothap analyse queries {HOSTILE}", paper="Figure 1",
         agreement="Agrees in part.", table=[{"class": HOSTILE, "AP": None, "right": True}], numbers={},
     )  # fmt: skip
     (tmp_path / "broken.json").write_text("[1")

@@ -88,7 +88,7 @@ def queries_analysis(
         figures={"": LAYOUTS[layout](images, pairs, first)},
         table=[_line(images, pair) for pair in pairs],
         paper=_PAPER[layout],
-        agreement=_agreement(pairs, first, reason, compared),
+        agreement=_agreement(layout, pairs, first, reason, compared),
         command=command,
     )
 
@@ -104,17 +104,21 @@ def find_query(images: ImageSet, name: str, asked: np.ndarray) -> int:
     raise ValueError(f"No query or class of {images.name} is called {name!r}. {hint}")
 
 
-def _agreement(pairs: Sequence[tuple[RankedRow, RankedRow]], first: int, reason: str, compared: BeforeAfter) -> str:
+def _agreement(
+    layout: Layout, pairs: Sequence[tuple[RankedRow, RankedRow]], first: int, reason: str, compared: BeforeAfter
+) -> str:
     gains = np.array([after.average_precision - before.average_precision for before, after in pairs])
-    wrong = [sum(len(row.items[:first]) - row.right_among(first) for row in rows) for rows in zip(*pairs, strict=True)]
-    verdict = "Agrees" if (gains > 0).all() else "Agrees in part" if (gains > 0).any() else "Does not agree"
+    found = [sum(row.right_among(first) for row in rows) for rows in zip(*pairs, strict=True)]
+    room = sum(min(first, before.positives) for before, _ in pairs)
+    met = (gains > 0) if layout != "column" else np.array([after.right[:first].all() for _, after in pairs])
+    verdict = "Agrees" if met.all() else "Agrees in part" if met.any() else "Does not agree"
     means = [100 * each for each in compared.mean_average_precisions]
     whose = f"{len(pairs)} queries {_REASONS[reason]}" if len(pairs) > 1 else f"one query {_REASONS[reason]}"
     return (
         f"{verdict}: of {whose}, AP rose for {(gains > 1e-9).sum()} and fell for {(gains < -1e-9).sum()} "
-        f"(mean change {100 * gains.mean():+.1f} points), and the first {first} hold {wrong[1]} wrong images in all "
-        f"where there were {wrong[0]}; over all queries of {compared.images.name}, mAP went from {means[0]:.1f} to "
-        f"{means[1]:.1f}."
+        f"(mean change {100 * gains.mean():+.1f} points); of the {room} right images that the first {first} have room "
+        f"for, {found[1]} are there after training and {found[0]} before; over all queries of {compared.images.name}, "
+        f"mAP went from {means[0]:.1f} to {means[1]:.1f}."
     )
 
 
