@@ -34,6 +34,7 @@ PAPER: dict[str, dict[float, tuple[float, float]]] = {
 }
 _LARGEST_IN_ONE_PASS = 256  # above it in two passes, and with the first seed only
 _PIECE = 128
+_VALIDATION_FRACTION = 0.08  # leaves the glyphs the 256 classes that B = 1,024 needs
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ class Run:
         )  # fmt: skip
 
 
-def runs_of(vary: Sequence[str], seeds: Sequence[int]) -> dict[tuple[str, float], list[Run]]:
+def runs_of(vary: Sequence[str], seeds: Sequence[int], batch_size: int = 128) -> dict[tuple[str, float], list[Run]]:
     """The trainings behind each cell (what is varied, its value); cells share the one in the middle."""
     cells: dict[tuple[str, float], list[Run]] = {}
     for name in vary:
         if name not in VALUES:
             raise ValueError(f"There is nothing called {name!r} to vary: choose from {', '.join(VALUES)}.")
         for value in VALUES[name]:
-            change: dict[str, Any] = {name.replace("-", "_"): value}
+            change: dict[str, Any] = {"batch_size": batch_size, name.replace("-", "_"): value}
             once = name == "batch-size" and value > _LARGEST_IN_ONE_PASS
             cells[name, value] = [Run(seed=seed, **change) for seed in (seeds[:1] if once else seeds)]
     return cells
@@ -91,25 +92,33 @@ def ablation(
     vary: Sequence[str] = tuple(VALUES),
     seeds: Sequence[int] = (0, 1, 2),
     images_seen: int = 7680,
+    batch_size: int = 128,
     data: str = "",
     device: str | None = None,
     command: str = "smoothap analyse ablation",
 ) -> Analysis:
-    """mAP on unseen classes of every cell, mean and spread over the seeds; `new_model` takes the seed.
+    """mAP on unseen classes of every cell, mean and deviation over the seeds; `new_model` takes the seed.
 
     Each training leaves `result.json` in a folder of its own under `folder` and is not repeated where that is there.
     """
-    cells = runs_of(vary, seeds)
+    cells = runs_of(vary, seeds, batch_size)
     least = int(max(run.per_class for runs in cells.values() for run in runs))
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
-    kept = replace(benchmark, train=large_classes(benchmark.train, least))
+    kept = replace(benchmark, train=large_classes(benchmark.train, least), validation_fraction=_VALIDATION_FRACTION)
     images, validation = kept.train_and_validation(0)
     name, test = next(iter(benchmark.tests.items()))
     test = large_classes(test, least)
     cells = {
         cell: [run for run in runs if run.batch_size // run.per_class <= images.classes] for cell, runs in cells.items()
     }
+    left_out = [f"{SYMBOLS[varied]} = {value:g}" for (varied, value), runs in cells.items() if not runs]
+    if left_out:
+        print(f"Left out, for {images.classes} classes are too few: {', '.join(left_out)}.")
+    if not any(cells.values()):
+        raise ValueError(
+            f"{images.classes} classes are too few for batches of {batch_size}: take --batch-size {4 * images.classes}."
+        )
     distinct = list(dict.fromkeys(run for runs in cells.values() for run in runs))
     found: dict[Run, float] = {}
     for place, run in enumerate(distinct):
@@ -121,8 +130,9 @@ def ablation(
         title="Ablation of temperature, positives per class and batch size",
         numbers={
             "data": data, "test": name, "images_seen": images_seen, "seeds": list(seeds), "least_images": least,
-            "training_classes": images.classes, "training_images": len(images), "test_classes": test.classes,
-            "test_images": len(test), "settings": Run().settings(images_seen).to_dict(),
+            "training_classes": images.classes, "left_out": left_out, "training_images": len(images),
+            "test_classes": test.classes, "test_images": len(test),
+            "settings": Run(batch_size=batch_size).settings(images_seen).to_dict(),
             "runs": {run.folder: value for run, value in found.items()},
         },
         figures={"": ablation_figure(rows, {SYMBOLS[name]: PAPER[name] for name in vary})},

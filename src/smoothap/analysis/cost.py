@@ -10,18 +10,24 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from smoothap.analysis.analysis import Analysis
-from smoothap.losses import SmoothAP
+from smoothap.analysis.measured_losses import (
+    AUTHORS,
+    BLACKBOX,
+    DIMENSION,
+    FASTAP,
+    OURS,
+    PER_CLASS,
+    balanced,
+    forward_and_backward,
+    loss_of,
+)
 from smoothap.models import Embedder
 from smoothap.progress import Progress
 from smoothap.report.cost_figure import cost_figure
 
-DIMENSION = 512
-PER_CLASS = 4
 BATCH_SIZES = (112, 224, 384, 1024, 4096)
-OURS, AUTHORS, FASTAP, BLACKBOX = "Smooth-AP, ours", "Smooth-AP, as the authors wrote it", "FastAP", "Blackbox AP"
 # For one query, M items, L bins; the paper gives M^2 for Smooth-AP.
 COMPLEXITY = {BLACKBOX: "M log M", FASTAP: "M L", AUTHORS: "M^2", OURS: "M |P|"}
 # The supplement's table at M = 112, |P| = 4, ResNet-50, on the authors' GPU: milliseconds of the backbone and the loss.
@@ -29,58 +35,6 @@ PAPER_BACKBONE = 705.0
 PAPER_LOSS = {BLACKBOX: 3.7, FASTAP: 4.2, AUTHORS: 6.6}
 _LARGEST_CUBE = 512  # the authors' tensors are M^3: 0.5 GB each at 512
 _PIECE = 16  # images that go through the backbone at a time
-
-
-class AuthorsSmoothAP(nn.Module):
-    """The released code's arithmetic, written plainly: a tensor of batch x batch x batch; labels sorted by class."""
-
-    def __init__(self, per_class: int = PER_CLASS, tau: float = 0.01) -> None:
-        super().__init__()
-        self.per_class, self.tau = per_class, tau
-
-    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss of a batch of equally large classes, one after the other; embeddings (b, d)."""
-        units = nn.functional.normalize(embeddings)
-        batch = len(units)
-        scores = units @ units.T
-        differences = scores[:, None, :] - scores[:, :, None]
-        terms = torch.sigmoid(differences / self.tau) * (1 - torch.eye(batch, device=units.device))
-        rank = 1 + terms.sum(2)
-        total = units.new_zeros(())
-        for start in range(0, batch, self.per_class):
-            here = slice(start, start + self.per_class)
-            total = total + ((1 + terms[here, here, here].sum(2)) / rank[here, here]).sum() / self.per_class
-        return 1 - total / batch
-
-
-def loss_of(name: str) -> nn.Module:
-    """The loss that a row of the table is about, with the supplement's settings."""
-    if name == OURS:
-        return SmoothAP()
-    if name == AUTHORS:
-        return AuthorsSmoothAP()
-    if name == BLACKBOX:
-        from smoothap.losses.blackbox_ap import BlackboxAP
-
-        return BlackboxAP()
-    try:
-        from pytorch_metric_learning.losses import FastAPLoss
-    except ModuleNotFoundError as missing:
-        raise ValueError("FastAP needs pytorch-metric-learning: pip install 'smoothap[compare]'") from missing
-    return FastAPLoss(num_bins=10)
-
-
-def balanced(batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Random embeddings (b, DIMENSION) and the labels (b,) of a class-balanced batch, classes one after the other."""
-    generator = torch.Generator().manual_seed(0)
-    embeddings = torch.randn(batch, DIMENSION, generator=generator).to(device).requires_grad_()
-    return embeddings, torch.arange(batch // PER_CLASS, device=device).repeat_interleave(PER_CLASS)
-
-
-def forward_and_backward(loss: nn.Module, embeddings: Tensor, labels: Tensor) -> None:
-    """One loss and its gradient."""
-    embeddings.grad = None
-    loss(embeddings, labels).backward()
 
 
 def milliseconds(
@@ -112,7 +66,7 @@ def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     if not Path("/proc/self/clear_refs").exists():
         return None
     # A fresh process: in this one the peak of an earlier loss would hide that of the next.
-    call = [sys.executable, "-m", "smoothap.analysis.peak_memory", name, str(batch)]
+    call = [sys.executable, "-m", "smoothap.analysis.measured_losses", name, str(batch)]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
@@ -162,10 +116,11 @@ def cost(
             spent = milliseconds(candidates, rounds if batch < 1000 else max(3, rounds // 3), on)
             for name in names:
                 took = median(spent[name])
+                together = took + per_image * batch
                 rows.append(
                     {
                         "B": batch, "loss": name, "complexity": COMPLEXITY[name], "loss ms": took,
-                        "backbone ms": per_image * batch, "loss share": took / (took + per_image * batch),
+                        "backbone ms": per_image * batch, "both ms": together, "loss share": took / together,
                         "peak MB": peak_megabytes(name, batch, on) if memory else None,
                         "paper loss ms": PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None,
                     }

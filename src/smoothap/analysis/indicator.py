@@ -106,5 +106,6 @@ def _agreement(rows: list[dict[str, Any]], temperatures: tuple[float, ...], widt
     return (
         f"{'Agrees' if widens and loosens else 'Does not agree'}: the slope is above {NEGLIGIBLE_GRADIENT:g} within "
         f"{figures}, and the linear and exponential ones keep a slope however far a negative "
-        f"stands above{measured}. The paper does not give the formulas of the last two: ours are the hinge max(0, 1 + x / {width:g}) and e^(x / {width:g})."
+        f"stands above{measured}. The paper does not give the formulas of the last two: ours are the "
+        f"hinge max(0, 1 + x / {width:g}) and e^(x / {width:g})."
     )

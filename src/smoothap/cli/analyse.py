@@ -214,7 +214,8 @@ def operating_region(
         parts = [
             embed_set(embedder, ImageDataset(each, embedder.transform, report=out / "unreadable.csv")) for each in sets
         ]
-        models.append((name, np.concatenate([part.vectors for part in parts])))
+        label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
+        models.append((label, np.concatenate([part.vectors for part in parts])))
         labels = np.concatenate(
             [each.labels[part.rows] + first for each, part, first in zip(sets, parts, offsets, strict=False)]
         )
@@ -238,6 +239,7 @@ def ablation(
     size: int = 48,
     vary: str = "tau,per-class,batch-size",
     images_seen: int = 7680,
+    batch_size: int = 128,
     seeds: int = 3,
     seed: int = 0,
     flip: bool = False,
@@ -260,6 +262,8 @@ def ablation(
         What to vary, with commas between: tau, per-class, batch-size.
     images_seen
         Images that each training sees: a larger batch makes fewer steps.
+    batch_size
+        Images in a batch where that is not varied.
     seeds
         How many trainings of each kind; batches above 256 are trained once, in two passes.
     seed
@@ -280,11 +284,12 @@ def ablation(
 
     given = {
         "data": data, "model": model, "weights": weights, "size": size, "vary": vary, "images_seen": images_seen,
-        "seeds": seeds, "seed": seed, "flip": flip,
+        "batch_size": batch_size, "seeds": seeds, "seed": seed, "flip": flip,
     }  # fmt: skip
     analysis = ablation(
         open_data(data), new_model, out / "ablation", vary=vary.split(","), seeds=range(seed, seed + seeds),
-        images_seen=images_seen, data=data, device=device, command=command_line("ablation", **given),
+        images_seen=images_seen, batch_size=batch_size, data=data, device=device,
+        command=command_line("ablation", **given),
     )  # fmt: skip
     show(analysis, out)
 

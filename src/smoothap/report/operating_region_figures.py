@@ -51,7 +51,7 @@ def operating_share_figure(rows: Sequence[Mapping[str, Any]], tau: float) -> Fig
         axes.set_title(title, loc="left", fontsize=11.5, color=LIGHT["ink"], fontweight="bold")
         if place == 0:
             axes.plot([], [], ":", color=LIGHT["soft"], linewidth=1.6, label="without i = j and the query")
-            axes.legend(frameon=False, fontsize=10, labelcolor=LIGHT["ink"])
+            axes.legend(frameon=False, fontsize=9.5, labelcolor=LIGHT["ink"], loc="best")
     return figure
 
 
