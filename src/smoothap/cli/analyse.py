@@ -380,3 +380,8 @@ def chosen_device(device: str | None) -> str:
     import torch
 
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+app.command("smoothap.cli.analyse_before_after:queries", help="Figures 1, 3, S1 to S6: rankings before and after.")
+app.command("smoothap.cli.analyse_before_after:classes", help="Classes that gained, lost, and are confused.")
+app.command("smoothap.cli.analyse_all:everything", name="all", help="All analyses on one page.")
