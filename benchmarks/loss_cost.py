@@ -13,6 +13,7 @@ from side_by_side import milliseconds, peak_growth, ratio, take_turns
 from torch import Tensor
 
 from smoothap import SmoothAP
+from smoothap.analysis.measured_losses import AuthorsSmoothAP
 
 DIMENSION = 512
 LIMITS = {(224, 4): 2.0, (384, 4): 2.0, (4096, 4): 1.2, (16384, 4): 1.2, (4096, 16): 1.8, (4096, 64): 4.0}
@@ -35,21 +36,6 @@ def loss(function: torch.nn.Module, embeddings: Tensor, labels: Tensor) -> None:
     """A loss, forward and backward."""
     embeddings.grad = None
     function(embeddings, labels).backward()
-
-
-def authors_formula(embeddings: Tensor, per_class: int, tau: float = 0.01) -> Tensor:
-    """The released code's arithmetic, written plainly: batch x batch x batch."""
-    units = torch.nn.functional.normalize(embeddings)
-    batch = len(units)
-    scores = units @ units.T
-    differences = scores[:, None, :] - scores[:, :, None]
-    terms = torch.sigmoid(differences / tau) * (1 - torch.eye(batch))
-    rank = 1 + terms.sum(2)
-    total = units.new_zeros(())
-    for start in range(0, batch, per_class):
-        here = slice(start, start + per_class)
-        total = total + ((1 + terms[here, here, here].sum(2)) / rank[here, here]).sum() / per_class
-    return 1 - total / batch
 
 
 def against_the_product(quick: bool) -> list[tuple[int, int, float, float, float]]:
@@ -92,12 +78,7 @@ def against_peers() -> None:
     candidates = {"ours": lambda: loss(SmoothAP(), embeddings, labels)}
     for name, peer in (("SmoothAPLoss", SmoothAPLoss()), ("FastAPLoss", FastAPLoss())):
         candidates[name] = lambda peer=peer: loss(peer, embeddings, labels)
-
-    def authors() -> None:
-        embeddings.grad = None
-        authors_formula(embeddings, 4).backward()
-
-    candidates["authors"] = authors
+    candidates["authors"] = lambda: loss(AuthorsSmoothAP(4), embeddings, labels)
     seconds = take_turns(candidates, rounds=5)
     print("\nBatch 384, |P| = 4, forward and backward")
     for name, label in (
@@ -114,11 +95,11 @@ def memory() -> None:
         "import sys; sys.path.insert(0, {folder!r})\nimport torch, loss_cost\nfrom smoothap import SmoothAP\n"
         "x, y = loss_cost.balanced({batch}, 4)\n"
         "loss_cost.loss(SmoothAP(), *loss_cost.balanced(64, 4))  # what is loaded once is no growth\n"
-        "loss_cost.authors_formula(loss_cost.balanced(16, 4)[0], 4).backward()"
+        "loss_cost.loss(loss_cost.AuthorsSmoothAP(4), *loss_cost.balanced(16, 4))"
     )
     folder = str(Path(__file__).parent)
     ours = peak_growth(setup.format(folder=folder, batch=384), "loss_cost.loss(SmoothAP(), x, y)")
-    authors = peak_growth(setup.format(folder=folder, batch=384), "loss_cost.authors_formula(x, 4).backward()")
+    authors = peak_growth(setup.format(folder=folder, batch=384), "loss_cost.loss(loss_cost.AuthorsSmoothAP(4), x, y)")
     large = peak_growth(setup.format(folder=folder, batch=16384), "loss_cost.loss(SmoothAP(), x, y)")
     print("\nGrowth of the process by one forward and backward")
     print(f"  batch 384: ours {ours:.1f} MB, the authors' formula {authors:.0f} MB, {authors / max(ours, 0.1):.0f}x")

@@ -9,27 +9,33 @@ from PIL import Image
 from smoothap.data.reading import UnreadableImage
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import rank
-from smoothap.report.tiles import framed, row_picture, row_tiles, thumbnail
+from smoothap.report.tiles import arranged, framed, ranked_tiles, row_tiles, thumbnail, tile
 
 
 def colour(name: str) -> tuple[int, ...]:
     return tuple(int(LIGHT[name][place : place + 2], 16) for place in (1, 3, 5))
 
 
-def test_a_row_as_a_picture_has_the_query_in_blue_and_each_image_in_its_colour(toy_set, vectors):
+def test_tiles_have_the_query_in_blue_and_each_image_in_its_colour_and_its_place(toy_set, vectors):
     images = toy_set()
     row = rank(images, vectors(images.labels, 0.7), 0)
     side, gap = 48, 4
-    picture = row_picture(images, row, first=6, side=side)
-    assert picture.getpixel((0, 0)) == colour("blue")
-    frames = [picture.getpixel(((side + gap) * place + gap, 0)) for place in range(1, 7)]
-    assert frames == [colour("green" if right else "red") for right in row.right[:6]]
-    middle = picture.getpixel(((side + gap) + gap + side // 2, side // 2))
-    assert middle == images.read(int(row.items[0])).getpixel((0, 0))
+    tiles = [tile(images, row.query, "query", side), *ranked_tiles(images, row, 6, side)]
+    picture = arranged(tiles, 3, gap)
+    assert picture.size == (3 * side + 2 * gap, 3 * side + 2 * gap)
+    corners = [((side + gap) * (place % 3), (side + gap) * (place // 3)) for place in range(7)]
+    expected = ["blue", *("green" if right else "red" for right in row.right[:6])]
+    assert [picture.getpixel(corner) for corner in corners] == [colour(name) for name in expected]
+    for (left, top), item in zip(corners, [row.query, *row.items[:6]], strict=True):
+        middle = picture.getpixel((left + side // 2, top + side // 2))
+        assert middle == images.read(int(item)).getpixel((0, 0))
+    assert picture.getpixel((2 * (side + gap) + 5, 2 * (side + gap) + 5)) == (255, 255, 255)  # no eighth tile
 
 
 def test_right_and_wrong_differ_also_without_colour():
-    grey = [np.asarray(framed(Image.new("RGB", (80, 80), "white"), kind)).min(2) > 250 for kind in ("right", "wrong")]
+    grey = [
+        np.asarray(framed(Image.new("RGB", (80, 80), "white"), kind, 4)).min(2) > 250 for kind in ("right", "wrong")
+    ]
     assert not np.array_equal(*grey)
 
 
@@ -60,7 +66,7 @@ def test_a_row_longer_than_the_set_ends_with_the_set(toy_set, vectors):
     images = toy_set(["a", "b"], size=2)
     row = rank(images, vectors(images.labels, 0.7), 0)
     assert row_tiles(images, row, 12).count("<li") == 3
-    assert row_picture(images, row, 12).width > 12 * 96
+    assert len(ranked_tiles(images, row, 12, 48)) == 3
 
 
 def test_an_image_is_shown_whole_and_one_that_cannot_be_read_as_a_cross(toy_set):

@@ -73,3 +73,6 @@ app.command(
     help="What is installed and found here: versions, devices, threads, extras, weights, caches.",
     help_epilogue=_examples("smoothap doctor", "smoothap doctor --json"),
 )
+app.command(
+    "smoothap.cli.analyse:app", name="analyse", help="The paper's analyses on your model and images, with figures."
+)

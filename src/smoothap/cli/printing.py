@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothap.metrics import Report
@@ -22,3 +23,26 @@ def comparison(before: Report, after: Report) -> str:
 
 def _figures(report: Report) -> dict[str, float]:
     return {"mAP": report.mean_average_precision, **{f"Recall@{k}": value for k, value in report.recall.items()}}
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of plain values in columns: numbers to the right, to four figures; a dash where there is none."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[place]) for line in cells)) for place, name in enumerate(names)]
+    right = [all(not isinstance(row.get(name), str) for row in rows) for name in names]
+    lines = [
+        "  ".join(
+            f"{cell:{'>' if flush else '<'}{width}}" for cell, width, flush in zip(line, widths, right, strict=True)
+        )
+        for line in [names, *cells]
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

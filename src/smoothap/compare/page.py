@@ -11,8 +11,8 @@ from smoothap.compare.table import Row
 from smoothap.files import write_atomically
 from smoothap.report.comparison import Bar, Curve, bar_figure, curves_figure
 from smoothap.report.curves import inline_svg
+from smoothap.report.document import document
 from smoothap.report.markup import Markup, element, joined, named
-from smoothap.report.page import document_head
 
 OURS = "smooth-ap"  # the method that is drawn in green
 
@@ -36,15 +36,14 @@ def write_page(
     sections.append(("methods", "Methods and the paper's figures", _methods([each.method for each in outcomes])))
     sections.append(("command", "The command", element("pre", element("code", command), tabindex=0)))
     links = [element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in sections]
-    body = element(
-        "body",
+    content = (
         element("a", "Skip to the figures", href="#test-0", class_="skip"),
         element("header", element("h1", named(title)), element("p", introduction, class_="lead")),
         element("nav", element("ul", *links), aria_label="Contents"),
         element("main", *(element("section", element("h2", heading), content, id=name)
                           for name, heading, content in sections)),
     )  # fmt: skip
-    return write_atomically(path, f"<!doctype html>\n{element('html', document_head(title), body, lang='en')}\n")
+    return write_atomically(path, document(title, *content))
 
 
 def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup:

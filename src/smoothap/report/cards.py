@@ -1,6 +1,7 @@
 """One query on a page, as in the paper's Figure 1: its precision-recall curves at the left, its ranked rows beside."""
 
 from smoothap.data.image_set import ImageSet
+from smoothap.report.class_words import class_words
 from smoothap.report.curves import inline_svg, precision_recall_figure
 from smoothap.report.markup import Markup, element, named
 from smoothap.report.ranking_rows import RankedRow
@@ -11,7 +12,7 @@ SHOWN = 12  # images of a ranked row
 
 def query_card(images: ImageSet, before: RankedRow, after: RankedRow) -> Markup:
     """The ranked rows of one query before and after, with |P|, AP, the curves, and the scores as a table."""
-    name = str(images.class_names[images.labels[before.query]])
+    name = class_words(str(images.class_names[images.labels[before.query]]))
     change = f"AP {percent(before.average_precision)} → {percent(after.average_precision)}"
     heading = element(
         "h4", named(name), " ", element("span", f"{change}, |P| = {before.positives:,}", class_="figures")
@@ -59,7 +60,7 @@ def _table(images: ImageSet, caption: str, row: RankedRow) -> Markup:
     lines: list[str] = []
     for place in range(min(SHOWN, len(row.items))):
         item, kind = int(row.items[place]), "right" if row.right[place] else "wrong"
-        class_name, name = str(images.class_names[images.labels[item]]), str(images.names[item])
+        class_name, name = class_words(str(images.class_names[images.labels[item]])), str(images.names[item])
         cells = [
             element("th", f"{place + 1}", scope="row"),
             element("td", kind, class_=kind),

@@ -1,6 +1,7 @@
 """Which queries and classes to show: the extremes and a random draw, so that a good example is not all one sees."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -31,15 +32,7 @@ def choose_queries(
     shown: list[int] = []
 
     def take(order: np.ndarray, wanted: int) -> list[int]:
-        candidates = [int(query) for query in order if query not in shown]
-        classes = {int(labels[query]) for query in shown}
-        chosen: list[int] = []
-        for query in candidates:
-            if len(chosen) < wanted and int(labels[query]) not in classes:
-                chosen.append(query)
-                classes.add(int(labels[query]))
-        again = [query for query in candidates if query not in chosen]
-        chosen += again[: wanted - len(chosen)]
+        chosen = _one_of_each_class(order, labels, wanted, shown)
         shown.extend(chosen)
         return chosen
 
@@ -53,6 +46,35 @@ def choose_queries(
         Group("Still failing", "the lowest AP of all after training", lowest),
     ]
     return [group for group in groups if group.queries]
+
+
+Choice = Literal["random", "gained", "lost", "changed"]
+
+
+def pick_queries(
+    before: np.ndarray, after: np.ndarray, labels: np.ndarray, how: Choice, number: int, seed: int = 0
+) -> list[int]:
+    """Queries at random, or those whose AP rose, fell or changed most; classes once while there are enough of them.
+
+    before, after, labels (queries,): AP, NaN where there is none, and class. The seed draws and breaks ties.
+    """
+    asked = np.random.default_rng(seed).permutation(np.flatnonzero(np.isfinite(before) & np.isfinite(after)))
+    gain = (after - before)[asked]
+    wanted = {"random": np.zeros(len(asked)), "gained": gain, "lost": -gain, "changed": np.abs(gain)}[how]
+    return _one_of_each_class(asked[np.argsort(-wanted, kind="stable")], labels, number, [])
+
+
+def _one_of_each_class(order: np.ndarray, labels: np.ndarray, wanted: int, shown: list[int]) -> list[int]:
+    """The first queries of an order that are not shown yet, of classes that are not either while there are such."""
+    candidates = [int(query) for query in order if query not in shown]
+    classes = {int(labels[query]) for query in shown}
+    chosen: list[int] = []
+    for query in candidates:
+        if len(chosen) < wanted and int(labels[query]) not in classes:
+            chosen.append(query)
+            classes.add(int(labels[query]))
+    again = [query for query in candidates if query not in chosen]
+    return chosen + again[: wanted - len(chosen)]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from smoothap.files import write_atomically
 from smoothap.metrics import Report
 from smoothap.report.cards import percent, query_card
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
+from smoothap.report.class_words import class_words
 from smoothap.report.curves import inline_svg, loss_figure, validation_figure
+from smoothap.report.document import document
 from smoothap.report.markup import Markup, element, joined, named
-from smoothap.report.palette import DARK, LIGHT
 from smoothap.report.ranking_rows import check_rows, rank
 from smoothap.report.tiles import data_uri, mark_symbols, thumbnail
 
 _CLASSES = 8  # that gained most, and as many that lost
-_NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write_report(
@@ -62,31 +62,14 @@ def write_report(
         for name, (heading, content) in sections.items()
         if content
     ]
-    body = element(
-        "body",
+    content = (
         mark_symbols(),
         element("a", "Skip to the figures", href="#figures", class_="skip"),
         element("header", element("h1", named(title)), _introduction(test_set, asked, after_report)),
         element("nav", element("ul", *links), aria_label="Contents"),
         element("main", *(_section(name, *section) for name, section in sections.items() if section[1])),
     )
-    return write_atomically(path, f"<!doctype html>\n{element('html', document_head(title), body, lang='en')}\n")
-
-
-def document_head(title: str) -> Markup:
-    """The head of a page of ours: the colours and the style inside, nothing from outside."""
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    light, dark = ("".join(f"--{name}:{colour};" for name, colour in each.items()) for each in (LIGHT, DARK))
-    colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_NOTHING_FROM_OUTSIDE),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", Markup(f"{colours}\n{style}")),
-    )
+    return write_atomically(path, document(title, *content))
 
 
 def _section(name: str, heading: str, content: Markup) -> Markup:
@@ -220,7 +203,7 @@ def _class_table(test_set: ImageSet, caption: str, changes: list[ClassChange]) -
     for change in changes:
         first = int(np.flatnonzero(test_set.labels == change.label)[0])
         picture = element("img", src=data_uri(thumbnail(test_set, first, 40)), alt="", width=40, height=40)
-        name = named(str(test_set.class_names[change.label]))
+        name = named(class_words(str(test_set.class_names[change.label])))
         cells = _number(change.before), _number(change.after), _signed(change.before, change.after)
         rows.append(element("tr", element("td", picture), element("th", name, scope="row"), *cells))
     head = _header("", "Class", "Before", "After", "Change")

@@ -1,12 +1,14 @@
-"""A ranked row as pictures: the query framed in blue, right images in green with a tick, wrong ones in red, a cross."""
+"""Ranked images as pictures: the query in a blue frame, right ones in green with a tick, wrong ones in red, a cross."""
 
 import base64
 import io
+from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageOps
 
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.report.class_words import class_words
 from smoothap.report.markup import Markup, element
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import RankedRow
@@ -39,32 +41,44 @@ def data_uri(picture: Image.Image) -> str:
     return f"data:image/webp;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
-def framed(picture: Image.Image, kind: str) -> Image.Image:
-    """A square picture with the frame and the mark of its kind: query, right or wrong."""
-    side, colour = picture.width, LIGHT[_COLOURS[kind]]
-    border, badge = max(2, side // 20), side * 0.24
-    tile = ImageOps.expand(picture.resize((side - 2 * border, side - 2 * border)), border, colour)
+def tile(images: ImageSet, row: int, kind: str, side: int) -> Image.Image:
+    """An image in the frame and with the mark of its kind, `side` pixels with the frame: query, right or wrong."""
+    return framed(thumbnail(images, row, side - 2 * _border(side)), kind, _border(side))
+
+
+def framed(picture: Image.Image, kind: str, border: int) -> Image.Image:
+    """A square picture within the frame of its kind, with its mark in the corner."""
+    colour = LIGHT[_COLOURS[kind]]
+    framed_picture = ImageOps.expand(picture, border, colour)
     if kind in _MARKS:
-        sharp = 4  # drawn larger, since lines of Pillow have rough edges
-        mark = Image.new("RGB", (round(badge * sharp), round(badge * sharp)), colour)
+        side = framed_picture.width
+        badge, sharp = round(max(side * 0.2, 13)), 4  # drawn larger, since lines of Pillow have rough edges
+        mark = Image.new("RGB", (badge * sharp, badge * sharp), colour)
         scale = badge * sharp / 16
         points = [(x * scale, y * scale) for x, y in _MARKS[kind]]
         ImageDraw.Draw(mark).line(points, "white", round(2.2 * scale), joint="curve")
-        mark = mark.resize((round(badge), round(badge)), Image.Resampling.LANCZOS)
-        tile.paste(mark, (side - mark.width, side - mark.height))
-    return tile
+        framed_picture.paste(mark.resize((badge, badge), Image.Resampling.LANCZOS), (side - badge, side - badge))
+    return framed_picture
 
 
-def row_picture(images: ImageSet, row: RankedRow, first: int = 10, side: int = 96) -> Image.Image:
-    """The query, a gap, and the first images of its ranking from left to right."""
-    gap = side // 12
-    items = row.items[:first]
-    picture = Image.new("RGB", ((side + gap) * (1 + first) + gap, side), "white")
-    picture.paste(framed(thumbnail(images, row.query, side), "query"), (0, 0))
-    for place, (item, right) in enumerate(zip(items, row.right[:first], strict=True), 1):
-        tile = framed(thumbnail(images, int(item), side), "right" if right else "wrong")
-        picture.paste(tile, ((side + gap) * place + gap, 0))
+def ranked_tiles(images: ImageSet, row: RankedRow, first: int, side: int) -> list[Image.Image]:
+    """The first images of a ranking, each in the frame of right or wrong."""
+    places = range(min(first, len(row.items)))
+    return [tile(images, int(row.items[place]), "right" if row.right[place] else "wrong", side) for place in places]
+
+
+def arranged(tiles: Sequence[Image.Image], columns: int, gap: int) -> Image.Image:
+    """Tiles of one size from left to right, and in rows of so many from top to bottom."""
+    side = tiles[0].width
+    lines = -(-len(tiles) // columns)
+    picture = Image.new("RGB", (columns * (side + gap) - gap, lines * (side + gap) - gap), "white")
+    for place, each in enumerate(tiles):
+        picture.paste(each, (place % columns * (side + gap), place // columns * (side + gap)))
     return picture
+
+
+def _border(side: int) -> int:
+    return max(3, side // 22)
 
 
 def query_tile(images: ImageSet, query: int, side: int = 112) -> Markup:
@@ -103,4 +117,4 @@ def _path(points: tuple[tuple[float, float], ...]) -> str:
 
 
 def _words(images: ImageSet, row: int) -> str:
-    return f"class {images.class_names[images.labels[row]]}, {images.names[row]}"
+    return f"class {class_words(str(images.class_names[images.labels[row]]))}, {images.names[row]}"

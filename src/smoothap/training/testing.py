@@ -70,7 +70,7 @@ def figures_of(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | 
     )
     if images.instances is not None:
         _, first, instance = np.unique(images.instances[embedded.rows], return_index=True, return_inverse=True)
-        vectors = _means(vectors, instance.reshape(-1), len(first))
+        vectors = group_means(vectors, instance.reshape(-1), len(first))
         labels = labels[first]
         is_query, is_gallery = (None if mask is None else mask[first] for mask in (is_query, is_gallery))
     recall_at = images.recall_at if recall_at is None else recall_at
@@ -145,7 +145,7 @@ def mean_of(reports: Sequence[Report]) -> Report:
     )
 
 
-def _means(vectors: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
+def group_means(vectors: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
     """The mean of the vectors (n, d) of each group (n,): (groups, d)."""
     sums = np.zeros((groups, vectors.shape[1]))
     np.add.at(sums, group, vectors)

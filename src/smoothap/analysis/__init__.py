@@ -1,0 +1,1 @@
+"""The paper's analyses as commands: numbers first, figures by `report`."""

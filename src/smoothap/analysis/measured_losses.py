@@ -1,0 +1,89 @@
+"""The four losses that are measured, and the peak memory of one in a process of its own (Linux):
+
+python -m smoothap.analysis.measured_losses LOSS BATCH
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from smoothap.losses import SmoothAP
+
+DIMENSION = 512
+PER_CLASS = 4
+OURS, AUTHORS, FASTAP, BLACKBOX = "Smooth-AP, ours", "Smooth-AP, as the authors wrote it", "FastAP", "Blackbox AP"
+
+
+class AuthorsSmoothAP(nn.Module):
+    """The released code's arithmetic, written plainly: a tensor of batch x batch x batch; labels sorted by class."""
+
+    def __init__(self, per_class: int = PER_CLASS, tau: float = 0.01) -> None:
+        super().__init__()
+        self.per_class, self.tau = per_class, tau
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """The loss of a batch of equally large classes, one after the other; embeddings (b, d)."""
+        units = nn.functional.normalize(embeddings)
+        batch = len(units)
+        scores = units @ units.T
+        differences = scores[:, None, :] - scores[:, :, None]
+        terms = torch.sigmoid(differences / self.tau) * (1 - torch.eye(batch, device=units.device))
+        rank = 1 + terms.sum(2)
+        total = units.new_zeros(())
+        for start in range(0, batch, self.per_class):
+            here = slice(start, start + self.per_class)
+            total = total + ((1 + terms[here, here, here].sum(2)) / rank[here, here]).sum() / self.per_class
+        return 1 - total / batch
+
+
+def loss_of(name: str) -> nn.Module:
+    """The loss that a row of the table is about, with the supplement's settings."""
+    if name == OURS:
+        return SmoothAP()
+    if name == AUTHORS:
+        return AuthorsSmoothAP()
+    if name == BLACKBOX:
+        from smoothap.losses.blackbox_ap import BlackboxAP
+
+        return BlackboxAP()
+    try:
+        from pytorch_metric_learning.losses import FastAPLoss
+    except ModuleNotFoundError as missing:
+        raise ValueError("FastAP needs pytorch-metric-learning: pip install 'smoothap[compare]'") from missing
+    return FastAPLoss(num_bins=10)
+
+
+def balanced(batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Random embeddings (b, DIMENSION) and the labels (b,) of a class-balanced batch, classes one after the other."""
+    generator = torch.Generator().manual_seed(0)
+    embeddings = torch.randn(batch, DIMENSION, generator=generator).to(device).requires_grad_()
+    return embeddings, torch.arange(batch // PER_CLASS, device=device).repeat_interleave(PER_CLASS)
+
+
+def forward_and_backward(loss: nn.Module, embeddings: Tensor, labels: Tensor) -> None:
+    """One loss and its gradient."""
+    embeddings.grad = None
+    loss(embeddings, labels).backward()
+
+
+def growth(name: str, batch: int) -> float:
+    """Megabytes by which a forward and backward raises the peak of this process."""
+    device = torch.device("cpu")
+    loss = loss_of(name)
+    embeddings, labels = balanced(batch, device)
+    forward_and_backward(loss, *balanced(16, device))  # what is loaded once is no growth
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from what is held now
+    before = _peak()
+    forward_and_backward(loss, embeddings, labels)
+    return _peak() - before
+
+
+def _peak() -> float:
+    """This process's own peak; ru_maxrss would be inherited from the one that started it."""
+    return int(Path("/proc/self/status").read_text(encoding="ascii").split("VmHWM:")[1].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    print(growth(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,387 @@
+"""`smoothap analyse`: the paper's analyses on the user's own images and model, one command each."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from smoothap.cli.names import open_data, open_model
+from smoothap.cli.printing import table
+
+if TYPE_CHECKING:
+    from smoothap.analysis.analysis import Analysis
+    from smoothap.models import Embedder
+
+app = App(name="analyse", help="The paper's analyses on your model and images, with figures.")
+OUT = Path("runs/analyses")
+NETWORK = "tf_efficientnet_lite0"
+
+
+@app.command
+def indicator(
+    *,
+    data: str | None = None,
+    model: str = NETWORK,
+    weights: str | None = None,
+    size: int = 64,
+    batch_size: int = 128,
+    width: float = 0.2,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Figure 2: the indicator, sigmoids at three temperatures, linear and exponential relaxations, and their slopes.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH: measure every relaxation on a batch of these images too.
+    model
+        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
+    weights
+        A file for the network in the place of the published weights, or none for random ones.
+    size
+        The side of the images in pixels, for a network by name.
+    batch_size
+        Images in the batch.
+    width
+        Of the linear and the exponential relaxation.
+    seed
+        Chooses the batch.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    out
+        The folder for the figure and the numbers.
+    """
+    import torch
+
+    from smoothap.analysis.indicator import indicator
+    from smoothap.data.samplers import BalancedBatches
+
+    given: dict[str, Any] = {"width": width}
+    batch = None
+    if data is not None:
+        images = open_data(data, seed=seed).train_and_validation(seed)[0]
+        images = images.rows(BalancedBatches(images.labels, batch_size, seed=seed).rows(0)[0])
+        embedder = open_model(model, size=size, weights=weights, seed=seed).to(chosen_device(device))
+        batch = embedder.embed(images), torch.from_numpy(images.labels)
+        given |= {
+            "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed
+        }  # fmt: skip
+    show(indicator(width=width, batch=batch, data=data or "", command=command_line("indicator", **given)), out)
+
+
+@app.command
+def triplet_example(*, tau: float = 0.01, step: float = 0.02, margin: float = 0.1, out: Path = OUT) -> None:
+    """Section 4: six violating terms that a triplet loss treats alike and AP does not.
+
+    Parameters
+    ----------
+    tau
+        The temperature of the sigmoid.
+    step
+        The distance between neighbouring scores; the paper gives their order only.
+    margin
+        The margin of the triplet loss.
+    out
+        The folder for the figure and the numbers.
+    """
+    from smoothap.analysis.triplet_example import triplet_example
+
+    command = command_line("triplet-example", tau=tau, step=step, margin=margin)
+    show(triplet_example(tau=tau, step=step, margin=margin, command=command), out)
+
+
+@app.command
+def tightness(
+    *,
+    data: str = "emoji",
+    model: str = NETWORK,
+    weights: str | None = None,
+    size: int = 64,
+    batch_size: int = 128,
+    tau: Annotated[str, Parameter(name="--tau")] = "0.1,0.01,0.001",
+    steps: int | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Figure 4: the error of the AP approximation at every step of one epoch, for each temperature.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
+    model
+        A network by its timm name, with its published weights; or the folder of a trained model.
+    weights
+        A file for the network in the place of the published weights, or none for random ones.
+    size
+        The side of the images in pixels.
+    batch_size
+        Images in a batch.
+    tau
+        The temperatures, with commas between them.
+    steps
+        Stop after so many steps instead of an epoch.
+    seed
+        Chooses the batches, the views and the new weights: the same for every temperature.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    out
+        The folder for the figure and the numbers, and for the trainings in a folder of their own.
+    """
+    from smoothap.analysis.tightness import tightness
+    from smoothap.training.settings import QUICK
+
+    images, validation = open_data(data, seed=seed).train_and_validation(seed)
+    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
+    given = {
+        "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "tau": tau,
+        "steps": steps, "seed": seed,
+    }  # fmt: skip
+    name = "-".join(f"{value}" for value in (Path(model).name, data, size, batch_size, steps or "epoch", seed))
+    analysis = tightness(
+        partial(open_model, model, dimension=512, size=size, weights=weights, seed=seed),
+        images, validation, settings, out / "tightness" / name.replace("/", "_").replace(":", "_"),
+        temperatures=numbers_of(tau, float), data=data, device=device, command=command_line("tightness", **given),
+    )  # fmt: skip
+    show(analysis, out)
+
+
+@app.command
+def operating_region(
+    *,
+    data: str = "emoji",
+    model: Annotated[list[str] | None, Parameter(negative=())] = None,
+    weights: str | None = None,
+    size: int = 64,
+    batch_sizes: str = "64,128,256,512,1024,2048,4096",
+    per_class: int = 4,
+    tau: float = 0.01,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Supplement C: the share of the differences of scores that the sigmoid gives a gradient, by batch size.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
+    model
+        A network by its timm name, or the folder of a trained model; give it again for a line beside the first.
+    weights
+        A file for the network in the place of the published weights, or none for random ones.
+    size
+        The side of the images in pixels, for a network by name.
+    batch_sizes
+        With commas between them. Where the training images have too few classes, the test images join them.
+    per_class
+        Images of each class in a batch.
+    tau
+        The temperature of the sigmoid.
+    seed
+        Chooses the batches.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    out
+        The folder for the figures and the numbers.
+    """
+    import numpy as np
+
+    from smoothap.analysis.operating_region import operating_region
+    from smoothap.data.dataset import ImageDataset
+    from smoothap.training.testing import embed_set
+
+    benchmark, sizes, names = open_data(data, seed=seed), numbers_of(batch_sizes, int), model or [NETWORK]
+    if benchmark.train is None:
+        raise ValueError(f"{benchmark.name} has no training images: choose another set.")
+    sets = [benchmark.train]
+    if sets[0].classes * per_class < max(sizes):
+        sets.append(next(iter(benchmark.tests.values())))
+        print(f"{sets[0].classes:,} training classes are too few for batches of {max(sizes):,}: the test images join.")
+    offsets = np.cumsum([0, *(each.classes for each in sets)])
+    models = []
+    labels = np.zeros(0, np.int64)
+    for name in names:
+        embedder = open_model(name, size=size, weights=weights, seed=seed).to(chosen_device(device))
+        parts = [
+            embed_set(embedder, ImageDataset(each, embedder.transform, report=out / "unreadable.csv")) for each in sets
+        ]
+        label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
+        models.append((label, np.concatenate([part.vectors for part in parts])))
+        labels = np.concatenate(
+            [each.labels[part.rows] + first for each, part, first in zip(sets, parts, offsets, strict=False)]
+        )
+    given = {
+        "data": data, "model": names, "weights": weights, "size": size, "batch_sizes": batch_sizes,
+        "per_class": per_class, "tau": tau, "seed": seed,
+    }  # fmt: skip
+    analysis = operating_region(
+        models, labels, batch_sizes=sizes, per_class=per_class, tau=tau, seed=seed, data=data,
+        command=command_line("operating-region", **given),
+    )  # fmt: skip
+    show(analysis, out)
+
+
+@app.command
+def ablation(
+    *,
+    data: str = "glyphs",
+    model: str = NETWORK,
+    weights: str | None = None,
+    size: int = 48,
+    vary: str = "tau,per-class,batch-size",
+    images_seen: int = 7680,
+    batch_size: int = 128,
+    seeds: int = 3,
+    seed: int = 0,
+    flip: bool = False,
+    device: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Table 5: temperature, images of a class and batch size, one varied at a time, over several seeds.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH; its classes with at least as many images as the largest |P| are used.
+    model
+        A network by its timm name, with its published weights; or the folder of a trained model.
+    weights
+        A file for the network in the place of the published weights, or none for random ones.
+    size
+        The side of the images in pixels.
+    vary
+        What to vary, with commas between: tau, per-class, batch-size.
+    images_seen
+        Images that each training sees: a larger batch makes fewer steps.
+    batch_size
+        Images in a batch where that is not varied.
+    seeds
+        How many trainings of each kind; batches above 256 are trained once, in two passes.
+    seed
+        The first of the seeds.
+    flip
+        Mirror half of the images; not for letters.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    out
+        The folder for the figure and the numbers; a training that is done there is not repeated.
+    """
+    from smoothap.analysis.ablation import ablation
+
+    def new_model(seed: int) -> Embedder:
+        embedder = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
+        embedder.transform = replace(embedder.transform, flip=flip)
+        return embedder
+
+    given = {
+        "data": data, "model": model, "weights": weights, "size": size, "vary": vary, "images_seen": images_seen,
+        "batch_size": batch_size, "seeds": seeds, "seed": seed, "flip": flip,
+    }  # fmt: skip
+    analysis = ablation(
+        open_data(data), new_model, out / "ablation", vary=vary.split(","), seeds=range(seed, seed + seeds),
+        images_seen=images_seen, batch_size=batch_size, data=data, device=device,
+        command=command_line("ablation", **given),
+    )  # fmt: skip
+    show(analysis, out)
+
+
+@app.command
+def cost(
+    *,
+    model: str = "resnet50",
+    weights: str = "none",
+    size: int = 224,
+    batch_sizes: str = "112,224,384,1024,4096",
+    rounds: int = 9,
+    backbone_rounds: int = 3,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path = OUT,
+) -> None:
+    """Supplement E: time and memory of four AP losses, alone and behind a backbone.
+
+    Parameters
+    ----------
+    model
+        The backbone by its timm name, or the folder of a trained model.
+    weights
+        A file for the backbone; the time is the same with none, random ones.
+    size
+        The side of the images in pixels.
+    batch_sizes
+        With commas between them; the supplement's is 112.
+    rounds
+        How often each loss is measured.
+    backbone_rounds
+        How often 16 images go through the backbone.
+    seed
+        Chooses the random weights.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    out
+        The folder for the figure and the numbers.
+    """
+    from smoothap.analysis.cost import cost
+
+    given = {
+        "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,
+        "backbone_rounds": backbone_rounds,
+    }  # fmt: skip
+    analysis = cost(
+        open_model(model, dimension=512, size=size, weights=weights, seed=seed),
+        batch_sizes=numbers_of(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds, device=device,
+        command=command_line("cost", **given),
+    )  # fmt: skip
+    show(analysis, out)
+
+
+def show(analysis: Analysis, out: Path) -> None:
+    """Write an analysis, then print its table, what it says beside the paper, and its files."""
+    paths = analysis.save(out)
+    if analysis.table:
+        print(table(analysis.table))
+    print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")
+    for path in paths:
+        print(path)
+
+
+def command_line(name: str, **options: Any) -> str:
+    """The command that repeats an analysis: every option that has a value; one that was given twice stands twice."""
+    words = ["smoothap", "analyse", name]
+    for option, value in options.items():
+        flag = "--" + option.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        elif value is not None:
+            for each in value if isinstance(value, list) else [value]:
+                words += [flag, shlex.quote(f"{each:g}" if isinstance(each, float) else str(each))]
+    return " ".join(words)
+
+
+def numbers_of(text: str, kind: type[Any]) -> list[Any]:
+    """Numbers with commas between them."""
+    try:
+        return [kind(each) for each in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not a list of numbers with commas between them, such as 64,128.") from None
+
+
+def chosen_device(device: str | None) -> str:
+    """The device that was asked for, else CUDA where there is one."""
+    import torch
+
+    return device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+app.command("smoothap.cli.analyse_before_after:queries", help="Figures 1, 3, S1 to S6: rankings before and after.")
+app.command("smoothap.cli.analyse_before_after:classes", help="Classes that gained, lost, and are confused.")
+app.command("smoothap.cli.analyse_all:everything", name="all", help="All analyses on one page.")

@@ -1,0 +1,194 @@
+"""`smoothap analyse queries` and `smoothap analyse classes`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from smoothap.cli.analyse import OUT, chosen_device, command_line, show
+from smoothap.cli.names import open_data, open_model
+
+if TYPE_CHECKING:
+    from smoothap.analysis.before_after import BeforeAfter
+
+
+def queries(
+    *,
+    data: str,
+    model: str,
+    before: str | None = None,
+    weights: str | None = None,
+    layout: Literal["rows", "column", "grid", "columns"] = "rows",
+    query: Annotated[list[str] | None, Parameter(negative=())] = None,
+    choose: Literal["random", "gained", "lost", "changed"] = "random",
+    number: int | None = None,
+    first: int | None = None,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    workers: int = 0,
+    out: Path = OUT,
+) -> None:
+    """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are ranked.
+    model
+        The folder of a trained model.
+    before
+        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
+    weights
+        A file for that network in the place of the published weights, or none for random ones.
+    layout
+        rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
+        grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
+    query
+        The name of an image, or of a class for its first image; may be given several times.
+    choose
+        Which queries, where none is named: at random, or those whose AP rose, fell or changed most.
+    number
+        How many of them; by default as many as the paper shows.
+    first
+        How many images of each ranking to draw; by default as many as the paper shows.
+    test
+        Which of the set's test protocols; by default the first.
+    test_fraction
+        The share of the classes to test on, for folder, csv and parquet.
+    test_classes
+        A file that names the classes to test on, one a line, for folder, csv and parquet.
+    seed
+        Draws the queries, and chooses the test classes when a fraction is given.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    workers
+        Processes that read images.
+    out
+        The folder for the figure and the numbers.
+    """
+    from smoothap.analysis.queries import queries_analysis
+
+    given = {
+        "data": data, "model": model, "before": before, "weights": weights, "layout": layout, "query": query,
+        "choose": None if query else choose, "number": number, "first": first, "test": test,
+        "test_fraction": test_fraction, "test_classes": test_classes, "seed": seed,
+    }  # fmt: skip
+    compared = compare(
+        data, model, before, weights, test=test, test_fraction=test_fraction, test_classes=test_classes, seed=seed,
+        device=device, workers=workers, out=out,
+    )  # fmt: skip
+    analysis = queries_analysis(
+        compared, layout=layout, names=query or (), choose=choose, number=number, first=first, seed=seed,
+        command=command_line("queries", **given),
+    )  # fmt: skip
+    show(analysis, out)
+
+
+def classes(
+    *,
+    data: str,
+    model: str,
+    before: str | None = None,
+    weights: str | None = None,
+    number: int = 10,
+    pairs: int = 12,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    workers: int = 0,
+    out: Path = OUT,
+) -> None:
+    """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are ranked.
+    model
+        The folder of a trained model.
+    before
+        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
+    weights
+        A file for that network in the place of the published weights, or none for random ones.
+    number
+        How many classes that gained most, and as many that lost most.
+    pairs
+        How many pairs of classes that take each other's ranks.
+    test
+        Which of the set's test protocols; by default the first.
+    test_fraction
+        The share of the classes to test on, for folder, csv and parquet.
+    test_classes
+        A file that names the classes to test on, one a line, for folder, csv and parquet.
+    seed
+        Chooses the test classes when a fraction is given.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    workers
+        Processes that read images.
+    out
+        The folder for the figures and the numbers.
+    """
+    from smoothap.analysis.classes import classes_analysis
+
+    given = {
+        "data": data, "model": model, "before": before, "weights": weights, "number": number, "pairs": pairs,
+        "test": test, "test_fraction": test_fraction, "test_classes": test_classes, "seed": seed,
+    }  # fmt: skip
+    compared = compare(
+        data, model, before, weights, test=test, test_fraction=test_fraction, test_classes=test_classes, seed=seed,
+        device=device, workers=workers, out=out,
+    )  # fmt: skip
+    show(classes_analysis(compared, number=number, pairs=pairs, command=command_line("classes", **given)), out)
+
+
+def compare(
+    data: str,
+    model: str,
+    before: str | None,
+    weights: str | None,
+    *,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    workers: int = 0,
+    out: Path = OUT,
+) -> BeforeAfter:
+    """A test set as the trained model sees it and as the one before does."""
+    if not Path(model).is_dir():
+        raise ValueError(
+            f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
+        )
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+    if test is not None and test not in benchmark.tests:
+        raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
+    images = benchmark.tests[test or next(iter(benchmark.tests))]
+    from smoothap.analysis.before_after import embed_before_and_after
+
+    place = chosen_device(device)
+    trained = open_model(model).to(place)
+
+    def compared(dimension: int | None) -> BeforeAfter:
+        name = before or trained.architecture
+        other = open_model(name, size=trained.transform.size, dimension=dimension, weights=weights, seed=seed)
+        if before is None or not Path(before).is_dir():
+            other.transform = trained.transform
+        return embed_before_and_after(
+            other.to(place), trained, images, unreadable=out / "unreadable.csv", workers=workers
+        )
+
+    try:
+        return compared(None)
+    except ValueError:  # in very small images a backbone's own features can be all zeros, which has no ranking
+        if before is not None:
+            raise
+        return compared(trained.dimension)

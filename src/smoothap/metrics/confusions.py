@@ -1,0 +1,189 @@
+"""Which classes take the ranks of which: the AP that a class lost, shared out exactly among those that took it.
+
+A positive i of a query stands at rank R(i) because of N(i) negatives at or above it, and 1 - AP is the mean over the
+positives of N(i) / R(i). So each of those negatives takes 1 / (|P| R(i)) of the query's AP, and what all of them take
+adds up to 1 - AP. Summed over the queries of class a and the items of class b, that is what b takes from a.
+
+Queries are sorted by class and worked through in strips: at no time is there more than a strip of scores.
+"""
+
+import heapq
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothap.metrics.rows import Embeddings, Rows
+from smoothap.progress import Progress
+from smoothap.ranking.precision import full_precision
+
+_TILE = 512  # columns of a product: all have one shape, so that equal vectors have equal scores
+_SCORES_AT_ONCE = 1 << 24
+_LONGEST_STRIP = 256
+
+
+@dataclass(frozen=True)
+class ConfusedPair:
+    """Two classes, named so that `taking` takes more AP from `losing` than the other way round."""
+
+    losing: int
+    taking: int
+    taken: float  # AP, summed over the queries of `losing`
+    ranks: int  # how often an item of `taking` scores at least as high as a right one for a query of `losing`
+    queries: int  # of `losing`, that have a positive
+    taken_back: float  # the same three the other way round
+    ranks_back: int
+    queries_back: int
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLosses:
+    """What each class took from one: `losing` has so many queries with a positive."""
+
+    losing: int
+    queries: int
+    taken: np.ndarray  # (classes,) AP, summed over the queries; all of it is the sum of 1 - AP
+    ranks: np.ndarray  # (classes,) int64
+
+
+@dataclass(frozen=True, eq=False)
+class Confusions:
+    """The pairs in which one class takes most AP from the other, most first, and who takes most from each class."""
+
+    pairs: list[ConfusedPair]
+    taker: np.ndarray  # (classes,) int64: the class that takes most from each, -1 where none takes anything
+    taken: np.ndarray  # (classes,) AP that it takes, summed over the queries of the class
+    lost: np.ndarray  # (classes,) AP that all take: the sum of 1 - AP
+
+
+def confusions(
+    embeddings: Embeddings,
+    labels: np.ndarray,
+    number: int = 20,
+    *,
+    is_query: np.ndarray | None = None,
+    is_gallery: np.ndarray | None = None,
+    progress: bool = True,
+) -> Confusions:
+    """Who takes AP from whom, exactly, over the full ranking of every query.
+
+    embeddings (n, d) of any length; labels (n,) whole numbers from 0; is_query, is_gallery (n,) bool or None for all.
+    An item is never ranked for itself. A pair is placed by its larger direction.
+    """
+    losses = partial(class_losses, embeddings, labels, is_query=is_query, is_gallery=is_gallery, progress=progress)
+    classes = int(labels.max()) + 1
+    taker, taken, lost = np.full(classes, -1, np.int64), np.zeros(classes), np.zeros(classes)
+    found: list[tuple[float, int, int, int, int]] = []  # AP taken, losing, taking, ranks, queries
+    for row in losses():
+        lost[row.losing] = row.taken.sum()
+        best = np.argsort(-row.taken, kind="stable")[: 2 * number]  # each pair may stand there twice
+        best = best[row.taken[best] > 0]
+        if len(best):
+            taker[row.losing], taken[row.losing] = best[0], row.taken[best[0]]
+        found += [(float(row.taken[b]), row.losing, int(b), int(row.ranks[b]), row.queries) for b in best]
+        found = heapq.nsmallest(2 * number, found, key=lambda each: (-each[0], each[1:]))
+    pairs: dict[frozenset[int], tuple[float, int, int, int, int]] = {}
+    for each in found:
+        pairs.setdefault(frozenset(each[1:3]), each)
+    chosen = list(pairs.values())[:number]
+    takers = {taking for _, _, taking, _, _ in chosen}
+    back = {row.losing: row for row in losses(only=takers)}
+    return Confusions([_pair(each, back.get(each[2])) for each in chosen], taker, taken, lost)
+
+
+def _pair(found: tuple[float, int, int, int, int], back: "ClassLosses | None") -> ConfusedPair:
+    taken, losing, taking, ranks, queries = found
+    if back is None:
+        return ConfusedPair(losing, taking, taken, ranks, queries, 0.0, 0, 0)
+    returned = float(back.taken[losing]), int(back.ranks[losing]), back.queries
+    return ConfusedPair(losing, taking, taken, ranks, queries, *returned)
+
+
+def class_losses(
+    embeddings: Embeddings,
+    labels: np.ndarray,
+    *,
+    is_query: np.ndarray | None = None,
+    is_gallery: np.ndarray | None = None,
+    only: Collection[int] | None = None,
+    progress: bool = True,
+) -> Iterator[ClassLosses]:
+    """What every class took from each class that was asked for, or from `only` some, in order of their labels."""
+    everything = np.arange(len(labels))
+    asked = everything if is_query is None else np.flatnonzero(is_query)
+    if only is not None:
+        asked = asked[np.isin(labels[asked], list(only))]
+    ranked = everything if is_gallery is None else np.flatnonzero(is_gallery)
+    queries, items = (rows[np.argsort(labels[rows], kind="stable")] for rows in (asked, ranked))
+    if not len(queries) or not len(items):
+        return
+    device = embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
+    dtype = torch.float64 if "float64" in str(embeddings.dtype) else torch.float32
+    asking, matrix = (Rows.of(embeddings, rows, device, dtype, "embeddings") for rows in (queries, items))
+    strip = min(_LONGEST_STRIP, max(1, _SCORES_AT_ONCE // len(items)))
+    classes = int(labels.max()) + 1
+    waiting: ClassLosses | None = None  # a class whose queries may go on in the next strip
+    with (
+        torch.inference_mode(),
+        full_precision(device.type),
+        Progress("Confusions", len(queries), "queries", progress) as line,
+    ):
+        for start in range(0, len(queries), strip):
+            rows = queries[start : start + strip]
+            vectors = asking.tile(start, start + len(rows), strip)
+            for found in _strip_losses(vectors, matrix, labels, rows, items, classes):
+                if waiting is not None and waiting.losing == found.losing:
+                    found = _added(waiting, found)
+                elif waiting is not None:
+                    yield waiting
+                waiting = found
+            line.advance(len(rows))
+    if waiting is not None:
+        yield waiting
+
+
+def _strip_losses(
+    vectors: Tensor, matrix: Rows, labels: np.ndarray, rows: np.ndarray, items: np.ndarray, classes: int
+) -> Iterator[ClassLosses]:
+    """The losses of the classes of a strip of queries. vectors (strip, d), rows (queries,), items (items,) sorted"""
+    scores = torch.empty(len(vectors), len(items), dtype=vectors.dtype, device=vectors.device)
+    for left in range(0, len(items), _TILE):
+        right = min(left + _TILE, len(items))
+        scores[:, left:right] = torch.mm(vectors, matrix.tile(left, right, _TILE).T)[:, : right - left]
+    table, item_labels, query_labels = scores.cpu().numpy(), labels[items], labels[rows]
+    for label in np.unique(query_labels):
+        here = np.flatnonzero(query_labels == label)
+        begin, end = np.searchsorted(item_labels, (label, label + 1))
+        shares = [_shares(table[query], begin, end, items[begin:end] != rows[query]) for query in here]
+        taken, ranks = np.zeros(classes), np.zeros(classes, np.int64)
+        for negatives, cost, overtaken in shares:
+            taken += np.bincount(item_labels[negatives], cost, classes)
+            ranks += np.bincount(item_labels[negatives], overtaken, classes).astype(np.int64)
+        asked = sum(bool((items[begin:end] != rows[query]).any()) for query in here)
+        yield ClassLosses(int(label), asked, taken, ranks)
+
+
+def _shares(scores: np.ndarray, begin: int, end: int, there: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The negatives (k,) that take a rank of one query, the AP that each takes, and how many positives it overtakes.
+
+    scores (items,), of which begin ... end - 1 are of the query's class; there (end - begin,): not the query itself
+    """
+    positives = np.sort(scores[begin:end][there])
+    if not len(positives):
+        return np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)
+    above = scores >= positives[0]
+    above[begin:end] = False
+    negatives = np.flatnonzero(above)
+    overtaken = np.searchsorted(positives, scores[negatives], side="right")  # a tie counts against the positive
+    number = len(positives)
+    negatives_above = np.bincount(overtaken, minlength=number + 1)[:0:-1].cumsum()[::-1]
+    positives_above = number - np.searchsorted(positives, positives)  # itself and its equals included
+    cost = np.append(0, np.cumsum(1 / (number * (positives_above + negatives_above))))  # 1 / (|P| R(i)), summed
+    return negatives, cost[overtaken], overtaken
+
+
+def _added(one: ClassLosses, other: ClassLosses) -> ClassLosses:
+    return ClassLosses(one.losing, one.queries + other.queries, one.taken + other.taken, one.ranks + other.ranks)

@@ -1,0 +1,105 @@
+"""`smoothap analyse queries`, `classes` and `all` on a folder of small images, from the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from PIL import Image
+
+from smoothap.analysis.analysis import Analysis
+from smoothap.cli import analyse, app
+from smoothap.models import Embedder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Classes of one colour each, and two models with random weights."""
+    root = tmp_path_factory.mktemp("photos")
+    generator = np.random.default_rng(0)
+    for label in range(8):
+        colour = generator.integers(0, 256, 3)
+        for place in range(4):
+            pixels = np.clip(colour + generator.normal(0, 30, (32, 32, 3)), 0, 255).astype(np.uint8)
+            path = root / "images" / f"class {label}" / f"{place}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+    for name in ("before", "after"):
+        Embedder("resnet18", dimension=16, size=32, pretrained=False).save(root / name)
+    return root
+
+
+def run(*words):
+    app(["analyse", *map(str, words)], result_action="return_value")
+
+
+@pytest.fixture
+def given(photos):
+    return ["--data", f"folder:{photos / 'images'}", "--model", photos / "after", "--before", photos / "before"]
+
+
+def test_queries_writes_figure_and_numbers_and_the_command_that_repeats_it(given, tmp_path, capsys):
+    run("queries", *given, "--layout", "column", "--number", 2, "--seed", 3, "--out", tmp_path)
+    told = json.loads((tmp_path / "queries-column.json").read_text())
+    assert len(told["numbers"]["queries"]) == 2
+    assert "analyse queries" in told["command"]
+    assert "--layout column" in told["command"]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".svg", ".json"}
+    assert str(tmp_path / "queries-column.png") in capsys.readouterr().out
+
+
+def test_a_query_by_name_and_one_that_is_not_there(given, tmp_path):
+    with pytest.raises(ValueError, match="called 'nobody'"):
+        run("queries", *given, "--query", "nobody", "--out", tmp_path)
+
+
+def test_classes_writes_three_figures(given, tmp_path):
+    run("classes", *given, "--number", 1, "--pairs", 2, "--out", tmp_path)
+    stems = sorted(path.stem for path in tmp_path.glob("*.png"))
+    assert stems == ["classes-changes", "classes-confusions", "classes-sizes"]
+
+
+def test_a_model_that_is_not_there_is_named_with_a_remedy(given, tmp_path):
+    with pytest.raises(ValueError, match="There is no model folder nowhere: give the folder that smoothap train wrote"):
+        run("queries", *given[:2], "--model", "nowhere", "--out", tmp_path)
+
+
+def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path, monkeypatch, capsys):
+    def small(name):
+        def make(*, out, **_):
+            figure = Figure(figsize=(1, 1))
+            Analysis(name, name.title(), {"a": 1}, {"": figure}, [{"a": 1}], "nothing", "agrees", "again").save(out)
+
+        return make
+
+    def fails(**_):
+        raise RuntimeError("the cat ate it")
+
+    for name in ("indicator", "triplet_example", "operating_region", "cost"):
+        monkeypatch.setattr(analyse, name, small(name.replace("_", "-")))
+    monkeypatch.setattr(analyse, "tightness", fails)
+    run("all", *given, "--out", tmp_path)
+    text = (tmp_path / "analyses.html").read_text()
+    assert "Not made: </b>RuntimeError: the cat ate it" in text
+    for name in ("indicator", "triplet-example", "tightness", "operating-region", "cost", "classes"):
+        assert f'<section id="{name}">' in text
+    for layout in ("rows", "column", "grid", "columns"):
+        assert f'<section id="queries-{layout}">' in text
+    assert 'id="ablation"' not in text
+    assert "not made: tightness" in capsys.readouterr().out
+
+    small("ablation")(out=tmp_path)  # a saved one is shown
+    monkeypatch.setattr(analyse, "indicator", fails)  # and with --reuse nothing is made again
+    run("all", *given[:2], "--reuse", "--out", tmp_path)
+    text = (tmp_path / "analyses.html").read_text()
+    assert '<section id="ablation">' in text
+    assert text.count("Not made: ") == 1
+
+
+def test_all_without_a_model_says_what_is_missing(given, tmp_path, monkeypatch):
+    for name in ("indicator", "triplet_example", "operating_region", "cost", "tightness"):
+        monkeypatch.setattr(analyse, name, lambda **_: 1 / 0)
+    run("all", *given[:2], "--out", tmp_path)
+    text = (tmp_path / "analyses.html").read_text()
+    assert text.count("repeat the command with --model FOLDER") == 5
+    assert text.count("ZeroDivisionError") == 5
