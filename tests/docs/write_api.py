@@ -1,0 +1,126 @@
+"""Writes docs/api.md, the reference of the public names, from signatures and docstrings.
+
+    python tests/docs/write_api.py
+
+A name is public if `__all__` of its room has it. Signatures are taken from the source as they stand there, so that
+neither the version of Python nor an installed package changes the page.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+ROOMS = ("smoothap.losses", "smoothap.ranking", "smoothap.metrics", "smoothap.models", "smoothap.search")
+WIDTH = 110
+HEADING = """# Python reference
+
+From the docstrings, by `python tests/docs/write_api.py`. The names of `smoothap.losses`, `smoothap.ranking` and `smoothap.metrics` can be
+imported from `smoothap` itself. Shapes stand in brackets behind a tensor's name.
+"""
+
+
+def page() -> str:
+    """The whole reference as Markdown."""
+    rooms = [import_module(name) for name in ROOMS if find_spec(name)]
+    return "\n".join([HEADING, *(room_section(room) for room in rooms)]).rstrip() + "\n"
+
+
+def room_section(room) -> str:
+    """The public names of a room."""
+    lines = [f"## {room.__name__}", "", inspect.getdoc(room) or "", ""]
+    for name in room.__all__:
+        lines += entry(name, getattr(room, name))
+    return "\n".join(lines)
+
+
+def entry(name: str, thing) -> list[str]:
+    """A function, or a class with its public methods."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+    lines = [f"### {name}", ""]
+    if isinstance(tree, ast.FunctionDef):
+        return [*lines, *signature(name, tree), *prose(tree)]
+    methods = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if "__init__" in methods:
+        lines += signature(name, methods["__init__"])
+    else:
+        lines += fields(name, tree)
+    lines += prose(tree, methods.get("__init__"))
+    for method, node in methods.items():
+        if method.startswith("_") or not ast.get_docstring(node):
+            continue
+        lines += [f"#### {name}.{method}", "", *signature(f"{name}.{method}", node), *prose(node)]
+    return lines
+
+
+def signature(name: str, function: ast.FunctionDef) -> list[str]:
+    """How a function is called, in a block of code; a property is called by its name alone."""
+    decorators = {ast.unparse(each) for each in function.decorator_list}
+    returned = f" -> {ast.unparse(function.returns)}" if function.returns and function.name != "__init__" else ""
+    if "property" in decorators:
+        return ["```python", f"{name}{returned}", "```", ""]
+    arguments = function.args
+    if arguments.args and arguments.args[0].arg in ("self", "cls"):
+        arguments.args = arguments.args[1:]
+    whole = f"{name}({', '.join(separately(arguments))}){returned}"
+    if len(whole) > WIDTH:
+        inside = "".join(f"    {each},\n" for each in separately(arguments))
+        whole = f"{name}(\n{inside}){returned}"
+    return ["```python", whole, "```", ""]
+
+
+def separately(arguments: ast.arguments) -> list[str]:
+    """Each argument by itself, with the stars and slashes between them."""
+    depth, parts, text = 0, [""], ast.unparse(arguments)
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [re.sub(r"^(\**\w+: .*?)=", r"\1 = ", part.strip()) for part in parts]
+
+
+def fields(name: str, tree: ast.ClassDef) -> list[str]:
+    """The fields of a dataclass."""
+    rows = [node for node in tree.body if isinstance(node, ast.AnnAssign)]
+    if not rows:
+        return []
+    named = [f"    {ast.unparse(row.target)}: {ast.unparse(row.annotation)}" for row in rows]
+    return ["```python", f"{name}:", *named, "```", ""]
+
+
+def prose(tree: ast.FunctionDef | ast.ClassDef, called: ast.FunctionDef | None = None) -> list[str]:
+    """The docstring: paragraphs, the arguments as a list, examples as code."""
+    function = called or (tree if isinstance(tree, ast.FunctionDef) else None)
+    names = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)} if function else set()
+    lines: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", ast.get_docstring(tree) or ""):
+        if paragraph.startswith(">>>"):
+            lines += ["```pycon", paragraph, "```", ""]
+        else:
+            lines += [*described(paragraph, names), ""]
+    return lines
+
+
+def described(paragraph: str, names: set[str]) -> list[str]:
+    """A paragraph whose lines that begin with an argument become a list."""
+    lines: list[str] = []
+    for line in paragraph.splitlines():
+        before = line.partition(":")[0]
+        first = re.match(r"\w+", before)
+        if ":" in line and first and first[0] in names:
+            lines += [] if not lines or lines[-1].startswith(("- ", "  ")) else [""]
+            lines.append(f"- `{before}`:{line.partition(':')[2]}")
+        else:
+            lines.append(f"  {line.strip()}" if lines and lines[-1].startswith(("- ", "  ")) else line)
+    return lines
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE} is up to date.")
