@@ -14,3 +14,4 @@ app.command("smoothap.cli.train:train", help="Fine-tune a network with Smooth-AP
 app.command("smoothap.cli.evaluate:evaluate", help="Exact retrieval figures of embeddings over the full ranking.")
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
 app.command("smoothap.cli.export:export", help="Write a trained model as one ONNX file, checked against torch.")
+app.command("smoothap.cli.serve:serve", help="Open an album as a page: give a photo, find all the others; or compare two.")

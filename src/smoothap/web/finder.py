@@ -6,23 +6,27 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
-from smoothap.data.reading import UnreadableImage, read_image
+from smoothap.data.reading import read_image
 from smoothap.ranking import average_precision
 from smoothap.report.markup import visible
 from smoothap.report.ranking_rows import RankedRow
 from smoothap.search import Album
-from smoothap.web.decoder import BadPhoto, Box, Decoder
+from smoothap.search.exact import best_rows
+from smoothap.search.refining import corrected, unit
+from smoothap.web.decoder import Box, Decoder
 from smoothap.web.shapes import Answer, Curve, HitShape, Kept, PhotoShape, Question, unpacked
 
 _KEPT = 32  # rankings
 _WHOLE = 200_000  # photos: of larger albums the beginning of a ranking is made, not all of it
 _POINTS = 400  # of a curve
+_NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whatever an album says that has none
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -74,7 +78,6 @@ class Finder:
         self.album, self.name, self.decoder = album, name, decoder
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
-        self._rows_by_path = {path: row for row, path in enumerate(album.photos.paths())}
         self._rankings: OrderedDict[tuple[object, ...], Ranking] = OrderedDict()
         self._rankings_lock = threading.Lock()
         self._model_lock = threading.Lock()
@@ -94,6 +97,10 @@ class Finder:
         except KeyError:
             raise NotThere(f"The album has no photo {identity}: it was removed, or never there.") from None
 
+    @cached_property
+    def _rows_by_path(self) -> dict[str, int]:
+        return {path: row for row, path in enumerate(self.album.photos.paths())}
+
     def id_of_path(self, path: str) -> int | None:
         """The id of the photo with this path, None where there is none."""
         row = self._rows_by_path.get(path)
@@ -105,32 +112,39 @@ class Finder:
             raise NotPossible("This album has vectors and no model: search with one of its own photos.")
         image = self.decoder.decode(source, box=box)
         with self._model_lock:
-            return np.asarray(self.album.embed(image), np.float32).reshape(-1)
+            try:
+                model = self.album.embedder()
+            except (OSError, ValueError) as error:
+                raise NotPossible(f"The album's model cannot be used: {error}") from error
+            return model.embed([image], progress=False)[0].numpy()
 
     def embed_part(self, identity: int, box: Box) -> np.ndarray:
         """The vector (d,) of a part of one of the album's photos, from its file, or from its thumbnail if that is gone."""
         self.row(identity)
         try:
             return self.embed(Path(self.album.photo_path(identity)), box)
-        except (BadPhoto, OSError, LookupError, ValueError) as error:
-            if isinstance(error, NotPossible):
-                raise
-            return self.embed(bytes(self.album.thumbnail(identity)), box)
+        except NotPossible:
+            raise
+        except _NO_PICTURE:
+            return self.embed(self.thumbnail(identity), box)
 
     def thumbnail(self, identity: int) -> bytes:
-        """A small JPEG with pixels and nothing else."""
+        """A small JPEG with pixels and nothing else, from the photo itself where the album has no small picture."""
         self.row(identity)
         try:
             return stripped(read_image(bytes(self.album.thumbnail(identity)), pixel_limit=4_000_000))
-        except (OSError, LookupError, UnreadableImage) as error:
-            raise NotThere(f"Photo {identity} has no thumbnail: index the album again.") from error
+        except _NO_PICTURE:
+            try:
+                return stripped(self.decoder.decode(Path(self.album.photo_path(identity)), side=256))
+            except _NO_PICTURE as error:
+                raise NotThere(f"Photo {identity} has no picture: index the album again.") from error
 
     def image(self, identity: int) -> bytes:
         """A JPEG of at most 1,024 pixels a side with pixels and nothing else; the thumbnail where the file is gone."""
         self.row(identity)
         try:
             return stripped(self.decoder.decode(Path(self.album.photo_path(identity))))
-        except (BadPhoto, OSError, LookupError, ValueError):
+        except _NO_PICTURE:
             return self.thumbnail(identity)
 
     def photo(self, row: int, twins: Iterable["Finder"]) -> PhotoShape:
@@ -170,14 +184,13 @@ class Finder:
     def ranking(self, question: Question) -> Ranking:
         """The ranking for a question, made now or kept from the page before."""
         own = None if question.photo is None else self.row(question.photo)
-        marked = [self.row(each) for each in (*question.right, *question.wrong)]
         if own is None and question.vector is None:
             raise NotPossible("A search needs a photo of the album or a vector: give one of them.")
         vectors = self.album.vectors
         vector = np.asarray(vectors[own]) if question.vector is None else unpacked(question.vector, vectors.shape[1])
         wanted = question.offset + question.limit
         whole = len(self) <= _WHOLE
-        key = (own, vector.tobytes(), tuple(question.right), tuple(question.wrong), whole or wanted, len(marked))
+        key = (own, vector.tobytes(), tuple(question.right), tuple(question.wrong), whole or wanted)
         with self._rankings_lock:
             if key in self._rankings:
                 self._rankings.move_to_end(key)
@@ -190,16 +203,18 @@ class Finder:
         return ranking
 
     def _rank(self, vector: np.ndarray, own: int | None, question: Question, first: int | None) -> Ranking:
-        hits = self.album.search(
-            vector,
-            k=len(self) if first is None else first + 1,  # the query itself is among them
-            everything=first is None,
-            right=question.right,
-            wrong=question.wrong,
-        )
-        ids = np.fromiter((hit.id for hit in hits), np.int64, len(hits))
-        scores = np.fromiter((hit.score for hit in hits), np.float32, len(hits))
-        rows = np.searchsorted(self.album.photos.ids, ids)
+        if first is None:
+            # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
+            right_rows, wrong_rows = ([self.row(each) for each in marks] for marks in (question.right, question.wrong))
+            vectors = self.album.vectors
+            moved = corrected(unit(vector), vectors[right_rows], vectors[wrong_rows])
+            every = vectors @ moved
+            rows = best_rows(every, len(every))
+            scores = every[rows]
+        else:
+            hits = self.album.search(vector, k=first + 1, right=question.right, wrong=question.wrong)
+            rows = np.array([self.row(hit.id) for hit in hits], np.int64)
+            scores = np.array([hit.score for hit in hits], np.float32)
         right = None
         if own is not None:
             others = rows != own
