@@ -66,7 +66,7 @@ def opened(browser):
         page.on(
             "request",
             lambda request: strangers.append(request.url)
-            if not request.url.startswith((address, "blob:"))
+            if not request.url.startswith((address.partition("#")[0], "blob:"))
             else None,
         )
         page.goto(address)
@@ -86,7 +86,9 @@ def keep_shot():
     def keep(page, name):
         if SHOTS:
             Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            page.wait_for_timeout(400)
+            while page.evaluate("[...document.images].some((each) => !each.complete && each.getBoundingClientRect().top < innerHeight)"):
+                page.wait_for_timeout(50)
+            page.wait_for_timeout(200)
             page.screenshot(path=Path(SHOTS) / f"{name}.png")
 
     return keep

@@ -1,7 +1,7 @@
 // Precision by recall as SVG: steps whose area is the AP, before in blue and dashed, after in green.
 
 const SPACE = "http://www.w3.org/2000/svg";
-const LEFT = 40, TOP = 8, WIDTH = 268, HEIGHT = 158;
+const LEFT = 50, TOP = 8, WIDTH = 250, HEIGHT = 140;
 
 function make(tag, attributes, text) {
   const element = document.createElementNS(SPACE, tag);
@@ -20,7 +20,7 @@ export function percent(share) {
 // curves: [{name, before, curve}], where curve is what the server answered.
 export function drawCurves(curves) {
   const told = curves.map(({ name, curve }) => `${name} AP ${percent(curve.average_precision)}`).join(", ");
-  const drawing = make("svg", { viewBox: "0 0 320 204", role: "img", "aria-label": `Precision by recall: ${told}` });
+  const drawing = make("svg", { viewBox: "0 0 320 184", role: "img", "aria-label": `Precision by recall: ${told}` });
   for (const share of [0, 0.5, 1]) {
     drawing.append(
       make("path", { class: "axis", d: `M${across(0)} ${down(share)}H${across(1)}` }),

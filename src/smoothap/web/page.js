@@ -9,6 +9,7 @@ const $ = (id) => document.getElementById(id);
 const ROLES = ["before", "after"];
 
 let server = null;
+let begun = null; // the promise of the first answer
 let columns = [];
 let query = null; // {ids} for a photo of the album by its id in each column, or {file} for another; {label, name}
 let lowest = null; // of the slider: nothing is asked for when it stands there
@@ -61,6 +62,8 @@ async function open() {
 
 async function take(file) {
   if (!file) return;
+  await begun;
+  if (server === null) return; // the banner says why
   if (file.size > server.upload_bytes) {
     failed(new Error(`${file.name} has ${(file.size / 1e6).toFixed(0)} MB, more than the ${server.upload_bytes / 1e6} MB that are taken here.`));
     return;
@@ -336,10 +339,10 @@ async function begin() {
   } else if (server.start) {
     history.replaceState(null, "", `#photo=${server.start.join(",")}`);
     await open();
-    $("query-note").textContent = "To begin, the photo whose AP gains the median of 101 drawn by chance. Click any other, or draw one.";
+    $("query-note").textContent = "A typical one to begin with: its AP gains the median of a hundred photos drawn by chance. Click any other.";
   }
   if (query === null) await Promise.all(columns.map((each) => each.show(null))).catch(failed);
 }
 
 onBack(() => (server === null ? begin() : search()));
-begin();
+begun = begin();
