@@ -21,14 +21,13 @@ from smoothap.search.identity import ModelIdentity, found_again, identity_of, lo
 from smoothap.search.pairs import Pair, pairs_above
 from smoothap.search.photos import Hit, Photo, Photos, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
+from smoothap.search.querying import Query, query_vector
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
-
-Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
 
 
 class Album:
@@ -72,7 +71,7 @@ class Album:
         storage = Storage(Path(path))
         description, photos, vectors = storage.load()
         if root is None and description.root is not None:
-            root = storage.folder / description.root
+            root = (storage.folder / description.root).resolve()
         album = cls(
             photos, vectors, storage=storage, description=description,
             root=None if root is None else Path(root), engine=engine,
@@ -299,7 +298,7 @@ class Album:
         """
         if k < 1:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        vector, asked = self.query_vector(query, box)
+        vector, asked = query_vector(self, query, box)
         right, wrong = [int(each) for each in right], [int(each) for each in wrong]
         if right or wrong:
             vector = refining.corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
@@ -310,32 +309,8 @@ class Album:
         if recall is not None:
             minimum = max(self._score_for(recall), -np.inf if minimum is None else minimum)
         if everything or minimum is not None:
-            scores = self.vectors @ vector
-            scores[left_out] = -np.inf
-            rows = best_rows(scores, int((scores >= (-2.0 if minimum is None else minimum)).sum()))
-            return self._hits(rows, scores[rows])
+            return self._hits(*self._best(vector, None, left_out, -2.0 if minimum is None else minimum))
         return self._hits(*self._nearest(vector, k, left_out))
-
-    def query_vector(self, query: Query, box: tuple[int, int, int, int] | None = None) -> tuple[np.ndarray, list[int]]:
-        """A query of any form as a unit vector (d,), and the ids of the photos it names."""
-        if isinstance(query, bool) or query is None:
-            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
-        if isinstance(query, (int, np.integer)):
-            if box is not None:
-                return self.embed(self.photo_path(int(query)), box), [int(query)]
-            return refining.unit(self.vectors[self.photos.row_of(int(query))]), [int(query)]
-        if isinstance(query, (str, Path, Image.Image)):
-            return refining.unit(self.embed(query, box)), []
-        if isinstance(query, Sequence) and not all(isinstance(each, (float, np.floating)) for each in query):
-            parts = [self.query_vector(each, box) for each in query]
-            return refining.joined([vector for vector, _ in parts]), [each for _, ids in parts for each in ids]
-        vector = np.asarray(query, np.float32)
-        if vector.shape != (self.vectors.shape[1],):
-            raise ValueError(
-                f"A query of shape {vector.shape} was given to an album of vectors ({self.vectors.shape[1]},): it was "
-                "embedded by another model."
-            )
-        return refining.unit(vector), []
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
@@ -381,14 +356,23 @@ class Album:
 
     def _nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wanted = min(k + len(left_out), len(self))
-        if wanted > self.engine.limit:
-            candidates = np.arange(len(self))
-        else:
-            candidates = np.sort(self.engine.nearest(vector, wanted))
-        candidates = candidates[~np.isin(candidates, left_out)]
+        candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
+        if len(candidates) < wanted:  # too many for the engine, or it gave fewer than it was asked for
+            return self._best(vector, k, left_out)
+        candidates = np.setdiff1d(candidates, left_out)
         scores = self.vectors[candidates] @ vector
         best = best_rows(scores, k)
         return candidates[best], scores[best]
+
+    def _best(
+        self, vector: np.ndarray, k: int | None, left_out: np.ndarray, minimum: float = -2.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best k rows at or above a score, or all of them, by the product with every vector."""
+        scores = self.vectors @ vector
+        scores[left_out] = -np.inf
+        enough = int((scores >= minimum).sum())
+        rows = best_rows(scores, enough if k is None else min(k, enough))
+        return rows, scores[rows]
 
     def _rows(self, ids: Sequence[int]) -> np.ndarray:
         return np.array([self.photos.row_of(each) for each in ids], np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from smoothap.progress import Progress
-from smoothap.search.description import Description
+from smoothap.search.description import Description, write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record
 from smoothap.search.preparing import Prepared, Refused, prepared_in_order
-from smoothap.search.storage import Storage
+from smoothap.search.storage import Storage, relative
 from smoothap.search.unreadable import read_unreadable, write_unreadable
 from smoothap.search.walking import Found, Walk
 
@@ -68,6 +68,9 @@ class Updater:
 
     def run(self, walk: Walk, *, whole: bool) -> UpdateReport:
         """Take in the files of a walk; with `whole`, photos that it did not meet are removed from the album."""
+        if whole:
+            self._refuse_another_folder(walk)
+        self._keep_root()
         self.report.ignored = walk.ignored
         self.report.unreadable = dict(walk.unreadable)
         earlier = read_unreadable(self.storage.folder)
@@ -86,6 +89,21 @@ class Updater:
         write_unreadable(self.storage.folder, refused, walk.unreadable)
         self._finish(self._gone(walk) if whole else set())
         return self.report
+
+    def _refuse_another_folder(self, walk: Walk) -> None:
+        met = {found.path for found in walk.found} | walk.unreadable.keys()
+        if self._rows and not self._rows.keys() & met and not walk.closed:
+            raise ValueError(
+                f"None of the {len(self._rows):,} photos of {self.storage.folder} is in {self.root}: this is another "
+                "folder, or its disk is not mounted. Choose another --out for it."
+            )
+
+    def _keep_root(self) -> None:
+        """Write down where the photos lie now, should the folder or the album have been moved."""
+        root = relative(self.root, self.storage.folder)
+        if root != self.description.root:
+            self.description = replace(self.description, root=root)
+            write_description(self.storage.folder, self.description)
 
     def _is_same(self, row: int, found: Found) -> bool:
         table = self.photos.table
