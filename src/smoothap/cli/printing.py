@@ -22,3 +22,8 @@ def comparison(before: Report, after: Report) -> str:
 
 def _figures(report: Report) -> dict[str, float]:
     return {"mAP": report.mean_average_precision, **{f"Recall@{k}": value for k, value in report.recall.items()}}
+
+
+def printable(text: str) -> str:
+    """Text from a file name for a terminal: what would move the cursor or turn the line around is spelled out."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

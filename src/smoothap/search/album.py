@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,23 @@ import numpy as np
 from PIL import Image
 
 from smoothap.search import refining
+from smoothap.search.arrays import cut, record_of, rows_of, unit_rows
 from smoothap.search.calibration import Calibration, calibrate
+from smoothap.search.checksums import checksum
+from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.engines import Engine, checked_name, open_engine
 from smoothap.search.exact import best_rows
-from smoothap.search.identity import ModelIdentity, identity_of, load_model, same_model
-from smoothap.search.photos import Hit, Photo, Photos, new_record, table_of
+from smoothap.search.identity import ModelIdentity, found_again, identity_of, load_model, same_model, source_of
+from smoothap.search.pairs import Pair, pairs_above
+from smoothap.search.photos import Hit, Photo, Photos, table_of
+from smoothap.search.preparing import THUMBNAIL, thumbnail_of
+from smoothap.search.querying import Query, query_vector
+from smoothap.search.storage import Storage, relative
+from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.walking import Walk, look, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
-
-Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
 
 
 class Album:
@@ -35,21 +43,64 @@ class Album:
         photos: Photos,
         vectors: np.ndarray,
         *,
-        model: ModelIdentity | None = None,
+        storage: Storage | None = None,
+        description: Description | None = None,
         root: Path | None = None,
-        calibration: Mapping[str, Any] | None = None,
         engine: str = "auto",
-        checksum: str = "",
     ) -> None:
-        self.photos, self.vectors, self.model, self.root = photos, vectors, model, root
-        self._calibration = calibration
-        self._engine_name, self._engine, self._checksum = checked_name(engine), None, checksum
+        self.photos, self.vectors, self.root = photos, vectors, root
+        self._storage = storage
+        self._description = description or Description(dimension=vectors.shape[1])
+        self._engine_name, self._engine = checked_name(engine), None
         self._embedder: Embedder | None = None
 
     @classmethod
-    def open(cls, path: Path | str, *, engine: str = "auto", model: Embedder | Path | str | None = None) -> Album:
-        """The album in a folder; `model` is needed only where its own is no longer where it was."""
-        raise NotImplementedError
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        engine: str = "auto",
+        model: Embedder | Path | str | None = None,
+        root: Path | str | None = None,
+    ) -> Album:
+        """The album in a folder, every file checked; nothing in it can run code.
+
+        `model` and `root` are needed only where the model or the photos are no longer where they were. A model that
+        did not make the album is refused.
+        """
+        storage = Storage(Path(path))
+        description, photos, vectors = storage.load()
+        if root is None and description.root is not None:
+            root = (storage.folder / description.root).resolve()
+        album = cls(
+            photos, vectors, storage=storage, description=description,
+            root=None if root is None else Path(root), engine=engine,
+        )  # fmt: skip
+        if model is not None:
+            album.use_model(model)
+        return album
+
+    @classmethod
+    def create(cls, path: Path | str, model: Embedder | Path | str, root: Path | str, *, engine: str = "auto") -> Album:
+        """A new, empty album for the photos under `root`, to be filled by `update` or `add`.
+
+        `model` is a model folder, the name of a network with published weights (NAME or NAME@SIZE), or an `Embedder`,
+        which has then to be given again when the album is opened to be asked with images.
+        """
+        storage, embedder = Storage(Path(path)), load_model(model).eval()
+        with storage.writing():
+            if (storage.folder / "album.json").exists():
+                raise ValueError(f"There is an album in {path} already: open it, or choose another folder.")
+            description = Description(
+                dimension=embedder.dimension,
+                model=identity_of(embedder).to_dict(),
+                source=source_of(model, storage.folder),
+                root=relative(Path(root), storage.folder),
+            )
+            write_description(storage.folder, description)
+        album = cls.open(path, engine=engine)
+        album._embedder = embedder
+        return album
 
     @classmethod
     def from_arrays(
@@ -60,21 +111,99 @@ class Album:
         *,
         root: Path | str | None = None,
         engine: str = "auto",
-        model: ModelIdentity | None = None,
+        model: Embedder | ModelIdentity | None = None,
     ) -> Album:
         """An album of vectors (n, d) made elsewhere: in memory, or in a new folder at `path`.
 
         `metadata` has a dict for each vector or a sequence for each column: path, label, and what else `Photo` has.
-        `root` is the folder that the paths are relative to, where there is one.
+        `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known.
         """
         rows = unit_rows(vectors)
-        columns = [dict(row) for row in metadata] if not isinstance(metadata, Mapping) else _rows(metadata)
+        columns = [dict(row) for row in metadata] if not isinstance(metadata, Mapping) else rows_of(metadata)
         if columns and len(columns) != len(rows):
             raise ValueError(f"{len(rows)} vectors came with metadata of {len(columns)}: give one for each.")
-        records = [_record(row, columns[row] if columns else {}) for row in range(len(rows))]
-        return cls(
-            Photos(table_of(records)), rows, model=model, root=None if root is None else Path(root), engine=engine
-        )
+        records = [record_of(row, columns[row] if columns else {}) for row in range(len(rows))]
+        identity = model if model is None or isinstance(model, ModelIdentity) else identity_of(model)
+        made_by = None if identity is None else identity.to_dict()
+        if path is None:
+            description = Description(dimension=rows.shape[1], model=made_by, next_id=len(rows))
+            place = None if root is None else Path(root)
+            album = cls(Photos(table_of(records)), rows, description=description, root=place, engine=engine)
+        else:
+            storage = Storage(Path(path))
+            with storage.writing():
+                if (storage.folder / "album.json").exists():
+                    raise ValueError(f"There is an album in {path} already: open it, or choose another folder.")
+                place = None if root is None else relative(Path(root), storage.folder)
+                description = Description(dimension=rows.shape[1], model=made_by, root=place)
+                storage.append(description, records, rows, [None] * len(rows))
+            album = cls.open(path, engine=engine)
+        if model is not None and not isinstance(model, ModelIdentity):
+            album._embedder = model
+        return album
+
+    def update(self, *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
+        """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
+
+        `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
+        was; files that cannot be read are reported and listed in the album's unreadable.csv.
+        """
+        root = self._known_root()
+        found = walk(root)
+        if not found.found and not found.unreadable:
+            raise ValueError(f"There are no photos in {root}: give the folder that holds them, or mount its disk.")
+        return self._run(found, labels, progress, whole=True)
+
+    def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
+        """Take in these files, given by their paths, which lie below the album's root."""
+        root, found = self._known_root(), Walk()
+        for path in paths:
+            place = Path(path) if Path(path).is_absolute() else root / path
+            below = relative(place.parent, root)
+            name = place.name if below == "." else f"{Path(below).as_posix()}/{place.name}"
+            seen = look(root, name)
+            if isinstance(seen, str):
+                found.unreadable[name] = seen
+            else:
+                found.found.append(seen)
+        return self._run(found, labels, progress, whole=False)
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Take photos out of the album; their files stay, and their ids are given to no other photo."""
+        storage = self._known_storage()
+        with storage.writing():
+            remove_rows(storage, ids)
+        self._reload()
+
+    def verify(self) -> None:
+        """Check every file of the album to the last byte, thumbnails too; what is damaged is named in an error."""
+        storage = self._known_storage()
+        _, photos, _ = storage.load(always=True)
+        for row in range(len(photos)):
+            record = photos.record(row)
+            if record["pack"] >= 0 and storage.thumbnail(record) is None:
+                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
+
+    def _run(self, found: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
+        storage = self._known_storage()
+        with storage.writing():
+            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(found, whole=whole)
+        self._reload()
+        return report
+
+    def _reload(self) -> None:
+        self._description, self.photos, self.vectors = self._known_storage().load()
+        self._engine = None
+
+    def _known_storage(self) -> Storage:
+        if self._storage is None:
+            raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
+        return self._storage
+
+    def _known_root(self) -> Path:
+        if self.root is None:
+            raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
+        return self.root
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -84,23 +213,39 @@ class Album:
         return self.photos[self.photos.row_of(identity)]
 
     @property
+    def model(self) -> ModelIdentity | None:
+        """Which model made the vectors, where it is known."""
+        values = self._description.model
+        return None if values is None else ModelIdentity(**values)
+
+    @property
     def calibration(self) -> Calibration | None:
         """What scores mean in this album, if it was calibrated."""
-        return None if self._calibration is None else Calibration.from_dict(dict(self._calibration), len(self))
+        values = self._description.calibration
+        return None if values is None else Calibration.from_dict(values, len(self))
 
     def calibrate(self, vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
-        """Learn what scores mean from labelled vectors (n, d), labels (n,), by the album's model."""
-        self._calibration = calibrate(unit_rows(vectors), labels, source).to_dict()
-        calibration = self.calibration
-        assert calibration is not None
-        return calibration
+        """Learn what scores mean from labelled vectors (n, d), labels (n,), by the album's model, and keep it."""
+        learnt = calibrate(unit_rows(vectors), labels, source)
+        if vectors.shape[1] != self._description.dimension:
+            raise ValueError(
+                f"Calibration by vectors ({vectors.shape[1]},) for an album of ({self.vectors.shape[1]},)."
+            )
+        if self._storage is None:
+            self._description = replace(self._description, calibration=learnt.to_dict())
+        else:
+            with self._storage.writing():
+                description = replace(read_description(self._storage.folder), calibration=learnt.to_dict())
+                write_description(self._storage.folder, description)
+            self._reload()
+        return replace(learnt, photos=len(self))
 
     def embed(self, image: Image.Image | Path | str, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
         from smoothap.data.reading import read_image
 
         if isinstance(image, Image.Image):
-            picture = image if box is None else _cut(image, box)
+            picture = image if box is None else cut(image, box)
         else:
             picture = read_image(image, box=box)
         return self.embedder().embed([picture], progress=False)[0].numpy()
@@ -118,7 +263,17 @@ class Album:
         self._embedder = same_model(load_model(model), self.model, "This album")
 
     def _load_embedder(self) -> Embedder:
-        raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
+        if self.model is None or self._storage is None:
+            raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
+        source = found_again(self._description.source, self._storage.folder)
+        try:
+            model = load_model(source)
+        except ValueError as error:
+            raise ValueError(
+                f"The model of this album ({self.model}) is not at {source} any more: open the album with model=FOLDER "
+                "(--model FOLDER on the command line)."
+            ) from error
+        return same_model(model, self.model, str(self._storage.folder))
 
     def search(
         self,
@@ -143,7 +298,7 @@ class Album:
         """
         if k < 1:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        vector, asked = self.query_vector(query, box)
+        vector, asked = query_vector(self, query, box)
         right, wrong = [int(each) for each in right], [int(each) for each in wrong]
         if right or wrong:
             vector = refining.corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
@@ -154,42 +309,27 @@ class Album:
         if recall is not None:
             minimum = max(self._score_for(recall), -np.inf if minimum is None else minimum)
         if everything or minimum is not None:
-            scores = self.vectors @ vector
-            scores[left_out] = -np.inf
-            rows = best_rows(scores, int((scores >= (-2.0 if minimum is None else minimum)).sum()))
-            return self._hits(rows, scores[rows])
+            return self._hits(*self._best(vector, None, left_out, -2.0 if minimum is None else minimum))
         return self._hits(*self._nearest(vector, k, left_out))
 
-    def query_vector(self, query: Query, box: tuple[int, int, int, int] | None = None) -> tuple[np.ndarray, list[int]]:
-        """A query of any form as a unit vector (d,), and the ids of the photos it names."""
-        if isinstance(query, bool) or query is None:
-            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
-        if isinstance(query, (int, np.integer)):
-            if box is not None:
-                return self.embed(self.photo_path(int(query)), box), [int(query)]
-            return refining.unit(self.vectors[self.photos.row_of(int(query))]), [int(query)]
-        if isinstance(query, (str, Path, Image.Image)):
-            return refining.unit(self.embed(query, box)), []
-        if isinstance(query, Sequence) and not all(isinstance(each, (float, np.floating)) for each in query):
-            parts = [self.query_vector(each, box) for each in query]
-            return refining.joined([vector for vector, _ in parts]), [each for _, ids in parts for each in ids]
-        vector = np.asarray(query, np.float32)
-        if vector.shape != (self.vectors.shape[1],):
-            raise ValueError(
-                f"A query of shape {vector.shape} was given to an album of vectors ({self.vectors.shape[1]},): it was "
-                "embedded by another model."
-            )
-        return refining.unit(vector), []
-
-    def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[tuple[int, int, float]]:
+    def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        raise NotImplementedError
+        return [
+            Pair(int(self.photos.ids[pair.first]), int(self.photos.ids[pair.second]), pair.score)
+            for pair in pairs_above(self.vectors, score)
+        ]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""
-        raise NotImplementedError
+        record = self.photos.record(self.photos.row_of(identity))
+        picture = None if self._storage is None else self._storage.thumbnail(record)
+        if picture is None:
+            from smoothap.data.reading import read_image
+
+            picture = thumbnail_of(read_image(self.photo_path(identity), shorter_side=THUMBNAIL))
+        return picture
 
     def photo_path(self, identity: int) -> Path:
         """Where the photo lies: below the album's root, also when links are followed."""
@@ -205,19 +345,34 @@ class Album:
     def engine(self) -> Engine:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
         if self._engine is None:
-            self._engine = open_engine(self._engine_name, self.vectors, self._checksum)
+            self._engine = open_engine(self._engine_name, self.vectors, self._vectors_checksum())
         return self._engine
+
+    def _vectors_checksum(self) -> str:
+        segments = self._description.segments
+        if len(segments) == 1:
+            return segments[0].vectors
+        return checksum(np.ascontiguousarray(self.vectors).tobytes())
 
     def _nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         wanted = min(k + len(left_out), len(self))
-        if wanted > self.engine.limit:
-            candidates = np.arange(len(self))
-        else:
-            candidates = np.sort(self.engine.nearest(vector, wanted))
-        candidates = candidates[~np.isin(candidates, left_out)]
+        candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
+        if len(candidates) < wanted:  # too many for the engine, or it gave fewer than it was asked for
+            return self._best(vector, k, left_out)
+        candidates = np.setdiff1d(candidates, left_out)
         scores = self.vectors[candidates] @ vector
         best = best_rows(scores, k)
         return candidates[best], scores[best]
+
+    def _best(
+        self, vector: np.ndarray, k: int | None, left_out: np.ndarray, minimum: float = -2.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best k rows at or above a score, or all of them, by the product with every vector."""
+        scores = self.vectors @ vector
+        scores[left_out] = -np.inf
+        enough = int((scores >= minimum).sum())
+        rows = best_rows(scores, enough if k is None else min(k, enough))
+        return rows, scores[rows]
 
     def _rows(self, ids: Sequence[int]) -> np.ndarray:
         return np.array([self.photos.row_of(each) for each in ids], np.int64)
@@ -235,44 +390,3 @@ class Album:
             photo = self.photos[row]
             found.append(Hit(photo.id, score, photo.path, photo.label, rank))
         return found
-
-
-def unit_rows(vectors: np.ndarray) -> np.ndarray:
-    """Vectors (n, d) as float32 of length 1; a row that is zero or not finite is named."""
-    array = np.asarray(vectors)
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        raise ValueError(f"Vectors are numbers of shape (n, d), not {array.dtype} of shape {array.shape}.")
-    lengths = np.linalg.norm(array.astype(np.float64), axis=1)
-    bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
-    if len(bad):
-        raise ValueError(f"Vector {bad[0]} is zero or has a number that is not finite: leave that photo out.")
-    return np.ascontiguousarray(array / lengths[:, None], dtype=np.float32)
-
-
-def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    if len({len(values) for values in columns.values()}) > 1:
-        lengths = {name: len(values) for name, values in columns.items()}
-        raise ValueError(f"Columns of metadata are of one length, not {lengths}.")
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _record(row: int, known: Mapping[str, Any]) -> dict[str, Any]:
-    label = known.get("label")
-    return new_record(
-        row,
-        str(known.get("path", f"{row:08d}")),
-        label=None if label is None else str(label),
-        bytes=int(known.get("bytes", 0)),
-        modified=round(float(known.get("modified", 0)) * 1e9),
-        sha256=bytes.fromhex(str(known.get("sha256", ""))),
-        width=int(known.get("width", 0)),
-        height=int(known.get("height", 0)),
-    )
-
-
-def _cut(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
-    x, y, width, height = box
-    left, upper, right, lower = max(x, 0), max(y, 0), min(x + width, image.width), min(y + height, image.height)
-    if right <= left or lower <= upper:
-        raise ValueError(f"The box {box} lies outside of the image's {image.width} x {image.height} pixels.")
-    return image.crop((left, upper, right, lower))

@@ -4,12 +4,13 @@ import numpy as np
 
 
 class Exact:
-    """The product of the query with every vector."""
+    """The product of the query with every vector; an album that has this engine asks for all scores at once."""
 
     name = "exact"
+    limit = 0
 
     def __init__(self, vectors: np.ndarray) -> None:
-        self.vectors, self.limit = vectors, len(vectors)
+        self.vectors = vectors
 
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """The k rows with the highest scores for the query (d,)."""
