@@ -21,7 +21,9 @@ class Pixels:
     """A model without weights: a small grey picture as a vector."""
 
     def embed(self, images, *, progress=True):
-        small = [np.asarray(each.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX), np.float32) for each in images]
+        small = [
+            np.asarray(each.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX), np.float32) for each in images
+        ]
         vectors = np.stack(small).reshape(len(small), -1)
         vectors = vectors - vectors.mean(1, keepdims=True) + 1e-3
         return torch.from_numpy(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
@@ -75,7 +77,10 @@ def before_and_after(folder, noise=(1.6, 0.5)):
     draw = np.random.default_rng(0)
     centres, grain = draw.normal(size=(labels.max() + 1, 24)), draw.normal(size=(len(labels), 24))
     vectors = [centres[labels] + amount * 1.2 * grain for amount in noise]
-    return {name: Album.from_arrays(each, metadata, root=folder) for name, each in zip(("before", "after"), vectors)}
+    return {
+        name: Album.from_arrays(each, metadata, root=folder)
+        for name, each in zip(("before", "after"), vectors, strict=True)
+    }
 
 
 def empty_album():

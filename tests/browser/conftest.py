@@ -65,9 +65,11 @@ def opened(browser):
         page.on("pageerror", lambda error: complain(str(error)))
         page.on(
             "request",
-            lambda request: strangers.append(request.url)
-            if not request.url.startswith((address.partition("#")[0], "blob:"))
-            else None,
+            lambda request: (
+                strangers.append(request.url)
+                if not request.url.startswith((address.partition("#")[0], "blob:"))
+                else None
+            ),
         )
         page.goto(address)
         return page
@@ -86,7 +88,9 @@ def keep_shot():
     def keep(page, name):
         if SHOTS:
             Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            while page.evaluate("[...document.images].some((each) => !each.complete && each.getBoundingClientRect().top < innerHeight)"):
+            while page.evaluate(
+                "[...document.images].some((each) => !each.complete && each.getBoundingClientRect().top < innerHeight)"
+            ):
                 page.wait_for_timeout(50)
             page.wait_for_timeout(200)
             page.screenshot(path=Path(SHOTS) / f"{name}.png")

@@ -17,4 +17,6 @@ app.command("smoothap.cli.export:export", help="Write a trained model as one ONN
 app.command("smoothap.cli.index:index", help="Make an album of a folder of photos, or bring it up to date.")
 app.command("smoothap.cli.search:search", help="Find the photos of an album that look like a photo.")
 app.command("smoothap.cli.duplicates:duplicates", help="List photos that an album has twice, exactly or nearly.")
-app.command("smoothap.cli.serve:serve", help="Open an album as a page: give a photo, find all the others; or compare two.")
+app.command(
+    "smoothap.cli.serve:serve", help="Open an album as a page: give a photo, find all the others; or compare two."
+)

@@ -53,8 +53,8 @@ def serve(
     token = token or None
     if token is None and host not in _LOOPBACK:
         raise ValueError(
-            f"On {host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to 12 or more letters and "
-            "figures, or leave --host out."
+            f"On {host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to 12 or more letters "
+            "and figures, or leave --host out."
         )
     if token is not None and not _TOKEN.fullmatch(token):
         raise ValueError("A token is 12 or more letters and figures, '-' and '_' (at most 200).")

@@ -111,13 +111,17 @@ class Album:
         *,
         root: Path | str | None = None,
         engine: str = "auto",
-        model: Embedder | ModelIdentity | None = None,
+        model: Embedder | ModelIdentity | Path | str | None = None,
     ) -> Album:
         """An album of vectors (n, d) made elsewhere: in memory, or in a new folder at `path`.
 
         `metadata` has a dict for each vector or a sequence for each column: path, label, and what else `Photo` has.
-        `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known.
+        `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
+        a model folder or the name of published weights is found again when the album is opened.
         """
+        source = ""
+        if isinstance(model, (str, Path)):
+            source, model = source_of(model, None if path is None else Path(path)), load_model(model)
         rows = unit_rows(vectors)
         columns = [dict(row) for row in metadata] if not isinstance(metadata, Mapping) else rows_of(metadata)
         if columns and len(columns) != len(rows):
@@ -135,7 +139,7 @@ class Album:
                 if (storage.folder / "album.json").exists():
                     raise ValueError(f"There is an album in {path} already: open it, or choose another folder.")
                 place = None if root is None else relative(Path(root), storage.folder)
-                description = Description(dimension=rows.shape[1], model=made_by, root=place)
+                description = Description(dimension=rows.shape[1], model=made_by, source=source, root=place)
                 storage.append(description, records, rows, [None] * len(rows))
             album = cls.open(path, engine=engine)
         if model is not None and not isinstance(model, ModelIdentity):

@@ -35,7 +35,12 @@ def decode(request: dict[str, Any], content: bytes) -> Image.Image:
     image = read_image(source, shorter_side=round(side / share), pixel_limit=int(request["pixels"]))
     if box is not None:
         left, upper, width, height = box
-        edges = (left * image.width, upper * image.height, (left + width) * image.width, (upper + height) * image.height)
+        edges = (
+            left * image.width,
+            upper * image.height,
+            (left + width) * image.width,
+            (upper + height) * image.height,
+        )
         x0, y0, x1, y1 = (round(edge) for edge in edges)
         image = image.crop((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)))
     image.thumbnail((side, side), Image.Resampling.BICUBIC)

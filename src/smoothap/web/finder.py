@@ -17,7 +17,7 @@ from smoothap.data.reading import read_image
 from smoothap.ranking import average_precision
 from smoothap.report.markup import visible
 from smoothap.report.ranking_rows import RankedRow
-from smoothap.search import Album
+from smoothap.search import Album, Calibration
 from smoothap.search.exact import best_rows
 from smoothap.search.refining import corrected, unit
 from smoothap.web.decoder import Box, Decoder
@@ -98,6 +98,11 @@ class Finder:
             raise NotThere(f"The album has no photo {identity}: it was removed, or never there.") from None
 
     @cached_property
+    def calibration(self) -> Calibration | None:
+        """What scores mean, where that was measured."""
+        return self.album.calibration
+
+    @cached_property
     def _rows_by_path(self) -> dict[str, int]:
         return {path: row for row, path in enumerate(self.album.photos.paths())}
 
@@ -119,7 +124,7 @@ class Finder:
             return model.embed([image], progress=False)[0].numpy()
 
     def embed_part(self, identity: int, box: Box) -> np.ndarray:
-        """The vector (d,) of a part of one of the album's photos, from its file, or from its thumbnail if that is gone."""
+        """The vector (d,) of a part of one of the album's photos: of its file, or of its thumbnail if that is gone."""
         self.row(identity)
         try:
             return self.embed(Path(self.album.photo_path(identity)), box)
@@ -160,7 +165,7 @@ class Finder:
     def answer(self, question: Question) -> Answer:
         """A page of the ranking that the question asks for."""
         ranking = self.ranking(question)
-        calibration = self.album.calibration
+        calibration = self.calibration
         minimum = question.minimum
         if question.recall is not None:
             if calibration is None:

@@ -58,10 +58,11 @@ class Gate:
 
     def _is_ours(self, host: str) -> bool:
         try:
-            name = urlsplit(f"//{host}").hostname
-            if name is None or urlsplit(f"//{host}").netloc != host or "@" in host:
-                return False
+            parts = urlsplit(f"//{host}")
+            name, _ = parts.hostname, parts.port  # which raises where the port is no number
         except ValueError:
+            return False
+        if name is None or parts.netloc != host or "@" in host:
             return False
         return name in self.hosts or (self.any_address and _is_address(name))
 

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -117,7 +116,7 @@ class BoundedRequests:
             left = min(end - clock(), self.limits.seconds_of_silence)
             try:
                 message = await asyncio.wait_for(receive(), max(left, 0.001))
-            except asyncio.TimeoutError:  # noqa: UP041 (another class before Python 3.11)
+            except asyncio.TimeoutError:
                 raise _Refused(408, "The request came too slowly: send it again.") from None
             if message["type"] == "http.disconnect":
                 raise ConnectionResetError
@@ -131,12 +130,14 @@ class BoundedRequests:
             more = message.get("more_body", False)
 
 
-async def _drain(receive: Receive, seconds: float = 1.0) -> None:
+async def _drain(receive: Receive, seconds: float = 1.0, most: int = 30_000_000) -> None:
     """Throw away what still comes for a moment: an answer sent into a full pipe would be lost with the connection."""
 
     async def read() -> None:
-        while True:
+        left = most
+        while left > 0:
             message = await receive()
+            left -= len(message.get("body", b""))
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 return
 
@@ -156,8 +157,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 def _in_words(count: int) -> str:
     return f"{count / 1e6:.0f} MB" if count >= 1_000_000 else f"{count // 1000} KB"
-
-
-def bounded(limits: Limits, is_upload: Callable[[str], bool]) -> Callable[[ASGIApp], BoundedRequests]:
-    """The layer as a function of the application that it goes around."""
-    return partial(BoundedRequests, limits=limits, is_upload=is_upload)

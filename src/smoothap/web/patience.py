@@ -18,7 +18,7 @@ class PatientForAWhile(H11Protocol):
         super().__init__(*arguments, **options)
         self._due: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # ty: ignore[invalid-method-override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._due = self.loop.call_later(self.seconds, self._give_up)
 

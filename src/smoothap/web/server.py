@@ -20,8 +20,17 @@ from smoothap.web.finder import Finder, NotPossible, NotThere
 from smoothap.web.gate import LOOPBACK, Gate
 from smoothap.web.limits import BoundedRequests, Limits, Overloaded, Queue
 from smoothap.web.shapes import (
-    AlbumShape, Albums, Answer, Basket, Part, PhotoPage, PhotoShape, Question, Vector, packed,
-)  # fmt: skip
+    Albums,
+    AlbumShape,
+    Answer,
+    Basket,
+    Part,
+    PhotoPage,
+    PhotoShape,
+    Question,
+    Vector,
+    packed,
+)
 from smoothap.web.typical import typical_photo
 
 _HERE = FilePath(__file__).parent
@@ -34,7 +43,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     for status, meaning in {
         400: "A request that cannot be read", 401: "No token, or a wrong one", 403: "Sent by a page of another site",
         404: "No such album or photo", 408: "Sent too slowly", 409: "Not possible in this album",
-        413: "More bytes than are taken", 421: "Sent to a name that is not ours", 422: "A value or a photo out of bounds",
+        413: "More bytes than are taken", 421: "Sent to a name that is not ours",
+        422: "A value or a photo out of bounds",
         503: "Too busy: try again in a second",
     }.items()
 }  # fmt: skip
@@ -122,7 +132,7 @@ def _add_albums(app: FastAPI, finders: list[Finder], queue: Queue, limits: Limit
                 photos=len(each),
                 labelled=each.labels is not None,
                 takes_photos=each.takes_photos,
-                calibrated=each.album.calibration is not None,
+                calibrated=each.calibration is not None,
             )
             for each in finders
         ]

@@ -139,7 +139,9 @@ def unpacked(text: str, dimension: int) -> np.ndarray:
     except (ValueError, binascii.Error):
         raise ValueError("The vector is no base64 of float32: send what embed answered.") from None
     if vector.shape != (dimension,):
-        raise ValueError(f"The vector has {len(vector)} numbers and the album's have {dimension}: embed the photo here.")
+        raise ValueError(
+            f"The vector has {len(vector)} numbers and the album's have {dimension}: embed the photo here."
+        )
     length = np.sqrt((vector * vector).sum()) if np.isfinite(vector).all() else 0.0
     if not (1e-6 < length < 1e6):
         raise ValueError("The vector is zero or not finite: embed the photo again.")
