@@ -1,5 +1,6 @@
 """Promise 16: bombs and hostile files are refused, under a limit of time and memory."""
 
+import contextlib
 import io
 import json
 import os
@@ -65,10 +66,8 @@ def test_a_decoder_that_is_killed_is_replaced():
     try:
         decoder.decode(photo_bytes())
         os.kill(decoder.process_id, signal.SIGKILL)
-        with pytest.raises(BadPhoto):
-            for _ in range(2):  # the first may find it dead already and start a new one
-                decoder.decode(photo_bytes())
-                raise BadPhoto("replaced")
+        with contextlib.suppress(BadPhoto):  # told where it died in the middle of a photo
+            decoder.decode(photo_bytes())
         assert decoder.decode(photo_bytes()).size == (120, 120)
     finally:
         decoder.close()
