@@ -244,11 +244,12 @@ class Album:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
         from smoothap.data.reading import read_image
 
+        model = self.embedder()
         if isinstance(image, Image.Image):
             picture = image if box is None else cut(image, box)
         else:
             picture = read_image(image, box=box)
-        return self.embedder().embed([picture], progress=False)[0].numpy()
+        return model.embed([picture], progress=False)[0].numpy()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""

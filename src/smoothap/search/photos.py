@@ -53,6 +53,13 @@ class Hit:
     rank: int
 
 
+class NoSuchPhoto(KeyError, ValueError):  # noqa: N818
+    """An id that no photo of the album has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Photos(Sequence[Photo]):
     """Photos in the order of their ids, which is the order of the album's vectors."""
 
@@ -100,7 +107,7 @@ class Photos(Sequence[Photo]):
         """The row of the photo with this id."""
         row = int(np.searchsorted(self.ids, identity))
         if row == len(self.ids) or self.ids[row] != identity:
-            raise KeyError(f"The album has no photo {identity}: it was removed, or never there.")
+            raise NoSuchPhoto(f"The album has no photo {identity}: it was removed, or never there.")
         return row
 
     def paths(self) -> list[str]:
