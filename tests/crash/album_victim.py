@@ -17,14 +17,16 @@ from pathlib import Path
 import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
+from smoothap.models import Embedder
 from smoothap.search import Album, updating
 from smoothap.search.storage import Storage
 
 
-def work(folder: Path, seed: int) -> None:
+def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
     """Bring the album up to date while the photos change, add some, remove some, without end."""
     choose = random.Random(seed)
-    album = Album.open(folder / "album")
+    album = Album.open(folder / "album", model=model)
+    os.write(ready, b"!")
     while True:
         for _ in range(3):
             (folder / "photos" / f"new{choose.randrange(30)}.png").write_bytes(photo_bytes(choose.randrange(10_000)))
@@ -56,20 +58,25 @@ def main() -> None:
     torch.set_num_threads(1)
     updating.BATCH, updating.COMMIT_ROWS = 2, 2  # many small commits, so that kills meet them
     model = tiny_model(folder / "model")
+    embedder = Embedder.load(model)
     photo_folder(folder / "photos", 12)
     Album.create(folder / "album", model, folder / "photos")
     choose, owners = random.Random(seed), {}
     interrupted = 0  # kills that left segments, or files that no description names
     for kill in range(kills):
+        waiting, ready = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                work(folder, seed * 1000 + kill)
+                work(folder, embedder, seed * 1000 + kill, ready)
             finally:
                 os._exit(1)  # only reached when the work fails
-        time.sleep(choose.uniform(0.05, 0.6))
+        os.read(waiting, 1)
+        time.sleep(choose.uniform(0, 0.7))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+        os.close(waiting)
+        os.close(ready)
         assert os.WIFSIGNALED(status), "the work failed before it was killed"
         check(folder, owners)
         description, photos, _ = Storage(folder / "album").load()

@@ -386,8 +386,6 @@ class Album:
         return calibration.score_for_recall(recall)
 
     def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
-        found: list[Hit] = []
-        for rank, (row, score) in enumerate(zip(rows.tolist(), scores.tolist(), strict=True), 1):
-            photo = self.photos[row]
-            found.append(Hit(photo.id, score, photo.path, photo.label, rank))
-        return found
+        found = zip(rows.tolist(), scores.tolist(), *self.photos.named(rows), strict=True)
+        ids = self.photos.ids
+        return [Hit(int(ids[row]), score, path, label, rank) for rank, (row, score, path, label) in enumerate(found, 1)]
