@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from smoothap.cli.names import open_data
 
 if TYPE_CHECKING:
+    from smoothap.data.benchmark import Benchmark
     from smoothap.search import Album, UpdateReport
     from smoothap.search.updating import Labels
 
@@ -59,6 +60,7 @@ def index(
     from smoothap.search.description import NAME
 
     known = _labels(labels)
+    benchmark = None if calibrate is None else open_data(calibrate)
     if (out / NAME).exists():
         album = Album.open(out, root=photos, model=None if model is None else _source(model, size))
     elif model is None:
@@ -70,8 +72,8 @@ def index(
     if device is not None or _cuda():
         album.embedder().to(device or "cuda")
     report = album.update(labels=known)
-    if calibrate is not None:
-        _calibrate(album, calibrate, out)
+    if benchmark is not None:
+        _calibrate(album, benchmark, out)
     _tell(album, report, out, as_json)
 
 
@@ -103,16 +105,15 @@ def _labels(labels: str | None) -> Labels | None:
     return lambda path: by_path.get(path) or None
 
 
-def _calibrate(album: Album, spec: str, out: Path) -> None:
+def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
     from smoothap.data.dataset import ImageDataset
     from smoothap.training.testing import embed_set
 
-    benchmark = open_data(spec)
     images = next(iter(benchmark.tests.values())) if benchmark.train is None else benchmark.train_and_validation()[1]
     model = album.embedder()
     dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
     embedded = embed_set(model, dataset)
-    album.calibrate(embedded.vectors, images.labels[embedded.rows], f"{spec}, {images.classes} classes")
+    album.calibrate(embedded.vectors, images.labels[embedded.rows], f"{images.name}, {images.classes} classes")
 
 
 def _tell(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:

@@ -45,7 +45,7 @@ def write_hits(path: Path, asked: Sequence[str], answers: Sequence[Answer], note
         element("title", "Photos like " + ", ".join(Path(name).name for name in asked)),
         element("style", Markup(colours + _STYLE)),
     )
-    names = [part for name in asked for part in (", ", named(name))][1:]
+    names = [part for name in asked for part in (", ", named(Path(name).name))][1:]
     summary = f"{len(answers):,} photos, the most alike first. {note}"
     body = element(
         "body",

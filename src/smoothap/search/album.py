@@ -248,11 +248,12 @@ class Album:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
         from smoothap.data.reading import read_image
 
+        model = self.embedder()
         if isinstance(image, Image.Image):
             picture = image if box is None else cut(image, box)
         else:
             picture = read_image(image, box=box)
-        return self.embedder().embed([picture], progress=False)[0].numpy()
+        return model.embed([picture], progress=False)[0].numpy()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
@@ -389,8 +390,6 @@ class Album:
         return calibration.score_for_recall(recall)
 
     def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
-        found: list[Hit] = []
-        for rank, (row, score) in enumerate(zip(rows.tolist(), scores.tolist(), strict=True), 1):
-            photo = self.photos[row]
-            found.append(Hit(photo.id, score, photo.path, photo.label, rank))
-        return found
+        found = zip(rows.tolist(), scores.tolist(), *self.photos.named(rows), strict=True)
+        ids = self.photos.ids
+        return [Hit(int(ids[row]), score, path, label, rank) for rank, (row, score, path, label) in enumerate(found, 1)]

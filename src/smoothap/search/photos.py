@@ -53,12 +53,20 @@ class Hit:
     rank: int
 
 
+class NoSuchPhoto(KeyError, ValueError):  # noqa: N818
+    """An id that no photo of the album has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Photos(Sequence[Photo]):
     """Photos in the order of their ids, which is the order of the album's vectors."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table.combine_chunks()
         self.ids = self.column("id").to_numpy()
+        self._paths, self._labels = self.column("path"), self.column("label")
 
     def column(self, name: str) -> pa.Array:
         """One column in one piece."""
@@ -100,16 +108,22 @@ class Photos(Sequence[Photo]):
         """The row of the photo with this id."""
         row = int(np.searchsorted(self.ids, identity))
         if row == len(self.ids) or self.ids[row] != identity:
-            raise KeyError(f"The album has no photo {identity}: it was removed, or never there.")
+            raise NoSuchPhoto(f"The album has no photo {identity}: it was removed, or never there.")
         return row
+
+    def named(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
+        """The paths and the labels of some rows."""
+        places = pa.array(rows, pa.int64())
+        paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]
+        return paths, self._labels.take(places).to_pylist()
 
     def paths(self) -> list[str]:
         """All paths, in order."""
-        return [os.fsdecode(path) for path in self.column("path").to_pylist()]
+        return [os.fsdecode(path) for path in self._paths.to_pylist()]
 
     def labels(self) -> np.ndarray:
         """All labels, (n,) of str or None."""
-        return self.column("label").to_numpy(zero_copy_only=False)
+        return self._labels.to_numpy(zero_copy_only=False)
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
