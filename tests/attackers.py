@@ -132,7 +132,7 @@ def hostile_images():
         "html": b"<!doctype html><script>alert(1)</script>",
         "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(/etc/passwd) (r) file\n",
         "pdf": b"%PDF-1.7\n1 0 obj<<>>endobj\n",
-        "pickle": b"\x80\x04\x95\x1d\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x02id\x94\x85\x94R\x94.",
+        "pickle": b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x02id\x94\x85\x94R\x94.",
         "zip": b"PK\3\4" + bytes(100),
         "elf": b"\x7fELF" + bytes(200),
         "nothing": b"",

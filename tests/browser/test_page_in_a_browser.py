@@ -113,8 +113,12 @@ def test_a_box_on_an_upload_sends_the_part(opened, one):
     with page.expect_response(re.compile(r"/embed\?box=")) as sent:
         page.keyboard.press("Enter")
     assert sent.value.ok
+    sent_again = []
+    page.on("request", lambda request: sent_again.append(request.url) if "/embed" in request.url else None)
     page.keyboard.press("Escape")
     page.wait_for_selector("#box", state="hidden")
+    ranked(page)
+    assert sent_again == []  # the whole photo was sent before
 
 
 def test_marks_change_the_search(opened, one, keep_shot):
@@ -123,7 +127,7 @@ def test_marks_change_the_search(opened, one, keep_shot):
     assert page.locator("#again").is_disabled()
     page.locator(".tile.right .yes").first.click()
     page.locator(".tile.wrong .no").first.click()
-    assert page.locator("#again").text_content() == "Search again with 1 right, 1 wrong"
+    assert page.locator("#again").text_content() == "Search again: 1 right, 1 wrong"
     keep_shot(page, "marks")
     with page.expect_request(re.compile("/search$")) as sent:
         page.click("#again")
@@ -144,7 +148,7 @@ def test_the_keyboard_is_enough(opened, one):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("w")
     page.keyboard.press("b")
-    assert page.locator("#again").text_content() == "Search again with 1 right, 1 wrong"
+    assert page.locator("#again").text_content() == "Search again: 1 right, 1 wrong"
     assert page.locator("#basket-count").text_content() == "1"
     assert page.locator(".tile:nth-child(2) .yes").get_attribute("aria-pressed") == "true"
     with page.expect_response(re.compile("/search$")):
@@ -218,6 +222,7 @@ def test_a_bad_file_is_told(opened, one, content, keep_shot):
     upload(page, content, "holiday.jpg", "image/jpeg")
     page.wait_for_selector("#mistake:not([hidden])")
     assert "This photo cannot be used" in page.locator("#mistake-text").text_content()
+    assert page.locator("#query-image").is_hidden()
     keep_shot(page, "bad-file")
     page.click("#mistake-close")
     page.click(".tile:nth-child(1) .picture")

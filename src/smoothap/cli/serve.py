@@ -88,9 +88,14 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, number)
-        if os.name == "posix":  # elsewhere this would let two servers share a port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        try:
+            if os.name == "posix":  # elsewhere this would let two servers share a port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(1024)  # whoever comes before the album is open waits, and is not refused
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ValueError(f"{host}:{port} cannot be listened on ({reason}): give another --port or --host.") from error

@@ -256,7 +256,7 @@ def stripped(image: Image.Image) -> bytes:
     """The pixels as a JPEG: a copy that has no EXIF, no place, no comment and no profile."""
     clean = Image.frombytes("RGB", image.size, image.convert("RGB").tobytes())
     stream = io.BytesIO()
-    clean.save(stream, "JPEG", quality=88)
+    clean.save(stream, "JPEG", quality=92)
     return stream.getvalue()
 
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from smoothap.web.answers import problem
 
 Result = TypeVar("Result")
+_BUSY = "The server is busy: try again in a second."
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Limits:
     upload_bytes: int = 20_000_000  # of one photo
     text_bytes: int = 256_000  # of any other request
     bytes_in_flight: int = 120_000_000  # of all requests together
-    requests: int = 200  # being answered
+    requests: int = 200  # that are complete and being answered
+    senders: int = 2_000  # whose requests are still on their way; each is given up when it is too slow
     waiting: int = 16  # for one of the working threads
     working: int = 2
     seconds_to_send: float = 30  # a whole request
@@ -77,30 +79,45 @@ class BoundedRequests:
 
     def __init__(self, app: ASGIApp, limits: Limits, is_upload: Callable[[str], bool]) -> None:
         self.app, self.limits, self.is_upload = app, limits, is_upload
-        self._requests = 0
+        self._requests = self._senders = 0
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if self._requests >= self.limits.requests:
-            await problem(503, "The server is busy: try again in a second.", close=True)(scope, receive, send)
-            return
-        self._requests += 1
         body = bytearray()
         try:
-            try:
-                await self._read(scope, receive, body)
-            except _Refused as refused:
-                await _drain(receive)
-                await problem(refused.status, refused.sentence, close=True)(scope, receive, send)
-                return
-            except ConnectionResetError:
-                return
-            await self.app(scope, _replay(bytes(body), receive), send)
+            if await self._received(scope, receive, send, body):
+                await self._answer(scope, _replay(bytes(body), receive), send)
         finally:
             self._bytes -= len(body)
+
+    async def _received(self, scope: Scope, receive: Receive, send: Send, body: bytearray) -> bool:
+        if self._senders >= self.limits.senders:
+            await problem(503, _BUSY, close=True)(scope, receive, send)
+            return False
+        self._senders += 1
+        try:
+            await self._read(scope, receive, body)
+        except _Refused as refused:
+            await _drain(receive)
+            await problem(refused.status, refused.sentence, close=True)(scope, receive, send)
+            return False
+        except ConnectionResetError:
+            return False
+        finally:
+            self._senders -= 1
+        return True
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._requests >= self.limits.requests:
+            await problem(503, _BUSY)(scope, receive, send)
+            return
+        self._requests += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
             self._requests -= 1
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:

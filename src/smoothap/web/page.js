@@ -80,7 +80,7 @@ async function take(file) {
 
 function setQuery(next, address) {
   if (query?.file) URL.revokeObjectURL($("query-image").src);
-  query = next;
+  query = { ...next, vectors: new Map() };
   for (const column of columns) column.marks.clear();
   box.set(null);
   $("query-image").src = address;
@@ -102,16 +102,25 @@ $("query-image").addEventListener("error", () => {
 
 // ---- the search
 
+// The query as the column's model sees it, asked for once: the slider and the marks do not send a photo again.
+async function vectorOf(column, photo) {
+  const part = box.value ? box.value.map((each) => each.toFixed(5)).join(",") : "";
+  const name = `${column.number} ${part}`;
+  const { vectors, file } = query;
+  if (!vectors.has(name)) {
+    const options = { method: "POST", headers: { "content-type": "application/octet-stream" }, body: file };
+    const answer = file
+      ? await (await ask(`${column.base}/embed${part && `?box=${part}`}`, options)).json()
+      : await askJson(`${column.base}/photos/${photo}/part`, { box: part.split(",").map(Number) });
+    vectors.set(name, answer.vector);
+  }
+  return vectors.get(name);
+}
+
 async function question(column) {
   const asked = { right: column.marked("right"), wrong: column.marked("wrong") };
   if (query.ids) asked.photo = query.ids[columns.indexOf(column)];
-  if (query.file) {
-    const part = box.value ? `?box=${box.value.map((each) => each.toFixed(5)).join(",")}` : "";
-    const options = { method: "POST", headers: { "content-type": "application/octet-stream" }, body: query.file };
-    asked.vector = (await (await ask(`${column.base}/embed${part}`, options)).json()).vector;
-  } else if (box.value) {
-    asked.vector = (await askJson(`${column.base}/photos/${asked.photo}/part`, { box: box.value })).vector;
-  }
+  if (query.file || box.value) asked.vector = await vectorOf(column, asked.photo);
   const value = Number($("slider").value);
   if ($("slider").dataset.kind === "recall") {
     if (value < 1) asked.recall = value;
@@ -131,10 +140,21 @@ async function search() {
     showFigures(answers);
     showRange(answers);
     showMarks();
+    query.answered = true;
     say(columns.map((column, place) => `${column.album.name}: ${count(answers[place].total, "photo")}`).join("; "));
   } catch (error) {
     failed(error);
+    if (query?.file && !query.answered && !(error instanceof Lost)) forget();
   }
+}
+
+// A photo that nothing can be done with is no query.
+function forget() {
+  query = null;
+  $("query-image").hidden = $("query-name").hidden = $("controls").hidden = $("figures").hidden = true;
+  $("query-image").removeAttribute("src");
+  $("stage").classList.add("empty");
+  $("stage").tabIndex = -1;
 }
 
 function showFigures(answers) {
@@ -158,7 +178,7 @@ function showFigures(answers) {
 function showMarks() {
   const [right, wrong] = ["right", "wrong"].map((kind) => columns.reduce((sum, each) => sum + each.marked(kind).length, 0));
   $("again").disabled = right + wrong === 0;
-  $("again").textContent = right + wrong ? `Search again with ${right} right, ${wrong} wrong` : "Search again";
+  $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
   $("clear").hidden = right + wrong === 0;
 }
 
