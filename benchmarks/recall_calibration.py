@@ -45,16 +45,14 @@ def main() -> None:
     learnt = calibrate(*parts["validation"], "validation")
     calibration = Calibration.from_dict(learnt.to_dict(), len(labels))
     classes = len(np.unique(parts["validation"][1])), len(np.unique(labels))
-    print(
     told = f"{len(labels):,} images of {classes[1]:,} others"
     print(f"{options.data}: calibrated on {classes[0]:,} classes, asked in {told}")
-    )
     print("recall asked  obtained   precision told  obtained   photos a list")
     for asked in ASKED:
         score = calibration.score_for_recall(asked)
         recall, precision, length = obtained(vectors, labels, score)
-        told = calibration.precision_at(score)
-        print(f"{asked:12.2f}  {recall:8.3f}   {told:14.3f}  {precision:8.3f}   {length:13,.1f}")
+        expected = calibration.precision_at(score)
+        print(f"{asked:12.2f}  {recall:8.3f}   {expected:14.3f}  {precision:8.3f}   {length:13,.1f}")
 
 
 if __name__ == "__main__":
