@@ -66,6 +66,14 @@ class Storage:
                 raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
             yield
 
+    @contextmanager
+    def creating(self) -> Generator[None]:
+        """Alone with a folder that holds no album yet."""
+        with self.writing():
+            if (self.folder / NAME).exists():
+                raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
+            yield
+
     def load(self, *, always: bool = False) -> tuple[Description, Photos, np.ndarray]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole."""
         description = read_description(self.folder)
@@ -104,7 +112,9 @@ class Storage:
                 table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{file} is no table of photos: {error}") from error
-        if table.num_rows != segment.rows or any(table.column(name).null_count for name in ("id", "path", "modified")):
+        if table.num_rows != segment.rows or any(
+            table.column(name).null_count for name in ("id", "path", "bytes", "modified")
+        ):
             raise ValueError(f"{file} should hold {segment.rows} photos, not {table.num_rows}: it is damaged.")
         outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(_OUTSIDE))
         if pc.call_function("any", [outside]).as_py():
