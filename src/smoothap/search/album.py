@@ -24,7 +24,7 @@ from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.querying import Query, query_vector
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.walking import Walk, look, walk
+from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -164,16 +164,7 @@ class Album:
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
         """Take in these files, given by their paths, which lie below the album's root."""
-        root, found = self._known_root(), Walk()
-        for path in paths:
-            place = Path(path) if Path(path).is_absolute() else root / path
-            below = relative(place.parent, root)
-            name = place.name if below == "." else f"{Path(below).as_posix()}/{place.name}"
-            seen = look(root, name)
-            if isinstance(seen, str):
-                found.unreadable[name] = seen
-            else:
-                found.found.append(seen)
+        found = look_at(self._known_root(), paths)
         return self._run(found, labels, progress, whole=False)
 
     def remove(self, ids: Iterable[int]) -> None:
