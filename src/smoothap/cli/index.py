@@ -62,15 +62,13 @@ def index(
     known = _labels(labels)
     benchmark = None if calibrate is None else open_data(calibrate)
     if (out / NAME).exists():
-        album = Album.open(out, root=photos, model=None if model is None else _source(model, size))
+        album = Album.open(out, root=photos, model=None if model is None else _source(model, size), device=device)
     elif model is None:
         raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
     else:
         if not photos.is_dir():
             raise ValueError(f"There is no folder {photos}: give the folder that holds the photos.")
-        album = Album.create(out, _source(model, size), photos)
-    if device is not None or _cuda():
-        album.embedder().to(device or "cuda")
+        album = Album.create(out, _source(model, size), photos, device=device)
     report = album.update(labels=known)
     if benchmark is not None:
         _calibrate(album, benchmark, out)
@@ -81,12 +79,6 @@ def _source(model: str, size: int | None) -> Path | str:
     if Path(model).is_dir():
         return Path(model)
     return model if size is None else f"{model}@{size}"
-
-
-def _cuda() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def _labels(labels: str | None) -> Labels | None:

@@ -24,7 +24,7 @@ from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.querying import Query, query_vector
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.walking import Walk, look, walk
+from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -53,6 +53,7 @@ class Album:
         self._description = description or Description(dimension=vectors.shape[1])
         self._engine_name, self._engine = checked_name(engine), None
         self._embedder: Embedder | None = None
+        self.device: str | None = None  # for the model, when it is loaded; None: cuda where there is one
 
     @classmethod
     def open(
@@ -62,6 +63,7 @@ class Album:
         engine: str = "auto",
         model: Embedder | Path | str | None = None,
         root: Path | str | None = None,
+        device: str | None = None,
     ) -> Album:
         """The album in a folder, every file checked; nothing in it can run code.
 
@@ -76,21 +78,28 @@ class Album:
             photos, vectors, storage=storage, description=description,
             root=None if root is None else Path(root), engine=engine,
         )  # fmt: skip
+        album.device = device
         if model is not None:
             album.use_model(model)
         return album
 
     @classmethod
-    def create(cls, path: Path | str, model: Embedder | Path | str, root: Path | str, *, engine: str = "auto") -> Album:
+    def create(
+        cls,
+        path: Path | str,
+        model: Embedder | Path | str,
+        root: Path | str,
+        *,
+        engine: str = "auto",
+        device: str | None = None,
+    ) -> Album:
         """A new, empty album for the photos under `root`, to be filled by `update` or `add`.
 
         `model` is a model folder, the name of a network with published weights (NAME or NAME@SIZE), or an `Embedder`,
         which has then to be given again when the album is opened to be asked with images.
         """
         storage, embedder = Storage(Path(path)), load_model(model).eval()
-        with storage.writing():
-            if (storage.folder / "album.json").exists():
-                raise ValueError(f"There is an album in {path} already: open it, or choose another folder.")
+        with storage.creating():
             description = Description(
                 dimension=embedder.dimension,
                 model=identity_of(embedder).to_dict(),
@@ -99,7 +108,8 @@ class Album:
             )
             write_description(storage.folder, description)
         album = cls.open(path, engine=engine)
-        album._embedder = embedder
+        album.device = device
+        album._embedder = embedder if embedder is model else album._placed(embedder)
         return album
 
     @classmethod
@@ -135,9 +145,7 @@ class Album:
             album = cls(Photos(table_of(records)), rows, description=description, root=place, engine=engine)
         else:
             storage = Storage(Path(path))
-            with storage.writing():
-                if (storage.folder / "album.json").exists():
-                    raise ValueError(f"There is an album in {path} already: open it, or choose another folder.")
+            with storage.creating():
                 place = None if root is None else relative(Path(root), storage.folder)
                 description = Description(dimension=rows.shape[1], model=made_by, source=source, root=place)
                 storage.append(description, records, rows, [None] * len(rows))
@@ -160,16 +168,7 @@ class Album:
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
         """Take in these files, given by their paths, which lie below the album's root."""
-        root, found = self._known_root(), Walk()
-        for path in paths:
-            place = Path(path) if Path(path).is_absolute() else root / path
-            below = relative(place.parent, root)
-            name = place.name if below == "." else f"{Path(below).as_posix()}/{place.name}"
-            seen = look(root, name)
-            if isinstance(seen, str):
-                found.unreadable[name] = seen
-            else:
-                found.found.append(seen)
+        found = look_at(self._known_root(), paths)
         return self._run(found, labels, progress, whole=False)
 
     def remove(self, ids: Iterable[int]) -> None:
@@ -258,14 +257,20 @@ class Album:
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
         if self._embedder is None:
-            self._embedder = self._load_embedder()
+            self._embedder = self._placed(self._load_embedder())
         return self._embedder
+
+    def _placed(self, model: Embedder) -> Embedder:
+        import torch
+
+        return model.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     def use_model(self, model: Embedder | Path | str) -> None:
         """Embed queries with this model, which must be the one that made the album."""
         if self.model is None:
             raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
-        self._embedder = same_model(load_model(model), self.model, "This album")
+        known = same_model(load_model(model), self.model, "This album")
+        self._embedder = known if known is model else self._placed(known)
 
     def _load_embedder(self) -> Embedder:
         if self.model is None or self._storage is None:

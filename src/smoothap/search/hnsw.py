@@ -24,6 +24,7 @@ BUILD_BREADTH = 80
 FORM = f"hnsw{LINKS}-sq8-{BUILD_BREADTH}"
 _LIMIT = 2048  # answers; beyond, the product of all is as fast
 _CHUNK = 5_000
+_KEPT = 4  # graphs in the cache: an album that changes leaves its old one behind
 
 
 class Hnsw:
@@ -75,6 +76,10 @@ def _keep(index: Any, folder: Path, file: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(file, lambda path: _faiss().write_index(index, str(path)))
         write_atomically(_sum_file(file), checksum_of(file) + "\n")
+        oldest_first = sorted(folder.glob("*.faiss"), key=lambda each: each.stat().st_mtime)
+        for old in oldest_first[:-_KEPT]:
+            old.unlink(missing_ok=True)
+            _sum_file(old).unlink(missing_ok=True)
     except OSError:
         return  # a cache that cannot be written costs time, nothing else
 

@@ -65,13 +65,12 @@ class Photos(Sequence[Photo]):
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table.combine_chunks()
-        self.ids = self.column("id").to_numpy()
+        self.ids = whole_numbers(self.table["id"])
         self._paths, self._labels = self.column("path"), self.column("label")
 
     def column(self, name: str) -> pa.Array:
         """One column in one piece."""
-        chunks = self.table.column(name).combine_chunks()
-        return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+        return _one_piece(self.table.column(name))
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -124,6 +123,19 @@ class Photos(Sequence[Photo]):
     def labels(self) -> np.ndarray:
         """All labels, (n,) of str or None."""
         return self._labels.to_numpy(zero_copy_only=False)
+
+
+def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
+    piece = _one_piece(column)
+    if not len(piece):
+        return np.empty(0, np.int64)
+    return np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
+
+
+def _one_piece(column: pa.ChunkedArray) -> pa.Array:
+    chunks = column.combine_chunks()
+    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from smoothap.files import write_atomically
 from smoothap.search.checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
-from smoothap.search.photos import SCHEMA, Photos, table_of
+from smoothap.search.photos import SCHEMA, Photos, table_of, whole_numbers
 
 _OUTSIDE = r"(?s)^$|^/|\x00|(^|/)\.\.(/|$)"  # paths that leave the photo folder
 _COPIED = 1 << 14  # rows at a time
@@ -66,6 +66,14 @@ class Storage:
                 raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
             yield
 
+    @contextmanager
+    def creating(self) -> Generator[None]:
+        """Alone with a folder that holds no album yet."""
+        with self.writing():
+            if (self.folder / NAME).exists():
+                raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
+            yield
+
     def load(self, *, always: bool = False) -> tuple[Description, Photos, np.ndarray]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole."""
         description = read_description(self.folder)
@@ -100,10 +108,13 @@ class Storage:
         file = self.photos_file(segment.number)
         check(file, segment.photos, always=always)
         try:
-            table = pq.read_table(file, schema=SCHEMA)
+            with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
+                table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{file} is no table of photos: {error}") from error
-        if table.num_rows != segment.rows or any(table.column(name).null_count for name in ("id", "path", "modified")):
+        if table.num_rows != segment.rows or any(
+            table.column(name).null_count for name in ("id", "path", "bytes", "modified")
+        ):
             raise ValueError(f"{file} should hold {segment.rows} photos, not {table.num_rows}: it is damaged.")
         outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(_OUTSIDE))
         if pc.call_function("any", [outside]).as_py():
@@ -201,7 +212,7 @@ def _together(tables: list[pa.Table], vectors: list[np.ndarray], dimension: int)
     if not tables:
         return Photos(SCHEMA.empty_table()), np.zeros((0, dimension), np.float32)
     table = pa.concat_tables(tables)
-    ids = table["id"].to_numpy()
+    ids = whole_numbers(table["id"])
     if len(tables) == 1 and (np.diff(ids) > 0).all():
         return Photos(table), vectors[0]
     _, last = np.unique(ids[::-1], return_index=True)

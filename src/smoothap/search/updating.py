@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from smoothap.progress import Progress
 from smoothap.search.description import Description, write_description
-from smoothap.search.photos import SCHEMA, Photos, new_record
+from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
 from smoothap.search.preparing import Prepared, Refused, prepared_in_order
 from smoothap.search.storage import Storage, relative
 from smoothap.search.unreadable import read_unreadable, write_unreadable
@@ -61,6 +61,7 @@ class Updater:
         storage.sweep(self.description, self.photos.table)
         self.report = UpdateReport()
         self._rows = {path: row for row, path in enumerate(self.photos.paths())}
+        self._sizes, self._times = (whole_numbers(self.photos.table[name]) for name in ("bytes", "modified"))
         self._seen_again: dict[int, Found] = {}  # row -> file whose time changed, but not its content
         self._next_id = self.description.next_id
         self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
@@ -106,8 +107,7 @@ class Updater:
             write_description(self.storage.folder, self.description)
 
     def _is_same(self, row: int, found: Found) -> bool:
-        table = self.photos.table
-        return table["bytes"][row].as_py() == found.bytes and table["modified"][row].as_py() == found.modified
+        return bool(self._sizes[row] == found.bytes) and bool(self._times[row] == found.modified)
 
     def _gone(self, walk: Walk) -> set[int]:
         """Rows of photos that are no longer there; those in a folder that cannot be entered may well be."""

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -77,7 +78,22 @@ def _sort_in(result: Walk, waiting: list[str], entry: "os.DirEntry[str]", path: 
         result.unreadable[path] = str(getattr(error, "strerror", None) or error).lower()
 
 
-def look(root: Path, path: str) -> Found | str:
+def look_at(root: Path, paths: Iterable[Path | str]) -> Walk:
+    """Single files, by paths that are absolute or relative to the root; those that lie elsewhere are unreadable."""
+    result, top = Walk(), root.resolve()
+    for path in paths:
+        place = Path(path) if Path(path).is_absolute() else root / path
+        below = Path(os.path.relpath(place.parent.resolve(), top)).as_posix()
+        name = place.name if below == "." else f"{below}/{place.name}"
+        seen = _look(root, name)
+        if isinstance(seen, str):
+            result.unreadable[name] = seen
+        else:
+            result.found.append(seen)
+    return result
+
+
+def _look(root: Path, path: str) -> Found | str:
     """One file below the root, or the reason why it cannot be a photo of the album."""
     try:
         place = root / path
