@@ -45,7 +45,7 @@ def test_a_port_that_is_taken_is_told(album):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        with pytest.raises(ValueError, match="cannot be listened on .*another --port"):
+        with pytest.raises(ValueError, match=r"cannot be listened on .*another --port"):
             serve(album, "--port", other.getsockname()[1])
     with pytest.raises(ValueError, match="from 0 to 65535"):
         serve(album, "--port", 70_000)

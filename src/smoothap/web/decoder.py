@@ -26,6 +26,7 @@ class Decoder:
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._closed = False
 
     def decode(self, source: bytes | Path, *, box: Box | None = None, side: int = 1024) -> Image.Image:
         """The photo, or the part of it in the box, with no side longer than `side`."""
@@ -40,9 +41,16 @@ class Decoder:
         with self._lock:
             return self._ask(request, content)
 
-    def close(self) -> None:
-        """End the process."""
+    def warm_up(self) -> None:
+        """Start the process."""
         with self._lock:
+            if not self._closed:
+                self._running()
+
+    def close(self) -> None:
+        """End the process for good."""
+        with self._lock:
+            self._closed = True
             self._end()
 
     @property
@@ -51,23 +59,22 @@ class Decoder:
         return None if self._process is None else self._process.pid
 
     def _ask(self, request: dict[str, Any], content: bytes) -> Image.Image:
+        if self._closed:
+            raise BadPhoto("the server is being stopped")
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
-        timer = threading.Timer(self._limits.decode_seconds, process.kill)
+        too_slow = threading.Event()
+        timer = threading.Timer(self._limits.decode_seconds, lambda: (too_slow.set(), process.kill()))
         timer.start()
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n" + content)
             process.stdin.flush()
             answer, pixels = _read_answer(process.stdout)
         except (OSError, EOFError, ValueError):
-            slow = not timer.is_alive()
             self._end()
-            raise BadPhoto(
-                f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
-                if slow
-                else "its decoder gave up on it"
-            ) from None
+            seconds = f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
+            raise BadPhoto(seconds if too_slow.is_set() else "its decoder gave up on it") from None
         finally:
             timer.cancel()
         if "error" in answer:
@@ -85,6 +92,8 @@ class Decoder:
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C is for the server, which then ends this process
             )
+            assert self._process.stdout is not None
+            self._process.stdout.readline()  # it is ready: the time of a photo does not count its start
         return self._process
 
     def _end(self) -> None:

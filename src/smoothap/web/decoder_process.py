@@ -21,6 +21,8 @@ def main() -> None:
     sys.stdout = sys.stderr
     _warm_up()
     _limit_memory(megabytes)
+    answers.write(b"ready\n")
+    answers.flush()
     while line := requests.readline():
         request = json.loads(line)
         _answer(request, requests.read(request["bytes"]), answers)

@@ -1,5 +1,6 @@
 """Searches in one album, as the page asks for them: whole rankings that are kept for the next page of the answer."""
 
+import contextlib
 import csv
 import io
 import threading
@@ -110,6 +111,13 @@ class Finder:
         """The id of the photo with this path, None where there is none."""
         row = self._rows_by_path.get(path)
         return None if row is None else int(self.album.photos.ids[row])
+
+    def warm_up(self) -> None:
+        """Load what the first photo needs; what is wrong with it is told when that comes."""
+        if self.takes_photos:
+            self.decoder.warm_up()
+            with self._model_lock, contextlib.suppress(OSError, ValueError):
+                self.album.embedder()
 
     def embed(self, source: bytes | Path, box: Box | None) -> np.ndarray:
         """The vector (d,) of a photo or of a part of it."""

@@ -1,6 +1,7 @@
 """How much a visitor may ask for: bytes and seconds of a request, and places in the queue of work."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -117,6 +118,9 @@ class BoundedRequests:
         self._requests += 1
         try:
             await self.app(scope, receive, send)
+        except asyncio.CancelledError:  # the server is stopped while this is being worked on
+            with contextlib.suppress(RuntimeError):  # where the answer had begun
+                await problem(503, "The server was stopped.", close=True)(scope, receive, send)
         finally:
             self._requests -= 1
 

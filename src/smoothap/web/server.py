@@ -1,5 +1,6 @@
 """The server of the page: one album, or two that are compared, over an API that answers every mistake in a sentence."""
 
+import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -85,7 +86,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        # Models and the decoder take seconds to load: better now than when the first photo comes.
+        warming = asyncio.create_task(queue.run(lambda: [each.warm_up() for each in finders]))
         yield
+        warming.cancel()
         queue.close()
         decoder.close()
 
