@@ -157,6 +157,7 @@ def test_the_keyboard_is_enough(opened, one):
     page.locator(".picture[tabindex='0']").focus()
     page.keyboard.press("Enter")
     until(page, "location.hash !== '#photo=40'")
+    until(page, "document.activeElement === document.querySelector('.tile .picture')")
     page.keyboard.press("n")
     ranked(page)
     assert "photo" in page.locator("#status").text_content()

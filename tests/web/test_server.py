@@ -11,6 +11,7 @@ from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.search import Album
+from smoothap.web.finder import stripped
 from smoothap.web.server import create_app
 
 
@@ -246,3 +247,9 @@ def test_every_photo_of_the_album_has_a_thumbnail_and_an_image(client):
             assert max(image.size) <= side
             assert image.format == "JPEG"
     assert len(LETTERS) * 8 == client.get("/api/albums/0/photos").json()["total"]
+
+
+def test_a_picture_is_stripped_of_all_that_travels_with_it():
+    image = letter("A", "DejaVuSans")
+    image.info["comment"] = b"PRIVATE"  # Pillow would write it again
+    assert b"PRIVATE" not in stripped(image)

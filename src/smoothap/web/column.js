@@ -56,8 +56,10 @@ export class Column {
       this.question = question;
       this.hits = [];
       this.total = answer.total;
+      const inside = this.grid.contains(document.activeElement);
       this.grid.replaceChildren();
       this.append(question ? answer.hits : answer.photos);
+      if (inside) this.focus(this.grid.firstElementChild); // whoever came by keyboard goes on from the first photo
       this.tell(question ? answer : null);
       return answer;
     } finally {
