@@ -10,7 +10,7 @@ import pytest
 from attackers import TORTURE, ask, photo_bytes
 
 CLIENTS = 50 if TORTURE else 12
-SECONDS = int(os.environ.get("SMOOTHAP_TORTURE_SECONDS", "600")) if TORTURE else 8
+SECONDS = int(os.environ.get("SMOOTHAP_TORTURE_SECONDS", "600")) if TORTURE else 5
 
 
 def visit(port, draw, photo):
@@ -61,7 +61,7 @@ def test_a_short_rush_is_survived(server):
 
 
 def check(server):
-    run_for(server, max(4, SECONDS / 10), CLIENTS)  # threads, caches and pools come into being
+    run_for(server, max(3, SECONDS / 10), CLIENTS)  # threads, caches and pools come into being
     before = server.memory()
     statuses = run_for(server, SECONDS, CLIENTS)
     growth = server.memory() / before - 1

@@ -11,6 +11,7 @@ from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.search import Album
+from smoothap.web import finder as finder_module
 from smoothap.web.finder import stripped
 from smoothap.web.server import create_app
 
@@ -253,3 +254,16 @@ def test_a_picture_is_stripped_of_all_that_travels_with_it():
     image = letter("A", "DejaVuSans")
     image.info["comment"] = b"PRIVATE"  # Pillow would write it again
     assert b"PRIVATE" not in stripped(image)
+
+
+def test_of_a_very_large_album_the_beginning_is_the_same(client, connect, album, monkeypatch):
+    monkeypatch.setattr(finder_module, "_WHOLE", 10)
+    large = connect({"large": album})
+    whole, part = search(client, photo=7, limit=50), search(large, photo=7, limit=50)
+    assert [hit["id"] for hit in part["hits"]] == [hit["id"] for hit in whole["hits"]]
+    assert part["total"] == 95
+    assert part["curve"] is None
+    after = search(large, photo=7, offset=50, limit=50)
+    assert [hit["rank"] for hit in after["hits"]] == list(range(51, 96))
+    least = whole["hits"][9]["score"] - 1e-6
+    assert search(large, photo=7, minimum=least, limit=50)["total"] == 10

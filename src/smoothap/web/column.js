@@ -79,7 +79,9 @@ export class Column {
     const turn = this.turn;
     try {
       const answer = await this.fetch(this.question, this.hits.length);
-      if (turn === this.turn) this.append(this.question ? answer.hits : answer.photos);
+      if (turn !== this.turn) return;
+      this.total = answer.total; // of a very large album it is known only near the end
+      this.append(this.question ? answer.hits : answer.photos);
     } catch (error) {
       this.page.failed(error);
     } finally {

@@ -180,16 +180,18 @@ class Finder:
                 raise NotPossible("This album is not calibrated, so recall cannot be asked for: give a score.")
             minimum = float(calibration.score_for_recall(question.recall))
         total = ranking.at_least(minimum)
-        known = calibration is not None and minimum is not None
         page = range(question.offset, min(question.offset + question.limit, total))
+        if not ranking.whole and total == len(ranking.scores):  # there is more, how much is not known yet
+            total = len(self) - (question.photo is not None)
+        known = calibration is not None and minimum is not None
         return Answer(
             total=total,
             minimum=minimum,
-            lowest=float(ranking.scores[-1]) if len(ranking.scores) else None,
+            lowest=(float(ranking.scores[-1]) if ranking.whole else -1.0) if len(ranking.scores) else None,
             highest=float(ranking.scores[0]) if len(ranking.scores) else None,
             expected_recall=float(calibration.recall_at(minimum)) if known else None,
             expected_precision=float(calibration.precision_at(minimum)) if known else None,
-            right_in_list=None if ranking.right is None else int(ranking.right[:total].sum()),
+            right_in_list=int(ranking.right[:total].sum()) if ranking.right is not None and ranking.whole else None,
             hits=[self._hit(ranking, place) for place in page],
             curve=ranking.curve() if question.offset == 0 else None,
         )
