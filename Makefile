@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow torture audit lint format bench mutants build clean
+.PHONY: help demo test test-slow test-browser torture audit lint format bench mutants build clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -20,14 +20,17 @@ help:  ## list the commands
 	@$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench --group browser --group docs --group audit
 	@touch $@
 
-demo: .venv/installed  ## evaluate (and later train) on the emoji set, with figures
-	@$(BIN)/smoothap demo
+demo: .venv/installed  ## train on the emoji for a few minutes, and show what that did to retrieval
+	@if [ -t 1 ] && [ -z "$$CI" ] && [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then $(BIN)/smoothap demo --serve; else $(BIN)/smoothap demo; fi
 
 test: .venv/installed lint  ## lint, types and the tests
 	@$(BIN)/python -m pytest -q
 
 test-slow: .venv/installed  ## the tests that take minutes
 	@$(BIN)/python -m pytest -q -m slow
+
+test-browser: .venv/installed  ## the page in headless Chromium
+	@sh tests/browser/chromium.sh && $(BIN)/python -m pytest -q -m browser tests/browser
 
 lint: .venv/installed  ## formatting, lint and strict types
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }

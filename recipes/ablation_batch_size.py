@@ -37,7 +37,7 @@ SETTINGS = Settings(
 
 def model(weights: Weights) -> Embedder:
     """256 dimensions, box of the face extended by 1.3, 224 x 224."""
-    return vggface2_senet50(weights if weights else None, 256)
+    return vggface2_senet50(weights if isinstance(weights, Path) else None, 256)
 
 
 def loss(settings: Settings) -> SmoothAP:

@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "search": {"metrics", "models", "data", "files", "progress"},
     "compare": {"training", "losses", "metrics", "models", "data", "report", "files", "progress"},
     "analysis": {"ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress"},
-    "web": {"search", "report"},
+    "web": {"search", "report", "data", "ranking"},
     "cli": {
         "ranking", "losses", "metrics", "data", "models", "training", "report", "search", "compare", "analysis",
         "web", "distributed", "files", "progress",

@@ -10,6 +10,7 @@ import torch
 from smoothap.cli import app, demo
 from smoothap.cli.names import open_data
 from smoothap.models import Embedder
+from smoothap.search import Album
 
 pytest.importorskip("smoothap.report.page")
 
@@ -43,6 +44,14 @@ def test_the_demo_tells_two_rows_of_figures_and_where_to_go_next(few_emoji, tmp_
     assert "smoothap train --data folder:PATH" in told
     assert (tmp_path / "one" / "report.html").read_text().startswith("<!doctype html>")
     assert Embedder.load(tmp_path / "one" / "model").dimension == 512
+
+    assert f"smoothap serve {tmp_path / 'one' / 'before'} {tmp_path / 'one' / 'after'}" in told
+    before, after = (Album.open(tmp_path / "one" / name) for name in ("before", "after"))
+    assert len(before) == len(after) > 400
+    assert before.calibration is not None
+    assert before.photo(0).label.startswith("U+")
+    assert after.search(after.photo_path(3), k=1)[0].id == 3
+    assert after.vectors.shape[1] == 512
 
     def figures(text):
         return re.findall(r"^(?:before|after).*$", text, re.MULTILINE)

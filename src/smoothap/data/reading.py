@@ -186,3 +186,14 @@ def _quiet_pillow() -> Generator[None]:
             _decoding -= 1
             if _decoding == 0:
                 _quiet.pop().__exit__(None, None, None)
+
+
+def image_size(content: bytes) -> tuple[int, int]:
+    """The width and height, upright, that the head of an image file names; its pixels are not decoded."""
+    try:
+        with _quiet_pillow(), Image.open(io.BytesIO(content), formats=_known_formats()) as image:
+            width, height = image.size
+            turned = _orientation(image) in (5, 6, 7, 8)
+    except Exception as error:
+        raise UnreadableImage("image", str(error) or type(error).__name__) from error
+    return (height, width) if turned else (width, height)

@@ -19,7 +19,12 @@ def escaped(text: str) -> Markup:
     """The text as content or as the value of an attribute; markup stays as it is."""
     if isinstance(text, Markup):
         return text
-    return Markup(html.escape(_UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)))
+    return Markup(html.escape(visible(text)))
+
+
+def visible(text: str) -> str:
+    """The text with everything that would steer what shows it spelled out, as in `\\u202e`."""
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def element(tag: str, *content: str, **attributes: str | int) -> Markup:

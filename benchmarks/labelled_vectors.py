@@ -1,0 +1,41 @@
+"""Vectors and labels of a data set by a model, for measurements; kept in a folder, since embedding takes the time."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from smoothap.cli.names import open_data, open_model
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.image_set import ImageSet
+from smoothap.training.testing import embed_set
+
+
+def labelled_vectors(
+    model: str, data: str, size: int | None, keep: Path | None
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The validation classes and the test classes of a set: name -> vectors (n, d), labels (n,)."""
+    benchmark = open_data(data)
+    parts = {
+        "validation": benchmark.train_and_validation()[1],
+        "test": next(iter(benchmark.tests.values())),
+    }
+    return {name: _embedded(model, data, size, name, images, keep) for name, images in parts.items()}
+
+
+def _embedded(
+    model: str, data: str, size: int | None, part: str, images: ImageSet, keep: Path | None
+) -> tuple[np.ndarray, np.ndarray]:
+    key = hashlib.sha256(f"{model} {data} {size} {part} {len(images)}".encode()).hexdigest()[:16]
+    file = None if keep is None else keep / f"{key}.npz"
+    if file is not None and file.is_file():
+        with np.load(file, allow_pickle=False) as known:
+            return known["vectors"], known["labels"]
+    embedder = open_model(model, size=None if Path(model).is_dir() else size)
+    report = (keep or Path()) / f"{key}-unreadable.csv"
+    embedded = embed_set(embedder, ImageDataset(images, embedder.transform, report=report))
+    vectors, labels = embedded.vectors, images.labels[embedded.rows]
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(file, vectors=vectors, labels=labels)
+    return vectors, labels

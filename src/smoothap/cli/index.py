@@ -1,0 +1,131 @@
+"""`smoothap index`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from smoothap.cli.names import open_data
+
+if TYPE_CHECKING:
+    from smoothap.data.benchmark import Benchmark
+    from smoothap.search import Album, UpdateReport
+    from smoothap.search.updating import Labels
+
+_LISTED = 10  # unreadable files that are printed
+
+
+def index(
+    photos: Path,
+    /,
+    *,
+    out: Path,
+    model: str | None = None,
+    size: int | None = None,
+    labels: str | None = None,
+    calibrate: str | None = None,
+    device: str | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
+
+    Stop it at any moment and run it again: it goes on where it was. Files that cannot be read are listed in
+    unreadable.csv in the album.
+
+    Parameters
+    ----------
+    photos
+        The folder of photos, with any folders in it.
+    out
+        The folder of the album.
+    model
+        The folder of a trained model, or a timm name for its published weights; needed for a new album only.
+    size
+        The side of the images in pixels, for a network by its timm name.
+    labels
+        "folders", so that each photo is labelled by the folder it lies in, or a CSV file with the columns path
+        (relative to the photo folder) and label.
+    calibrate
+        NAME or NAME:PATH, such as emoji or folder:PATH: labelled photos to learn from what a score means, for
+        searches that ask for a recall. Its validation classes are used.
+    device
+        Such as cpu or cuda; by default cuda where there is one.
+    as_json
+        Print the report as JSON.
+    """
+    from smoothap.search import Album
+    from smoothap.search.description import NAME
+
+    known = _labels(labels)
+    benchmark = None if calibrate is None else open_data(calibrate)
+    if (out / NAME).exists():
+        album = Album.open(out, root=photos, model=None if model is None else _source(model, size), device=device)
+    elif model is None:
+        raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
+    else:
+        if not photos.is_dir():
+            raise ValueError(f"There is no folder {photos}: give the folder that holds the photos.")
+        album = Album.create(out, _source(model, size), photos, device=device)
+    report = album.update(labels=known)
+    if benchmark is not None:
+        _calibrate(album, benchmark, out)
+    _tell(album, report, out, as_json)
+
+
+def _source(model: str, size: int | None) -> Path | str:
+    if Path(model).is_dir():
+        return Path(model)
+    return model if size is None else f"{model}@{size}"
+
+
+def _labels(labels: str | None) -> Labels | None:
+    if labels is None:
+        return None
+    if labels == "folders":
+        from smoothap.search.updating import labels_by_folder
+
+        return labels_by_folder
+    from smoothap.data.columns import read_table
+
+    if not Path(labels).is_file():
+        raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
+    table = read_table(Path(labels), ("path", "label"))
+    by_path = dict(zip(table["path"].to_pylist(), table["label"].to_pylist(), strict=True))
+    return lambda path: by_path.get(path) or None
+
+
+def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
+    from smoothap.data.dataset import ImageDataset
+    from smoothap.training.testing import embed_set
+
+    images = next(iter(benchmark.tests.values())) if benchmark.train is None else benchmark.train_and_validation()[1]
+    model = album.embedder()
+    dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
+    embedded = embed_set(model, dataset)
+    album.calibrate(embedded.vectors, images.labels[embedded.rows], f"{images.name}, {images.classes} classes")
+
+
+def _tell(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:
+    counts = {
+        "photos": len(album), "added": len(report.added), "changed": len(report.changed),
+        "unchanged": report.unchanged, "removed": len(report.removed), "relabelled": len(report.relabelled),
+        "unreadable": len(report.unreadable), "other files": report.ignored,
+    }  # fmt: skip
+    calibration = album.calibration
+    if as_json:
+        calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
+        whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "calibration": calibrated}
+        print(json.dumps({"album": str(out), "model": str(album.model), **whole}, indent=1))
+        return
+    from smoothap.cli.printing import printable
+
+    print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
+    for path, reason in list(report.unreadable.items())[:_LISTED]:
+        print(f"  cannot be read: {printable(path)}: {printable(reason)}")
+    if report.unreadable:
+        print(f"{out / 'unreadable.csv'} lists what could not be read.")
+    if calibration is not None:
+        print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")

@@ -1,0 +1,158 @@
+"""`smoothap search`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from smoothap.search import Album, Hit
+
+
+def search(
+    album: Path,
+    /,
+    *photos: Path,
+    id: Annotated[tuple[int, ...], Parameter(name="--id", negative=())] = (),
+    k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
+    box: str | None = None,
+    everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    minimum: float | None = None,
+    recall: float | None = None,
+    expand: int = 0,
+    alpha: float | None = None,
+    right: Annotated[tuple[int, ...], Parameter(negative=())] = (),
+    wrong: Annotated[tuple[int, ...], Parameter(negative=())] = (),
+    html: Path | None = None,
+    engine: str = "auto",
+    model: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Find the photos of an album that look like a photo; several photos are one query.
+
+    Parameters
+    ----------
+    album
+        The folder that smoothap index made.
+    photos
+        The photo or photos to look for.
+    id
+        A photo of the album as the query, or as part of it, by its id.
+    k
+        How many photos to show.
+    box
+        x,y,width,height in pixels: only this part of the photo is looked for.
+    everything
+        Rank all photos of the album.
+    minimum
+        All photos with at least this score.
+    recall
+        Such as 0.95: the shortest list expected to hold this share of the right photos; for a calibrated album.
+    expand
+        Add this many first answers to the query and search again.
+    alpha
+        Weight of those answers: their score to this power; 0 is their plain average. 3 by default.
+    right
+        Ids of photos that are right, from an earlier search: look for more like them.
+    wrong
+        Ids of photos that are wrong: look away from them.
+    html
+        A file for a page of thumbnails, which needs nothing else.
+    engine
+        auto, exact, hnsw, or milvus://HOST:PORT.
+    model
+        The album's model, if it is no longer where it was.
+    as_json
+        Print the answers as JSON.
+    """
+    if not photos and not id:
+        raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
+    from smoothap.search import Album
+    from smoothap.search.refining import ALPHA
+
+    opened = Album.open(album, engine=engine, model=model)
+    part = None if box is None else _box(box)
+    hits = opened.search(
+        [*photos, *id], k, box=part, minimum=minimum, recall=recall, everything=everything, expand=expand,
+        alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
+    )  # fmt: skip
+    told = _expectation(opened, hits, minimum, recall)
+    if html is not None:
+        _write_page(opened, hits, [*map(str, photos), *(opened.photo(each).path for each in id)], told, html)
+    if as_json:
+        expected = None if told is None else {"score": told[0], "recall": told[1], "precision": told[2]}
+        print(json.dumps({"hits": [asdict(hit) for hit in hits], "expected": expected}, indent=1))
+    else:
+        _print(hits, told)
+
+
+def _box(text: str) -> tuple[int, int, int, int]:
+    parts = text.split(",")
+    if len(parts) != 4 or not all(part.strip().removeprefix("-").isdecimal() for part in parts):
+        raise ValueError(f"--box takes x,y,width,height in whole pixels, such as 10,20,200,100, not {text!r}.")
+    x, y, width, height = (int(part) for part in parts)
+    return x, y, width, height
+
+
+def _expectation(
+    album: Album, hits: list[Hit], minimum: float | None, recall: float | None
+) -> tuple[float, float, float] | None:
+    """The score down to which the list goes, and the recall and precision to expect of it."""
+    if (calibration := album.calibration) is None:
+        return None
+    if recall is not None:
+        score = max(calibration.score_for_recall(recall), -1.0 if minimum is None else minimum)
+    elif minimum is not None:
+        score = minimum
+    elif hits:
+        score = hits[-1].score
+    else:
+        return None
+    return score, calibration.recall_at(score), calibration.precision_at(score)
+
+
+def _sentence(told: tuple[float, float, float]) -> str:
+    score, recall, precision = told
+    return f"Down to score {score:.3f}: expect {recall:.0%} of the right photos, and {precision:.0%} of these right."
+
+
+def _print(hits: list[Hit], told: tuple[float, float, float] | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from smoothap.cli.printing import printable
+
+    labelled = any(hit.label is not None for hit in hits)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("rank", "score", "id"):
+        table.add_column(heading, justify="right")
+    for heading in ("label",) if labelled else ():
+        table.add_column(heading)
+    table.add_column("photo", overflow="fold")
+    for hit in hits:
+        label = (printable(hit.label or ""),) if labelled else ()
+        table.add_row(str(hit.rank), f"{hit.score:.3f}", str(hit.id), *label, printable(hit.path))
+    console = Console(markup=False, highlight=False)
+    console.print(table if hits else "Nothing was found.")
+    if told is not None:
+        console.print(_sentence(told), soft_wrap=True)
+
+
+def _write_page(
+    album: Album, hits: list[Hit], asked: list[str], told: tuple[float, float, float] | None, file: Path
+) -> None:
+    from smoothap.data.reading import UnreadableImage
+    from smoothap.report.hits_page import Answer, write_hits
+
+    answers: list[Answer] = []
+    for hit in hits:
+        try:
+            picture = album.thumbnail(hit.id)
+        except (UnreadableImage, ValueError, OSError):
+            picture = None
+        answers.append(Answer(hit.rank, hit.score, hit.path, hit.label, picture))
+    print(write_hits(file, asked, answers, "" if told is None else _sentence(told)))

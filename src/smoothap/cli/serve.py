@@ -1,0 +1,102 @@
+"""`smoothap serve`."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from smoothap.search import Album
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
+
+
+def serve(
+    album: Path,
+    compare: Path | None = None,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: Annotated[str | None, Parameter(env_var="SMOOTHAP_TOKEN")] = None,
+    model: list[Path] | None = None,
+    engine: str = "auto",
+    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
+) -> None:
+    """Open an album as a page: give a photo and see all that look like it. With two albums, compare them.
+
+    Parameters
+    ----------
+    album
+        The album that smoothap index or smoothap demo made.
+    compare
+        A second album of the same photos, such as after training: both are shown side by side.
+    host
+        The address to listen on. Beyond this machine a token is required.
+    port
+        The port to listen on; 0 takes any that is free.
+    token
+        What visitors must know, 12 letters or more; better given as the environment variable SMOOTHAP_TOKEN.
+    model
+        The folder of the album's model, for each album, where it is no longer where it was.
+    engine
+        Who searches: auto, exact, hnsw or milvus://HOST:PORT.
+    open_page
+        Open the page in the browser.
+    """
+    token = token or None
+    if token is None and host not in _LOOPBACK:
+        raise ValueError(
+            f"On {host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to 12 or more letters "
+            "and figures, or leave --host out."
+        )
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise ValueError("A token is 12 or more letters and figures, '-' and '_' (at most 200).")
+    if not 0 <= port <= 65_535:
+        raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
+    listener = _listen(host, port)
+    with listener:
+        try:
+            from smoothap.web.running import run
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic", "h11"):
+                raise
+            raise ValueError(f"The page needs {missing.name}: pip install 'smoothap[web]'") from missing
+        albums = _open([each for each in (album, compare) if each is not None], model or [], engine)
+        run(albums, listener, host=host, token=token, open_page=open_page)
+
+
+def _open(paths: list[Path], models: list[Path], engine: str) -> dict[str, Album]:
+    from smoothap.search import Album
+
+    albums: dict[str, Album] = {}
+    for place, path in enumerate(paths):
+        model = models[place] if place < len(models) else None
+        short = path.resolve().name or str(path)
+        albums[short if short not in albums else str(path)] = Album.open(path, engine=engine, model=model)
+    return albums
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Take the port before anything slow is loaded: whether it is free is known at once."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, number)
+        try:
+            if os.name == "posix":  # elsewhere this would let two servers share a port
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(1024)  # whoever comes before the album is open waits, and is not refused
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"{host}:{port} cannot be listened on ({reason}): give another --port or --host.") from error
+    return listener

@@ -1,0 +1,8 @@
+"""Query by example: a pile of photos as vectors on disk, and all that look like one of them."""
+
+from smoothap.search.album import Album
+from smoothap.search.calibration import Calibration
+from smoothap.search.photos import Hit, Photo, Photos
+from smoothap.search.updating import UpdateReport
+
+__all__ = ["Album", "Calibration", "Hit", "Photo", "Photos", "UpdateReport"]

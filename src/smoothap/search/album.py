@@ -1,0 +1,400 @@
+"""An album: photos, their vectors, and the ways to ask for more of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from smoothap.search import refining
+from smoothap.search.arrays import cut, record_of, rows_of, unit_rows
+from smoothap.search.calibration import Calibration, calibrate
+from smoothap.search.checksums import checksum
+from smoothap.search.description import Description, read_description, write_description
+from smoothap.search.engines import Engine, checked_name, open_engine
+from smoothap.search.exact import best_rows
+from smoothap.search.identity import ModelIdentity, found_again, identity_of, load_model, same_model, source_of
+from smoothap.search.pairs import Pair, pairs_above
+from smoothap.search.photos import Hit, Photo, Photos, table_of
+from smoothap.search.preparing import THUMBNAIL, thumbnail_of
+from smoothap.search.querying import Query, query_vector
+from smoothap.search.storage import Storage, relative
+from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.walking import Walk, look_at, walk
+
+if TYPE_CHECKING:
+    from smoothap.models import Embedder
+
+
+class Album:
+    """Photos that can be asked for all that look like one of them.
+
+    >>> album = Album.from_arrays(np.eye(3), [{"path": "a.jpg"}, {"path": "b.jpg"}, {"path": "c.jpg"}])
+    >>> [hit.path for hit in album.search(np.array([0.2, 1.0, 0.1]), k=2)]
+    ['b.jpg', 'a.jpg']
+    """
+
+    def __init__(
+        self,
+        photos: Photos,
+        vectors: np.ndarray,
+        *,
+        storage: Storage | None = None,
+        description: Description | None = None,
+        root: Path | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.photos, self.vectors, self.root = photos, vectors, root
+        self._storage = storage
+        self._description = description or Description(dimension=vectors.shape[1])
+        self._engine_name, self._engine = checked_name(engine), None
+        self._embedder: Embedder | None = None
+        self.device: str | None = None  # for the model, when it is loaded; None: cuda where there is one
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        engine: str = "auto",
+        model: Embedder | Path | str | None = None,
+        root: Path | str | None = None,
+        device: str | None = None,
+    ) -> Album:
+        """The album in a folder, every file checked; nothing in it can run code.
+
+        `model` and `root` are needed only where the model or the photos are no longer where they were. A model that
+        did not make the album is refused.
+        """
+        storage = Storage(Path(path))
+        description, photos, vectors = storage.load()
+        if root is None and description.root is not None:
+            root = (storage.folder / description.root).resolve()
+        album = cls(
+            photos, vectors, storage=storage, description=description,
+            root=None if root is None else Path(root), engine=engine,
+        )  # fmt: skip
+        album.device = device
+        if model is not None:
+            album.use_model(model)
+        return album
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | str,
+        model: Embedder | Path | str,
+        root: Path | str,
+        *,
+        engine: str = "auto",
+        device: str | None = None,
+    ) -> Album:
+        """A new, empty album for the photos under `root`, to be filled by `update` or `add`.
+
+        `model` is a model folder, the name of a network with published weights (NAME or NAME@SIZE), or an `Embedder`,
+        which has then to be given again when the album is opened to be asked with images.
+        """
+        storage, embedder = Storage(Path(path)), load_model(model).eval()
+        with storage.creating():
+            description = Description(
+                dimension=embedder.dimension,
+                model=identity_of(embedder).to_dict(),
+                source=source_of(model, storage.folder),
+                root=relative(Path(root), storage.folder),
+            )
+            write_description(storage.folder, description)
+        album = cls.open(path, engine=engine)
+        album.device = device
+        album._embedder = embedder if embedder is model else album._placed(embedder)
+        return album
+
+    @classmethod
+    def from_arrays(
+        cls,
+        vectors: np.ndarray,
+        metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]] = (),
+        path: Path | str | None = None,
+        *,
+        root: Path | str | None = None,
+        engine: str = "auto",
+        model: Embedder | ModelIdentity | Path | str | None = None,
+    ) -> Album:
+        """An album of vectors (n, d) made elsewhere: in memory, or in a new folder at `path`.
+
+        `metadata` has a dict for each vector or a sequence for each column: path, label, and what else `Photo` has.
+        `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
+        a model folder or the name of published weights is found again when the album is opened.
+        """
+        source = ""
+        if isinstance(model, (str, Path)):
+            source, model = source_of(model, None if path is None else Path(path)), load_model(model)
+        rows = unit_rows(vectors)
+        columns = [dict(row) for row in metadata] if not isinstance(metadata, Mapping) else rows_of(metadata)
+        if columns and len(columns) != len(rows):
+            raise ValueError(f"{len(rows)} vectors came with metadata of {len(columns)}: give one for each.")
+        records = [record_of(row, columns[row] if columns else {}) for row in range(len(rows))]
+        identity = model if model is None or isinstance(model, ModelIdentity) else identity_of(model)
+        made_by = None if identity is None else identity.to_dict()
+        if path is None:
+            description = Description(dimension=rows.shape[1], model=made_by, next_id=len(rows))
+            place = None if root is None else Path(root)
+            album = cls(Photos(table_of(records)), rows, description=description, root=place, engine=engine)
+        else:
+            storage = Storage(Path(path))
+            with storage.creating():
+                place = None if root is None else relative(Path(root), storage.folder)
+                description = Description(dimension=rows.shape[1], model=made_by, source=source, root=place)
+                storage.append(description, records, rows, [None] * len(rows))
+            album = cls.open(path, engine=engine)
+        if model is not None and not isinstance(model, ModelIdentity):
+            album._embedder = model
+        return album
+
+    def update(self, *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
+        """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
+
+        `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
+        was; files that cannot be read are reported and listed in the album's unreadable.csv.
+        """
+        root = self._known_root()
+        found = walk(root)
+        if not found.found and not found.unreadable:
+            raise ValueError(f"There are no photos in {root}: give the folder that holds them, or mount its disk.")
+        return self._run(found, labels, progress, whole=True)
+
+    def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
+        """Take in these files, given by their paths, which lie below the album's root."""
+        found = look_at(self._known_root(), paths)
+        return self._run(found, labels, progress, whole=False)
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Take photos out of the album; their files stay, and their ids are given to no other photo."""
+        storage = self._known_storage()
+        with storage.writing():
+            remove_rows(storage, ids)
+        self._reload()
+
+    def verify(self) -> None:
+        """Check every file of the album to the last byte, thumbnails too; what is damaged is named in an error."""
+        storage = self._known_storage()
+        _, photos, _ = storage.load(always=True)
+        for row in range(len(photos)):
+            record = photos.record(row)
+            if record["pack"] >= 0 and storage.thumbnail(record) is None:
+                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
+
+    def _run(self, found: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
+        storage = self._known_storage()
+        with storage.writing():
+            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(found, whole=whole)
+        self._reload()
+        return report
+
+    def _reload(self) -> None:
+        self._description, self.photos, self.vectors = self._known_storage().load()
+        self._engine = None
+
+    def _known_storage(self) -> Storage:
+        if self._storage is None:
+            raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
+        return self._storage
+
+    def _known_root(self) -> Path:
+        if self.root is None:
+            raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
+        return self.root
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def photo(self, identity: int) -> Photo:
+        """The photo with this id."""
+        return self.photos[self.photos.row_of(identity)]
+
+    @property
+    def model(self) -> ModelIdentity | None:
+        """Which model made the vectors, where it is known."""
+        values = self._description.model
+        return None if values is None else ModelIdentity(**values)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What scores mean in this album, if it was calibrated."""
+        values = self._description.calibration
+        return None if values is None else Calibration.from_dict(values, len(self))
+
+    def calibrate(self, vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
+        """Learn what scores mean from labelled vectors (n, d), labels (n,), by the album's model, and keep it."""
+        learnt = calibrate(unit_rows(vectors), labels, source)
+        if vectors.shape[1] != self._description.dimension:
+            raise ValueError(
+                f"Calibration by vectors ({vectors.shape[1]},) for an album of ({self.vectors.shape[1]},)."
+            )
+        if self._storage is None:
+            self._description = replace(self._description, calibration=learnt.to_dict())
+        else:
+            with self._storage.writing():
+                description = replace(read_description(self._storage.folder), calibration=learnt.to_dict())
+                write_description(self._storage.folder, description)
+            self._reload()
+        return replace(learnt, photos=len(self))
+
+    def embed(self, image: Image.Image | Path | str, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
+        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
+        from smoothap.data.reading import read_image
+
+        model = self.embedder()
+        if isinstance(image, Image.Image):
+            picture = image if box is None else cut(image, box)
+        else:
+            picture = read_image(image, box=box)
+        return model.embed([picture], progress=False)[0].numpy()
+
+    def embedder(self) -> Embedder:
+        """The album's model, loaded when it is first needed."""
+        if self._embedder is None:
+            self._embedder = self._placed(self._load_embedder())
+        return self._embedder
+
+    def _placed(self, model: Embedder) -> Embedder:
+        import torch
+
+        return model.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def use_model(self, model: Embedder | Path | str) -> None:
+        """Embed queries with this model, which must be the one that made the album."""
+        if self.model is None:
+            raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
+        known = same_model(load_model(model), self.model, "This album")
+        self._embedder = known if known is model else self._placed(known)
+
+    def _load_embedder(self) -> Embedder:
+        if self.model is None or self._storage is None:
+            raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
+        source = found_again(self._description.source, self._storage.folder)
+        try:
+            model = load_model(source)
+        except ValueError as error:
+            raise ValueError(
+                f"The model of this album ({self.model}) is not at {source} any more: open the album with model=FOLDER "
+                "(--model FOLDER on the command line)."
+            ) from error
+        return same_model(model, self.model, str(self._storage.folder))
+
+    def search(
+        self,
+        query: Query,
+        k: int = 20,
+        *,
+        box: tuple[int, int, int, int] | None = None,
+        minimum: float | None = None,
+        recall: float | None = None,
+        everything: bool = False,
+        expand: int = 0,
+        alpha: float = refining.ALPHA,
+        right: Iterable[int] = (),
+        wrong: Iterable[int] = (),
+    ) -> list[Hit]:
+        """The k photos most like the query, best first.
+
+        A photo that is itself the query (by its id) is left out, and so is what was marked `wrong`. With `minimum`
+        all photos at or above that score and with `recall` the shortest list expected to hold that share of the right
+        photos are returned, however many; with `everything` all photos are ranked. `expand` adds that many first
+        answers to the query, `right` and `wrong` are ids that the user marked.
+        """
+        if k < 1:
+            raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
+        vector, asked = query_vector(self, query, box)
+        right, wrong = [int(each) for each in right], [int(each) for each in wrong]
+        if right or wrong:
+            vector = refining.corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
+        left_out = self._rows([*asked, *wrong])
+        if expand:
+            rows, scores = self._nearest(vector, expand, left_out)
+            vector = refining.expanded(vector, self.vectors[rows], scores, alpha)
+        if recall is not None:
+            minimum = max(self._score_for(recall), -np.inf if minimum is None else minimum)
+        if everything or minimum is not None:
+            return self._hits(*self._best(vector, None, left_out, -2.0 if minimum is None else minimum))
+        return self._hits(*self._nearest(vector, k, left_out))
+
+    def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
+        """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
+        if query is not None:
+            return self.search(query, minimum=score)
+        return [
+            Pair(int(self.photos.ids[pair.first]), int(self.photos.ids[pair.second]), pair.score)
+            for pair in pairs_above(self.vectors, score)
+        ]
+
+    def thumbnail(self, identity: int) -> bytes:
+        """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""
+        record = self.photos.record(self.photos.row_of(identity))
+        picture = None if self._storage is None else self._storage.thumbnail(record)
+        if picture is None:
+            from smoothap.data.reading import read_image
+
+            picture = thumbnail_of(read_image(self.photo_path(identity), shorter_side=THUMBNAIL))
+        return picture
+
+    def photo_path(self, identity: int) -> Path:
+        """Where the photo lies: below the album's root, also when links are followed."""
+        photo = self.photo(identity)
+        if self.root is None:
+            raise ValueError(f"This album does not say where its photos lie, so {photo.path!r} cannot be opened.")
+        place = self.root / photo.path
+        if not place.resolve().is_relative_to(self.root.resolve()):
+            raise ValueError(f"{photo.path!r} leads out of the photo folder and is not opened.")
+        return place
+
+    @property
+    def engine(self) -> Engine:
+        """Who answers searches; built, or read from the user's cache, when it is first needed."""
+        if self._engine is None:
+            self._engine = open_engine(self._engine_name, self.vectors, self._vectors_checksum())
+        return self._engine
+
+    def _vectors_checksum(self) -> str:
+        segments = self._description.segments
+        if len(segments) == 1:
+            return segments[0].vectors
+        return checksum(np.ascontiguousarray(self.vectors).tobytes())
+
+    def _nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        wanted = min(k + len(left_out), len(self))
+        candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
+        if len(candidates) < wanted:  # too many for the engine, or it gave fewer than it was asked for
+            return self._best(vector, k, left_out)
+        candidates = np.setdiff1d(candidates, left_out)
+        scores = self.vectors[candidates] @ vector
+        best = best_rows(scores, k)
+        return candidates[best], scores[best]
+
+    def _best(
+        self, vector: np.ndarray, k: int | None, left_out: np.ndarray, minimum: float = -2.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best k rows at or above a score, or all of them, by the product with every vector."""
+        scores = self.vectors @ vector
+        scores[left_out] = -np.inf
+        enough = int((scores >= minimum).sum())
+        rows = best_rows(scores, enough if k is None else min(k, enough))
+        return rows, scores[rows]
+
+    def _rows(self, ids: Sequence[int]) -> np.ndarray:
+        return np.array([self.photos.row_of(each) for each in ids], np.int64)
+
+    def _score_for(self, recall: float) -> float:
+        if (calibration := self.calibration) is None:
+            raise ValueError(
+                "This album is not calibrated, so no recall can be asked for: run smoothap index with --calibrate DATA."
+            )
+        return calibration.score_for_recall(recall)
+
+    def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
+        found = zip(rows.tolist(), scores.tolist(), *self.photos.named(rows), strict=True)
+        ids = self.photos.ids
+        return [Hit(int(ids[row]), score, path, label, rank) for rank, (row, score, path, label) in enumerate(found, 1)]

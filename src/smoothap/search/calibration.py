@@ -1,0 +1,118 @@
+"""From a score to what it means: which share of the right photos lies above it, and how many wrong ones do."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+POINTS = 512  # of the curve that is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Recall and false positives by score, measured on labelled photos that the album need not hold.
+
+    scores (p,) rising; recall (p,): the mean over queries of the share of right photos at or above each score;
+    false_positive_rate (p,): the share of wrong photos at or above it. `right_per_query` is how many right photos a
+    query had, `photos` how many photos the album has to search: precision depends on both.
+    """
+
+    scores: np.ndarray
+    recall: np.ndarray
+    false_positive_rate: np.ndarray
+    right_per_query: float
+    photos: int
+    source: str
+    queries: int
+
+    def score_for_recall(self, recall: float) -> float:
+        """The highest score at or above which this share of the right photos is expected: the shortest such list."""
+        if not 0 < recall <= 1:
+            raise ValueError(f"A recall is a share above 0 and up to 1, such as 0.95, not {recall}.")
+        enough = np.flatnonzero(self.recall >= recall - 1e-12)
+        return float(self.scores[enough[-1]]) if len(enough) else float(self.scores[0])
+
+    def recall_at(self, score: float) -> float:
+        """The share of the right photos expected at or above the score."""
+        return float(np.interp(score, self.scores, self.recall, left=1.0, right=0.0))
+
+    def precision_at(self, score: float) -> float:
+        """The share of right photos expected in the list of all at or above the score."""
+        right = self.right_per_query * self.recall_at(score)
+        rate = float(np.interp(score, self.scores, self.false_positive_rate, left=1.0, right=0.0))
+        wrong = max(self.photos - self.right_per_query, 0.0) * rate
+        return right / (right + wrong) if right + wrong else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for json; how many photos the album has is not part of it."""
+        return {
+            "scores": [round(float(value), 7) for value in self.scores],
+            "recall": [round(float(value), 7) for value in self.recall],
+            "false_positive_rate": [float(f"{value:.6g}") for value in self.false_positive_rate],
+            "right_per_query": self.right_per_query,
+            "source": self.source,
+            "queries": self.queries,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], photos: int) -> "Calibration":
+        """What `to_dict` described, for an album of this many photos."""
+        scores, recall, rate = (np.array(values[name], float) for name in ("scores", "recall", "false_positive_rate"))
+        return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
+
+
+def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str, *, photos: int | None = None) -> Calibration:
+    """Measure on labelled vectors (n, d) of length 1, labels (n,): each queries all others.
+
+    The scores of right pairs are taken one by one, those of wrong ones counted in tiles: nothing of n x n is kept.
+    """
+    _, classes = np.unique(np.asarray(labels), return_inverse=True)
+    sizes = np.bincount(classes)
+    if not (sizes > 1).any():
+        raise ValueError(f"{source} has no class with two photos: calibration needs right pairs.")
+    if len(sizes) < 2:
+        raise ValueError(f"{source} has one class only: calibration needs wrong pairs too.")
+    order = np.argsort(classes, kind="stable")
+    vectors, classes = np.asarray(vectors, np.float32)[order], classes[order]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    right_scores, right_weights = _right_pairs(vectors, starts)
+    queries = int(sizes[sizes > 1].sum())
+    # Scores at even steps of recall: the curve is finest where it is asked for.
+    rising = np.argsort(right_scores)
+    missed = np.cumsum(right_weights[rising]) / queries  # the share below or at each score
+    steps = np.linspace(0, 1, POINTS)
+    chosen = np.unique(right_scores[rising][np.minimum(np.searchsorted(missed, steps), len(missed) - 1)])
+    below = np.concatenate([[0.0], missed])[np.searchsorted(right_scores[rising], chosen, side="left")]
+    counts, pairs = _wrong_pairs(vectors, classes, chosen.astype(np.float32))
+    mean_right = float((sizes * (sizes - 1)).sum() / queries)
+    return Calibration(
+        chosen.astype(float), 1 - below, counts / pairs, mean_right,
+        len(vectors) if photos is None else photos, source, queries,
+    )  # fmt: skip
+
+
+def _right_pairs(vectors: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The score of each query with each of its right photos, and the weight that makes queries count alike."""
+    scores: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
+    for first, size in zip(starts, np.diff(starts), strict=False):
+        last = first + size
+        if size < 2:
+            continue
+        block = vectors[first:last] @ vectors[first:last].T
+        scores.append(block[~np.eye(size, dtype=bool)])
+        weights.append(np.full(size * (size - 1), 1 / (size - 1)))
+    return np.concatenate(scores), np.concatenate(weights)
+
+
+def _wrong_pairs(vectors: np.ndarray, classes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, int]:
+    """How many pairs of two classes score at or above each of `at` (p,), and how many such pairs there are."""
+    counts = np.zeros(len(at) + 1, np.int64)
+    pairs, rows = 0, max(1, 4_000_000 // len(vectors))
+    for first in range(0, len(vectors), rows):
+        part = slice(first, first + rows)
+        block = vectors[part] @ vectors.T
+        wrong = block[classes[part, None] != classes[None, :]]
+        counts += np.bincount(np.searchsorted(at, wrong, side="right"), minlength=len(at) + 1)
+        pairs += len(wrong)
+    return counts[::-1].cumsum()[::-1][1:], pairs

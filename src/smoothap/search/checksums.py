@@ -1,0 +1,69 @@
+"""Checksums of files of any size: SHA-256 over the SHA-256 of blocks, which several threads compute."""
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from smoothap.data.manifest import cache_folder
+from smoothap.files import write_atomically
+
+BLOCK = 1 << 24
+_LARGE = 1 << 28  # bytes; smaller files are summed every time they are opened
+
+
+def checksum(source: Path | bytes) -> str:
+    """The checksum of a file or of bytes, as hex."""
+    if isinstance(source, bytes):
+        view = memoryview(source)
+        digests = [hashlib.sha256(view[start : start + BLOCK]).digest() for start in range(0, len(view), BLOCK)]
+    else:
+        size = source.stat().st_size
+        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+            digests = list(threads.map(lambda start: _digest(source, start), range(0, size, BLOCK)))
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def check(file: Path, wanted: str, *, always: bool = False) -> None:
+    """Refuse a file that is not, to the byte, the one the checksum was taken of.
+
+    A large file that was found whole before is not summed again while its times, size and place on the disk stay the
+    same; a disk that loses bits without a write is seen by `always` only.
+    """
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos anew.")
+    status = file.stat()
+    seen = [wanted, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    note = cache_folder() / "checked" / f"{hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:32]}.json"
+    large = status.st_size >= _LARGE
+    if large and not always and _remembered(note) == seen:
+        return
+    if checksum(file) != wanted:
+        raise ValueError(
+            f"{file} is damaged: its checksum is not the one it was written with. Copy the album again, or delete it "
+            "and index the photos anew."
+        )
+    if large:
+        remember(note, seen)
+
+
+def remember(note: Path, seen: object) -> None:
+    """Keep a note in the cache; one that cannot be written costs time, nothing else."""
+    try:
+        write_atomically(note, json.dumps(seen))
+    except OSError:
+        return
+
+
+def _remembered(note: Path) -> object:
+    try:
+        return json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _digest(file: Path, start: int) -> bytes:
+    with file.open("rb") as stream:
+        stream.seek(start)
+        return hashlib.sha256(stream.read(BLOCK)).digest()

@@ -1,0 +1,97 @@
+"""`album.json`: which files make up the album, and what they are; the one file that is ever replaced."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from smoothap.files import write_atomically
+
+NAME = "album.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Some rows of the album: vectors-N.npy and photos-N.parquet, with their checksums."""
+
+    number: int
+    rows: int
+    vectors: str
+    photos: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """All that is said about an album in one place; whoever replaces it replaces the album."""
+
+    dimension: int
+    model: dict[str, Any] | None = None
+    source: str = ""  # where the model was found: name:NAME, or folder:PATH relative to the album
+    root: str | None = None  # the photo folder, relative to the album
+    segments: tuple[Segment, ...] = ()
+    next_id: int = 0
+    next_segment: int = 1
+    calibration: dict[str, Any] | None = None
+
+    def with_segment(self, segment: Segment, next_id: int) -> "Description":
+        """The album with one more segment, whose rows replace earlier ones of the same ids."""
+        return replace(
+            self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1
+        )  # fmt: skip
+
+
+def write_description(folder: Path, description: Description) -> None:
+    """Make this the album, from one moment to the next."""
+    write_atomically(folder / NAME, _as_bytes(asdict(description)))
+
+
+def read_description(folder: Path) -> Description:
+    """What the album is; a file that differs in any byte from what was written is refused."""
+    file = folder / NAME
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --model MODEL --out {folder}")
+    content = file.read_bytes()
+    damaged = f"{file} is damaged: its checksum is not the one it was written with. Copy the album again."
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(damaged) from error
+    if not isinstance(values, dict) or "sha256" not in values:
+        raise ValueError(damaged)
+    stated, form = values.pop("sha256"), values.pop("format", None)
+    if form != FORMAT:
+        raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {FORMAT}.")
+    if _as_bytes(values) != content:
+        raise ValueError(damaged)
+    assert isinstance(stated, str)
+    return _checked(file, values)
+
+
+def _as_bytes(values: dict[str, Any]) -> bytes:
+    text = json.dumps(values, sort_keys=True, allow_nan=False)
+    full = {"format": FORMAT, "sha256": hashlib.sha256(text.encode()).hexdigest(), **values}
+    return (json.dumps(full, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _checked(file: Path, values: dict[str, Any]) -> Description:
+    """The values as a description, if they are of the right kinds: a stranger can make a checksum too."""
+    kinds = {
+        "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
+        "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
+    }  # fmt: skip
+    parts = {"number": int, "rows": int, "vectors": str, "photos": str}
+    right = values.keys() == kinds.keys() and all(isinstance(values[name], kind) for name, kind in kinds.items())
+    if right:
+        right = all(
+            isinstance(each, dict)
+            and each.keys() == parts.keys()
+            and all(isinstance(each[name], kind) for name, kind in parts.items())
+            for each in values["segments"]
+        )
+    if not right or values["dimension"] < 1:
+        raise ValueError(f"{file} does not describe an album: a field is missing or of the wrong kind.")
+    assert {field.name for field in fields(Description)} == kinds.keys()
+    values["segments"] = tuple(Segment(**each) for each in values["segments"])
+    return Description(**values)

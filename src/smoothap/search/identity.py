@@ -1,0 +1,84 @@
+"""Which network made the vectors: an album answers no query of another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smoothap.models import Embedder
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """What makes two networks the same: the weights to the byte, the architecture, the transform, the dimension."""
+
+    sha256: str
+    architecture: str
+    dimension: int
+    transform: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for json."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.architecture}, {self.dimension} numbers, {self.transform.get('size')} px, {self.sha256[:12]}"
+
+
+def identity_of(model: Embedder) -> ModelIdentity:
+    """The identity of a model; its checksum is the one in the `model.json` of the folder it is saved in."""
+    from safetensors.torch import save
+
+    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    transform = model.transform.to_dict()
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in transform.items()}
+    return ModelIdentity(hashlib.sha256(save(state)).hexdigest(), model.architecture, model.dimension, plain)
+
+
+def load_model(source: Embedder | Path | str) -> Embedder:
+    """The model of a folder, or a network with its published weights as NAME or NAME@SIZE."""
+    from smoothap.models import Embedder
+
+    if isinstance(source, Embedder):
+        return source
+    if Path(source).is_dir():
+        return Embedder.load(source)
+    name, _, size = str(source).partition("@")
+    if "/" in name or "\\" in name or (size and not size.isdecimal()):
+        raise ValueError(f"There is no model folder {source}: give the folder that smoothap train wrote, or a name.")
+    return Embedder(name, None, size=int(size) if size else None).eval()
+
+
+def same_model(model: Embedder, wanted: ModelIdentity, where: str) -> Embedder:
+    """The model, if it is the one that made the album at `where`."""
+    found = identity_of(model)
+    if found != wanted:
+        raise ValueError(
+            f"{where} was made by another model ({wanted}) than the one given ({found}), and their vectors cannot be "
+            "compared: give the album's own model, or index the photos again with this one."
+        )
+    return model
+
+
+def source_of(model: Embedder | Path | str, album: Path | None) -> str:
+    """Where to look for the model again: a folder relative to the album, or the name of published weights."""
+    if isinstance(model, (str, Path)):
+        if not Path(model).is_dir():
+            return f"name:{model}"
+        if album is not None:
+            return f"folder:{os.path.relpath(Path(model).resolve(), album.resolve())}"
+    return ""
+
+
+def found_again(source: str, album: Path) -> Path | str:
+    """What `source_of` wrote down, as something that `load_model` takes."""
+    kind, _, place = source.partition(":")
+    if kind == "name":
+        return place
+    if kind == "folder":
+        return album / place
+    raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")

@@ -1,0 +1,160 @@
+"""The photos of an album as a packed table, one `Photo` at a time for whoever asks."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+# Paths are bytes: a file name need not be UTF-8. Where a thumbnail lies (pack, offset, length, crc) is our own affair.
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("path", pa.binary()),
+        ("label", pa.string()),
+        ("bytes", pa.int64()),
+        ("modified", pa.int64()),  # nanoseconds
+        ("sha256", pa.binary()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("pack", pa.int32()),  # the segment whose pack holds the thumbnail; -1: none
+        ("offset", pa.int64()),
+        ("length", pa.int64()),
+        ("crc", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Photo:
+    """One photo: `id` is its own for life, `path` is relative to the album's root, with forward slashes."""
+
+    id: int
+    path: str
+    label: str | None
+    bytes: int
+    modified: float
+    sha256: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One answer to a query; `rank` counts from 1, `score` is the cosine."""
+
+    id: int
+    score: float
+    path: str
+    label: str | None
+    rank: int
+
+
+class NoSuchPhoto(KeyError, ValueError):  # noqa: N818
+    """An id that no photo of the album has."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Photos(Sequence[Photo]):
+    """Photos in the order of their ids, which is the order of the album's vectors."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table.combine_chunks()
+        self.ids = whole_numbers(self.table["id"])
+        self._paths, self._labels = self.column("path"), self.column("label")
+
+    def column(self, name: str) -> pa.Array:
+        """One column in one piece."""
+        return _one_piece(self.table.column(name))
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    @overload
+    def __getitem__(self, row: int) -> Photo: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Photo]: ...
+    def __getitem__(self, row: int | slice) -> "Photo | list[Photo]":
+        if isinstance(row, slice):
+            return [self[each] for each in range(*row.indices(len(self)))]
+        if not -len(self) <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} photos")
+        record = self.record(row % len(self))
+        return Photo(
+            id=record["id"],
+            path=os.fsdecode(record["path"]),
+            label=record["label"],
+            bytes=record["bytes"],
+            modified=record["modified"] / 1e9,
+            sha256=record["sha256"].hex(),
+            width=record["width"],
+            height=record["height"],
+        )
+
+    def __iter__(self) -> Iterator[Photo]:
+        return (self[row] for row in range(len(self)))
+
+    def record(self, row: int) -> dict[str, Any]:
+        """The row as the table has it."""
+        return {name: self.table.column(name)[row].as_py() for name in self.table.column_names}
+
+    def row_of(self, identity: int) -> int:
+        """The row of the photo with this id."""
+        row = int(np.searchsorted(self.ids, identity))
+        if row == len(self.ids) or self.ids[row] != identity:
+            raise NoSuchPhoto(f"The album has no photo {identity}: it was removed, or never there.")
+        return row
+
+    def named(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
+        """The paths and the labels of some rows."""
+        places = pa.array(rows, pa.int64())
+        paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]
+        return paths, self._labels.take(places).to_pylist()
+
+    def paths(self) -> list[str]:
+        """All paths, in order."""
+        return [os.fsdecode(path) for path in self._paths.to_pylist()]
+
+    def labels(self) -> np.ndarray:
+        """All labels, (n,) of str or None."""
+        return self._labels.to_numpy(zero_copy_only=False)
+
+
+def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
+    piece = _one_piece(column)
+    if not len(piece):
+        return np.empty(0, np.int64)
+    return np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
+
+
+def _one_piece(column: pa.ChunkedArray) -> pa.Array:
+    chunks = column.combine_chunks()
+    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
+def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows, as `Photos.record` gives them, as a table."""
+    return pa.Table.from_pylist([dict(record) for record in records], schema=SCHEMA)
+
+
+def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
+    """A row about which no more is known than what is given."""
+    nothing: dict[str, Any] = {
+        "label": None, "bytes": 0, "modified": 0, "sha256": b"", "width": 0, "height": 0,
+        "pack": -1, "offset": 0, "length": 0, "crc": 0,
+    }  # fmt: skip
+    return {"id": identity, "path": os.fsencode(checked_path(path)), **nothing, **known}
+
+
+def checked_path(path: str) -> str:
+    """The path, if it stays below the root it is relative to."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path or ("\\" in path and os.name == "nt"):
+        raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
+    return path

@@ -1,0 +1,110 @@
+"""From a file to what the album keeps of it: its hash, its size, the network's view, a thumbnail; several at once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageOps
+
+from smoothap.data.reading import UnreadableImage, image_size, read_image
+from smoothap.search.walking import Found
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothap.data.transforms import Transform
+
+THUMBNAIL = 256  # the longer side
+FILE_LIMIT = 1 << 29  # bytes of an image file
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A photo on its way into the album; `view` is None where its content is known already."""
+
+    found: Found
+    sha256: bytes
+    size: tuple[int, int]
+    view: Tensor | None
+    thumbnail: bytes | None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A photo that cannot be read, and why."""
+
+    found: Found
+    reason: str
+
+
+def prepare(root: Path, found: Found, known: bytes | None, transform: Transform) -> Prepared | Refused:
+    """Read one file; where its hash is the `known` one nothing is decoded."""
+    try:
+        content = _content(root / found.path)
+        digest = hashlib.sha256(content).digest()
+        if digest == known:
+            return Prepared(found, digest, (0, 0), None, None)
+        enough = max(transform.enough_pixels(train=False), THUMBNAIL)
+        picture = read_image(content, shorter_side=enough)
+        return Prepared(found, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
+    except UnreadableImage as error:
+        return Refused(found, error.reason)
+    except (OSError, ValueError, MemoryError) as error:
+        return Refused(found, str(getattr(error, "strerror", None) or error or type(error).__name__).lower())
+
+
+def thumbnail_of(picture: Image.Image) -> bytes:
+    """The picture as a small JPEG; only its pixels go into it, so no place or time of the photo does."""
+    small = (
+        ImageOps.contain(
+            picture,
+            (THUMBNAIL, THUMBNAIL),
+            Image.Resampling.BILINEAR,
+        )
+        if max(picture.size) > THUMBNAIL
+        else picture
+    )
+    clean = Image.new("RGB", small.size)
+    clean.paste(small)
+    stream = io.BytesIO()
+    clean.save(stream, "JPEG", quality=80)
+    return stream.getvalue()
+
+
+def prepared_in_order(
+    root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform, threads: int | None = None
+) -> Iterator[Prepared | Refused]:
+    """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too."""
+    number = threads or min(4, os.cpu_count() or 1)
+    waiting: deque[Future[Prepared | Refused]] = deque()
+    with ThreadPoolExecutor(number, thread_name_prefix="reader") as pool:
+        try:
+            for found, known in wanted:
+                waiting.append(pool.submit(prepare, root, found, known, transform))
+                if len(waiting) > 128:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _content(file: Path) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableImage(str(file), "not a regular file")
+        if status.st_size > FILE_LIMIT:
+            raise UnreadableImage(str(file), f"{status.st_size:,} bytes, more than the limit of {FILE_LIMIT:,}")
+        return stream.read(FILE_LIMIT)

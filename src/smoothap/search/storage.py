@@ -1,0 +1,220 @@
+"""An album on disk: files that are written once and never changed, and one description that says which of them count.
+
+    album.json                 the description (see description.py), replaced atomically
+    vectors-000001.npy         (rows, d) float32, each row of length 1
+    photos-000001.parquet      the photos of those rows
+    thumbnails-000001.pack     their thumbnails, one JPEG after the other
+
+A crash between any two writes leaves the old description with all its files; what no description names is swept away
+by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
+"""
+
+import io
+import os
+import zlib
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from smoothap.files import write_atomically
+from smoothap.search.checksums import check, checksum
+from smoothap.search.description import NAME, Description, Segment, read_description, write_description
+from smoothap.search.photos import SCHEMA, Photos, table_of, whole_numbers
+
+_OUTSIDE = r"(?s)^$|^/|\x00|(^|/)\.\.(/|$)"  # paths that leave the photo folder
+_COPIED = 1 << 14  # rows at a time
+
+
+class Storage:
+    """The files of one album."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def vectors_file(self, number: int) -> Path:
+        """The vectors of a segment."""
+        return self.folder / f"vectors-{number:06d}.npy"
+
+    def photos_file(self, number: int) -> Path:
+        """The photos of a segment."""
+        return self.folder / f"photos-{number:06d}.parquet"
+
+    def pack_file(self, number: int) -> Path:
+        """The thumbnails that were made with a segment."""
+        return self.folder / f"thumbnails-{number:06d}.pack"
+
+    @contextmanager
+    def writing(self) -> Generator[None]:
+        """Alone with the album: a second writer is told so at once."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("a") as lock:
+            try:
+                import fcntl
+            except ImportError:  # Windows: nothing keeps a second writer away
+                yield
+                return
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
+            yield
+
+    @contextmanager
+    def creating(self) -> Generator[None]:
+        """Alone with a folder that holds no album yet."""
+        with self.writing():
+            if (self.folder / NAME).exists():
+                raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
+            yield
+
+    def load(self, *, always: bool = False) -> tuple[Description, Photos, np.ndarray]:
+        """The album as its description says, every file checked; `always` also sums large files known to be whole."""
+        description = read_description(self.folder)
+        while True:
+            try:
+                tables = [self._photos(segment, always) for segment in description.segments]
+                vectors = [self._vectors(segment, description.dimension, always) for segment in description.segments]
+                break
+            except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
+                known, description = description, read_description(self.folder)
+                if description == known:
+                    raise
+        photos, array = _together(tables, vectors, description.dimension)
+        if len(photos) and int(photos.ids[-1]) >= description.next_id:
+            raise ValueError(f"{self.folder / NAME} counts {description.next_id} photos, and there are more: damaged.")
+        return description, photos, array
+
+    def _vectors(self, segment: Segment, dimension: int, always: bool) -> np.ndarray:
+        file = self.vectors_file(segment.number)
+        check(file, segment.vectors, always=always)
+        try:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        except ValueError as error:
+            raise ValueError(f"{file} holds no plain numbers and is not opened: {error}") from error
+        if array.shape != (segment.rows, dimension) or array.dtype != np.float32 or not array.flags.c_contiguous:
+            raise ValueError(
+                f"{file} should hold float32 ({segment.rows}, {dimension}), not {array.dtype} {array.shape}."
+            )
+        return array
+
+    def _photos(self, segment: Segment, always: bool) -> pa.Table:
+        file = self.photos_file(segment.number)
+        check(file, segment.photos, always=always)
+        try:
+            with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
+                table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{file} is no table of photos: {error}") from error
+        if table.num_rows != segment.rows or any(
+            table.column(name).null_count for name in ("id", "path", "bytes", "modified")
+        ):
+            raise ValueError(f"{file} should hold {segment.rows} photos, not {table.num_rows}: it is damaged.")
+        outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(_OUTSIDE))
+        if pc.call_function("any", [outside]).as_py():
+            raise ValueError(f"{file} names a file outside of the photo folder: the album is not to be trusted.")
+        return table
+
+    def append(
+        self,
+        description: Description,
+        records: Sequence[Mapping[str, Any]],
+        vectors: np.ndarray,
+        thumbnails: Sequence[bytes | None],
+    ) -> Description:
+        """Write records with ids, their vectors (n, d) and thumbnails as a new segment, and count it in."""
+        number = description.next_segment
+        pack = io.BytesIO()
+        placed: list[dict[str, Any]] = []
+        for record, picture in zip(records, thumbnails, strict=True):
+            place = {"pack": -1, "offset": 0, "length": 0, "crc": 0}
+            if picture is not None:
+                place = {"pack": number, "offset": pack.tell(), "length": len(picture), "crc": zlib.crc32(picture)}
+                pack.write(picture)
+            placed.append({**record, **place})
+        if pack.tell():
+            write_atomically(self.pack_file(number), pack.getvalue())
+        segment = self._write(number, table_of(placed), [vectors], description.dimension)
+        next_id = max(description.next_id, 1 + max((record["id"] for record in records), default=-1))
+        description = description.with_segment(segment, next_id)
+        write_description(self.folder, description)
+        return description
+
+    def rewrite(
+        self,
+        description: Description,
+        photos: Photos,
+        vectors: np.ndarray,
+        keep: np.ndarray,
+        changed: Callable[[pa.Table], pa.Table] = lambda table: table,
+    ) -> Description:
+        """Bring the kept rows into one segment; `changed` may alter their table, row by row."""
+        table = changed(photos.table.take(pa.array(keep)))
+        parts = (vectors[keep[start : start + _COPIED]] for start in range(0, len(keep), _COPIED))
+        segment = self._write(description.next_segment, table, parts, description.dimension)
+        description = replace(description, segments=(segment,), next_segment=segment.number + 1)
+        write_description(self.folder, description)
+        self.sweep(description, table)
+        return description
+
+    def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], dimension: int) -> Segment:
+        def write_vectors(path: Path) -> None:
+            shape = (table.num_rows, dimension)
+            with path.open("wb") as stream:
+                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(stream, header)
+                for part in parts:
+                    stream.write(np.ascontiguousarray(part, "<f4").data)
+
+        vectors = write_atomically(self.vectors_file(number), write_vectors)
+        photos = write_atomically(
+            self.photos_file(number), lambda path: pq.write_table(table.cast(SCHEMA), path, compression="zstd")
+        )
+        return Segment(number, table.num_rows, checksum(vectors), checksum(photos))
+
+    def sweep(self, description: Description, table: pa.Table) -> None:
+        """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones."""
+        numbers = {segment.number for segment in description.segments}
+        kept = {file.name for number in numbers for file in (self.vectors_file(number), self.photos_file(number))}
+        packs = set(pc.call_function("unique", [table["pack"]]).to_pylist()) - {-1}
+        kept |= {self.pack_file(number).name for number in packs}
+        for pattern in ("vectors-*.npy", "photos-*.parquet", "thumbnails-*.pack", ".*.partial"):
+            for file in self.folder.glob(pattern):
+                if file.name not in kept:
+                    file.unlink(missing_ok=True)
+
+    def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
+        """The stored thumbnail of a record, or None where there is none or it is damaged."""
+        if record["pack"] < 0:
+            return None
+        try:
+            with self.pack_file(record["pack"]).open("rb") as pack:
+                pack.seek(record["offset"])
+                picture = pack.read(min(record["length"], 1 << 22))
+        except OSError:
+            return None
+        return picture if zlib.crc32(picture) == record["crc"] else None
+
+
+def relative(path: Path, folder: Path) -> str:
+    """A path as seen from a folder: an album carries no address of the machine it was made on."""
+    return os.path.relpath(path.resolve(), folder.resolve())
+
+
+def _together(tables: list[pa.Table], vectors: list[np.ndarray], dimension: int) -> tuple[Photos, np.ndarray]:
+    """Segments as one, in the order of ids; the last row of an id counts."""
+    if not tables:
+        return Photos(SCHEMA.empty_table()), np.zeros((0, dimension), np.float32)
+    table = pa.concat_tables(tables)
+    ids = whole_numbers(table["id"])
+    if len(tables) == 1 and (np.diff(ids) > 0).all():
+        return Photos(table), vectors[0]
+    _, last = np.unique(ids[::-1], return_index=True)
+    rows = len(ids) - 1 - last
+    return Photos(table.take(pa.array(rows))), np.concatenate(vectors)[rows]

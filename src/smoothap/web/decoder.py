@@ -1,0 +1,131 @@
+"""Images of strangers are decoded in a process of their own, which is ended when it takes too long or too much."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from PIL import Image
+
+from smoothap.web.limits import Limits
+
+Box = tuple[float, float, float, float]  # left, upper, width and height as shares of the upright image
+
+
+class BadPhoto(ValueError):  # noqa: N818
+    """A photo that cannot be used, and why."""
+
+
+class Decoder:
+    """Bytes or a file -> an upright RGB image of bounded size, or `BadPhoto`. One at a time; safe to share."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def decode(self, source: bytes | Path, *, box: Box | None = None, side: int = 1024) -> Image.Image:
+        """The photo, or the part of it in the box, with no side longer than `side`."""
+        content = source if isinstance(source, bytes) else b""
+        request = {
+            "path": str(source) if isinstance(source, Path) else None,
+            "bytes": len(content),
+            "box": box,
+            "side": side,
+            "pixels": self._limits.pixels,
+        }
+        with self._lock:
+            return self._ask(request, content)
+
+    def warm_up(self) -> None:
+        """Start the process."""
+        with self._lock:
+            if not self._closed:
+                self._running()
+
+    def close(self) -> None:
+        """End the process for good."""
+        with self._lock:
+            self._closed = True
+            self._end()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the decoder that runs now."""
+        return None if self._process is None else self._process.pid
+
+    def _ask(self, request: dict[str, Any], content: bytes) -> Image.Image:
+        if self._closed:
+            raise BadPhoto("the server is being stopped")
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        too_slow = threading.Event()
+        timer = threading.Timer(self._limits.decode_seconds, lambda: (too_slow.set(), process.kill()))
+        timer.start()
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n" + content)
+            process.stdin.flush()
+            answer, pixels = _read_answer(process.stdout)
+        except (OSError, EOFError, ValueError):
+            self._end()
+            seconds = f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
+            raise BadPhoto(seconds if too_slow.is_set() else "its decoder gave up on it") from None
+        finally:
+            timer.cancel()
+        if "error" in answer:
+            raise BadPhoto(str(answer["error"]))
+        return Image.frombytes("RGB", tuple(answer["size"]), pixels)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._end()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "smoothap.web.decoder_process", str(self._limits.decode_megabytes)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,  # Ctrl-C is for the server, which then ends this process
+            )
+            assert self._process.stdout is not None
+            self._process.stdout.readline()  # it is ready: the time of a photo does not count its start
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    try:
+                        pipe.close()
+                    except OSError:
+                        continue  # bytes that the process did not take
+
+
+def _read_answer(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    answer = json.loads(line)
+    pixels = stream.read(answer["bytes"])
+    if len(pixels) != answer["bytes"]:
+        raise EOFError
+    return answer, pixels
+
+
+def _environment() -> dict[str, str]:
+    """Where Python finds its modules, and nothing else that it need not know."""
+    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LANG", "LC_ALL") if name in os.environ}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "OPENBLAS_NUM_THREADS": "1",  # each thread would take address space
+        "OMP_NUM_THREADS": "1",
+    }

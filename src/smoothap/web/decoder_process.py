@@ -1,0 +1,86 @@
+"""What runs in the decoder's own process: it reads strangers' images under a limit of memory and sends back pixels.
+
+A request is a line of JSON and the bytes that it announces; so is the answer. It can write no file, and it imports
+nothing but Pillow and numpy, so that it is small and starts in a third of a second.
+"""
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from PIL import Image
+
+from smoothap.data.reading import UnreadableImage, read_image
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    megabytes, requests, answers = int(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr
+    _warm_up()
+    _limit_memory(megabytes)
+    answers.write(b"ready\n")
+    answers.flush()
+    while line := requests.readline():
+        request = json.loads(line)
+        _answer(request, requests.read(request["bytes"]), answers)
+
+
+def decode(request: dict[str, Any], content: bytes) -> Image.Image:
+    """The part of the photo that is asked for, no side longer than `side`."""
+    box, side = request["box"], int(request["side"])
+    # Of a part, as many pixels as of a whole photo: then the whole is read that much larger.
+    share = 1.0 if box is None else max(min(box[2], box[3]), 0.05)
+    source = content if request["path"] is None else Path(request["path"])
+    image = read_image(source, shorter_side=round(side / share), pixel_limit=int(request["pixels"]))
+    if box is not None:
+        left, upper, width, height = box
+        edges = (
+            left * image.width,
+            upper * image.height,
+            (left + width) * image.width,
+            (upper + height) * image.height,
+        )
+        x0, y0, x1, y1 = (round(edge) for edge in edges)
+        image = image.crop((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)))
+    image.thumbnail((side, side), Image.Resampling.BICUBIC)
+    return image
+
+
+def _answer(request: dict[str, Any], content: bytes, answers: BinaryIO) -> None:
+    pixels = b""
+    try:
+        image = decode(request, content)
+        pixels = image.tobytes()
+        answer: dict[str, Any] = {"size": image.size}
+    except (UnreadableImage, MemoryError) as error:
+        reason = "" if isinstance(error.__cause__, MemoryError) else getattr(error, "reason", "")
+        answer = {"error": reason or "it needs more memory than is allowed: make it smaller"}
+    answers.write(json.dumps({**answer, "bytes": len(pixels)}).encode() + b"\n" + pixels)
+    answers.flush()
+
+
+def _warm_up() -> None:
+    """Load every decoder now, while memory is not limited yet."""
+    Image.init()
+    Image.new("RGB", (8, 8)).resize((4, 4), Image.Resampling.BICUBIC)
+
+
+def _limit_memory(megabytes: int) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows: the limits of pixels and seconds still hold
+        return
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        room = pages * resource.getpagesize() + megabytes * 1_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    main()

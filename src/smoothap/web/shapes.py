@@ -1,0 +1,148 @@
+"""What is sent and what is answered: the shapes of the API, from which its OpenAPI description is made."""
+
+import base64
+import binascii
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Question(BaseModel):
+    """A search: with a photo of the album, or with the vector that `embed` gave for another."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    photo: Identity | None = Field(None, description="A photo of the album; it is left out of the answer.")
+    vector: str | None = Field(
+        None, max_length=100_000, description="What `embed` or `part` answered; with `photo`, a part of that photo."
+    )
+    offset: int = Field(0, ge=0, le=1_000_000)
+    limit: int = Field(60, ge=1, le=200)
+    minimum: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
+    recall: float | None = Field(None, gt=0, le=1, description="The shortest list expected to hold this share.")
+    right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
+    wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
+
+
+class Part(BaseModel):
+    """A box on a photo, as shares of its width and height."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    box: tuple[Share, Share, Share, Share] = Field(description="left, upper, width, height")
+
+
+class Kept(BaseModel):
+    """A photo in the basket, with the score it was found by."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Identity
+    score: float | None = Field(None, ge=-1.001, le=1.001)
+
+
+class Basket(BaseModel):
+    """Photos to list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    photos: list[Kept] = Field(max_length=5_000)
+
+
+class AlbumShape(BaseModel):
+    """An album and what can be done with it."""
+
+    name: str
+    photos: int
+    labelled: bool
+    takes_photos: bool = Field(description="Whether it has a model to embed a photo with.")
+    calibrated: bool
+
+
+class Albums(BaseModel):
+    """All albums of this server; `start` is a photo to begin with, by its id in each."""
+
+    albums: list[AlbumShape]
+    start: list[int] | None
+    upload_bytes: int
+
+
+class PhotoShape(BaseModel):
+    """A photo; `twins` has its id in each album of the server, None where it is not."""
+
+    id: int
+    name: str
+    label: str | None
+    twins: list[int | None]
+
+
+class PhotoPage(BaseModel):
+    """Photos of an album in their order."""
+
+    total: int
+    photos: list[PhotoShape]
+
+
+class Vector(BaseModel):
+    """A photo as the album's model sees it: float32, little-endian, in base64."""
+
+    vector: str
+
+
+class HitShape(BaseModel):
+    """One answer; `right` says whether its label is the query's, where both are known."""
+
+    id: int
+    rank: int
+    score: float
+    name: str
+    label: str | None
+    right: bool | None
+
+
+class Curve(BaseModel):
+    """How well the whole ranking does, where the query's label is known."""
+
+    average_precision: float
+    positives: int
+    recall: list[float]
+    precision: list[float]
+
+
+class Answer(BaseModel):
+    """A page of a ranking; `total` photos score at least `minimum`."""
+
+    total: int
+    minimum: float | None
+    lowest: float | None
+    highest: float | None
+    expected_recall: float | None
+    expected_precision: float | None
+    right_in_list: int | None = Field(description="Of the `total`, where the query's label is known.")
+    hits: list[HitShape]
+    curve: Curve | None = Field(description="With the first page only.")
+
+
+def packed(vector: np.ndarray) -> str:
+    """A vector (d,) as text."""
+    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+
+
+def unpacked(text: str, dimension: int) -> np.ndarray:
+    """The vector (d,) in the text, of length 1."""
+    try:
+        vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4").astype(np.float64)
+    except (ValueError, binascii.Error):
+        raise ValueError("The vector is no base64 of float32: send what embed answered.") from None
+    if vector.shape != (dimension,):
+        raise ValueError(
+            f"The vector has {len(vector)} numbers and the album's have {dimension}: embed the photo here."
+        )
+    length = np.sqrt((vector * vector).sum()) if np.isfinite(vector).all() else 0.0
+    if not (1e-6 < length < 1e6):
+        raise ValueError("The vector is zero or not finite: embed the photo again.")
+    return (vector / length).astype(np.float32)

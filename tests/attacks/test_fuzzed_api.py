@@ -1,0 +1,49 @@
+"""The API under schemathesis: whatever its own description allows, and what it does not, is answered as described."""
+
+import pytest
+from attackers import TORTURE
+from hypothesis import HealthCheck, given, settings
+from page_albums import pixel_album
+
+from smoothap.web.server import create_app
+
+schemathesis = pytest.importorskip("schemathesis")
+EXAMPLES = 500 if TORTURE else 15
+HOST = {"host": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory):
+    app = create_app({"letters": pixel_album(tmp_path_factory.mktemp("fuzzed"), letters="ARG", faces=["DejaVuSans"])})
+    return schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=HOST)
+
+
+def test_every_answer_is_one_that_is_described(schema):
+    operations = [each.ok() for each in schema.get_all_operations()]
+    assert len(operations) == 10
+    for operation in operations:
+
+        @settings(max_examples=EXAMPLES, deadline=None)
+        @given(case=operation.as_strategy())
+        def answered_as_described(case):
+            response = case.call(headers=HOST)
+            assert response.status_code < 500
+            case.validate_response(response)
+
+        answered_as_described()
+
+
+def test_what_the_description_forbids_is_refused(schema):
+    operations = [each.ok() for each in schema.get_all_operations()]
+    for operation in operations:
+        if operation.path == "/api/albums":  # takes nothing, so nothing can be wrong about it
+            continue
+        strategy = operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)
+
+        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(case=strategy)
+        def refused(case):
+            response = case.call(headers=HOST)
+            assert response.status_code < 500, case.as_curl_command()
+
+        refused()

@@ -1,0 +1,131 @@
+"""Promise 15: uploads are bounded. Too much, lies about it, too slow, too many: 413, 408, 503, and nothing is left."""
+
+import concurrent.futures
+import socket
+import time
+
+from attackers import TORTURE, ask, connect, head, photo_bytes, send_chunked, status_of
+
+EMBED = "/api/albums/0/embed"
+LARGE = 1_000_000_000 if TORTURE else 150_000_000
+
+
+def test_a_vast_chunked_upload_is_cut_off(server):
+    before = server.memory()
+    status, sent = send_chunked(server.port, EMBED, LARGE)
+    assert status in (413, None)  # None: the kernel threw the answer away with what was still on its way
+    assert sent < LARGE
+    assert server.memory() - before < 60_000_000
+
+
+def test_a_chunked_upload_just_above_the_limit_is_told_413(server):
+    assert send_chunked(server.port, EMBED, 21_000_000)[0] == 413
+    assert send_chunked(server.port, "/api/albums/0/search", 2_000_000)[0] == 413
+
+
+def test_an_announced_length_is_refused_before_anything_is_sent(server):
+    for length in (20_000_001, 10**12, 10**30):
+        with connect(server.port) as connection:
+            connection.sendall(head(EMBED, Content_Length=length))
+            assert status_of(connection) in (400, 413)
+
+
+def test_false_lengths_end_in_an_error_and_not_in_a_hang(server):
+    cases = [
+        (head(EMBED, Content_Length=1000) + b"short", {408}),
+        (head(EMBED, Content_Length=-5) + b"short", {400}),
+        (head(EMBED, Content_Length="many") + b"short", {400}),
+        (head(EMBED, Content_Length=5, Transfer_Encoding="chunked") + b"zz\r\n", {400}),
+        (head(EMBED, Transfer_Encoding="chunked") + b"ffffffffffffffffff\r\n", {400, 408, 413}),
+        (head(EMBED, Transfer_Encoding="gzip") + b"x", {400, 422, 501}),
+    ]
+    for content, statuses in cases:
+        with connect(server.port) as connection:
+            connection.sendall(content)
+            assert status_of(connection) in statuses, content[:120]
+
+
+def test_a_slow_sender_is_told_408(server):
+    content = photo_bytes()
+    start = time.monotonic()
+    with connect(server.port) as connection:  # a byte now and then: never silent, never done
+        connection.sendall(head(EMBED, Content_Length=len(content)))
+        status = None
+        for place in range(200):
+            try:
+                connection.sendall(content[place : place + 1])
+            except OSError:
+                break
+            time.sleep(0.1)
+            connection.setblocking(False)
+            try:
+                status = status_of_ready(connection)
+            except BlockingIOError:
+                continue
+            finally:
+                connection.setblocking(True)
+            break
+    assert status == 408
+    assert time.monotonic() - start < 10
+
+
+def status_of_ready(connection):
+    return int(connection.recv(4096, socket.MSG_DONTWAIT).split()[1])
+
+
+def test_a_sender_who_never_ends_the_head_is_told_408(server):
+    for content in (b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "):
+        with connect(server.port) as connection:
+            connection.sendall(content)
+            assert status_of(connection, 8) == 408
+
+
+def test_a_vast_head_is_refused(server):
+    with connect(server.port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+        try:
+            for _ in range(100):
+                connection.sendall(b"x" * 10_000)
+        except OSError:
+            pass
+        assert status_of(connection) in (400, 431, None)
+    assert ask(server.port, "GET", "/api/albums")[0] == 200
+
+
+def test_many_at_once_are_answered_or_told_to_come_back(server, folder):
+    many = 1000 if TORTURE else 150
+    content, before = photo_bytes(), server.memory()
+
+    def upload(_):
+        try:
+            return ask(server.port, "POST", EMBED, content, timeout=60)[0]
+        except (ConnectionError, TimeoutError) as error:
+            return type(error).__name__
+
+    with concurrent.futures.ThreadPoolExecutor(many) as crowd:
+        statuses = list(crowd.map(upload, range(many)))
+    assert set(statuses) == {200, 503}, {each: statuses.count(each) for each in set(statuses)}
+    assert statuses.count(200) >= 18
+    assert server.memory() - before < 150_000_000
+    assert ask(server.port, "GET", "/api/albums")[0] == 200
+
+
+def test_idle_crowds_do_not_lock_others_out(server):
+    idle = [connect(server.port) for _ in range(300 if TORTURE else 60)]
+    try:
+        for each in idle:
+            each.sendall(head(EMBED, Content_Length=1000))
+        assert ask(server.port, "GET", "/api/albums")[0] == 200
+    finally:
+        for each in idle:
+            each.close()
+
+
+def test_nothing_is_left_on_disk(server, folder):
+    for content in (photo_bytes(), photo_bytes()[:300], b"no image"):
+        ask(server.port, "POST", EMBED, content)
+    send_chunked(server.port, EMBED, 21_000_000)
+    assert list((folder / "temporary").iterdir()) == []
+    assert list((folder / "here").iterdir()) == []
+    assert len(list((folder / "photos").iterdir())) == 96
+    assert not [each for each in server.open_files() if str(folder / "temporary") in each]

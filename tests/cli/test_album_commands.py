@@ -1,0 +1,118 @@
+"""`smoothap index`, `search` and `duplicates`, as a user runs them."""
+
+import json
+
+import pytest
+from photo_makers import photo_bytes, photo_folder, tiny_model
+
+from smoothap.cli import app
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("commands")
+    tiny_model(folder / "model")
+    photos = photo_folder(folder / "photos", 24, classes=8)
+    (photos / "copy <b>\u202e.png").write_bytes((photos / "class0" / "000.png").read_bytes())
+    (photos / "bad.jpg").write_bytes(b"bad")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_cache(place, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+
+
+def run(capsys, *arguments):
+    app([str(each) for each in arguments], result_action="return_value")
+    return capsys.readouterr().out
+
+
+@pytest.fixture
+def album(place, capsys):
+    options = ["--labels", "folders"]
+    if not (place / "album").exists():
+        options += ["--model", place / "model"]
+    run(capsys, "index", place / "photos", "--out", place / "album", *options)
+    return place / "album"
+
+
+def test_index_says_what_it_did(place, album, capsys):
+    told = json.loads(run(capsys, "index", place / "photos", "--out", album, "--json"))
+    assert (told["photos"], told["unchanged"], told["added"]) == (25, 25, 0)
+    assert list(told["unreadable"]) == ["bad.jpg"]
+
+
+def test_search_prints_a_table_json_and_a_page(place, album, capsys):
+    photo = place / "photos" / "class0" / "000.png"
+    table = run(capsys, "search", album, photo, "-k", 3, "--html", place / "hits.html")
+    assert "class0/000.png" in table
+    assert "\u202e" not in table
+    page = (place / "hits.html").read_text()
+    assert page.count("<li>") == 3
+    assert page.count("data:image/jpeg") == 3
+    assert "copy &lt;b&gt;\\u202e.png" in page
+    found = json.loads(run(capsys, "search", album, photo, "-k", 3, "--json"))["hits"]
+    assert [hit["rank"] for hit in found] == [1, 2, 3]
+    assert found[0]["score"] == pytest.approx(1, abs=1e-4)
+    everything = json.loads(run(capsys, "search", album, "--id", 1, "--all", "--json"))["hits"]
+    assert len(everything) == 24
+
+
+def test_feedback_box_and_several_photos(place, album, capsys):
+    photos = [place / "photos" / "class0" / "000.png", place / "photos" / "class1" / "001.png"]
+    found = json.loads(run(capsys, "search", album, *photos, "--right", 3, "--wrong", 4, "--wrong", 5, "--json"))
+    assert not {4, 5} & {hit["id"] for hit in found["hits"]}
+    assert run(capsys, "search", album, photos[0], "--box", "5,5,20,20", "--expand", 2, "--alpha", 0)
+    with pytest.raises(ValueError, match="--box takes"):
+        run(capsys, "search", album, photos[0], "--box", "5,5,20")
+
+
+def test_a_calibrated_album_answers_by_recall(place, album, capsys):
+    with pytest.raises(ValueError, match="--calibrate"):
+        run(capsys, "search", album, "--id", 1, "--recall", 0.9)
+    labelled = photo_folder(place / "labelled", 80, classes=40)
+    run(capsys, "index", place / "photos", "--out", album, "--calibrate", f"folder:{labelled}")
+    told = json.loads(run(capsys, "search", album, "--id", 1, "--recall", 0.9, "--json"))
+    assert told["expected"]["recall"] >= 0.9
+    assert 0 <= told["expected"]["precision"] <= 1
+    assert all(hit["score"] >= told["expected"]["score"] - 1e-6 for hit in told["hits"])
+    assert "of the right photos" in run(capsys, "search", album, "--id", 1, "--recall", 0.9)
+
+
+def test_labels_from_a_table(place, album, capsys, tmp_path):
+    (tmp_path / "labels.csv").write_text("path,label\nclass1/001.png,mine\n")
+    told = json.loads(
+        run(capsys, "index", place / "photos", "--out", album, "--labels", tmp_path / "labels.csv", "--json")
+    )
+    assert told["relabelled"] >= 1
+    hits = json.loads(run(capsys, "search", album, "--id", 0, "--all", "--json"))["hits"]
+    assert [hit["path"] for hit in hits if hit["label"] == "mine"] == ["class1/001.png"]
+
+
+def test_duplicates_are_listed(place, album, capsys):
+    told = json.loads(run(capsys, "duplicates", album, "--score", 1.01, "--json"))
+    assert [sorted(photo["path"] for photo in group) for group in told["exact"]] == [
+        ["class0/000.png", "copy <b>\u202e.png"]
+    ]
+    assert told["near"] == []
+    near = json.loads(run(capsys, "duplicates", album, "--score", -1, "--json"))["near"]
+    assert [len(group) for group in near] == [24]  # of exact copies one takes part
+    assert "\u202e" not in run(capsys, "duplicates", album)
+
+
+def test_what_is_missing_is_said(place, album, capsys, tmp_path):
+    with pytest.raises(ValueError, match="give the --model"):
+        run(capsys, "index", place / "photos", "--out", tmp_path / "new")
+    with pytest.raises(ValueError, match="no folder"):
+        run(capsys, "index", tmp_path / "none", "--out", tmp_path / "new", "--model", place / "model")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(ValueError, match="Give a photo"):
+        run(capsys, "search", album)
+    with pytest.raises(ValueError, match="no photo 999"):
+        run(capsys, "search", album, "--id", 999)
+    with pytest.raises(ValueError, match="--labels takes"):
+        run(capsys, "index", place / "photos", "--out", album, "--labels", "nothing.csv")
+    (tmp_path / "x.jpg").write_bytes(photo_bytes(3, form="JPEG")[:100])
+    with pytest.raises(ValueError, match=r"x\.jpg"):
+        run(capsys, "search", album, tmp_path / "x.jpg")

@@ -1,0 +1,85 @@
+"""`smoothap serve`: what it refuses before it starts, and that it starts, answers and ends."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from smoothap.cli import app
+from smoothap.search import Album
+
+
+def serve(*arguments):
+    app(["serve", *map(str, arguments)], result_action="return_value", exit_on_error=False)
+
+
+@pytest.fixture(scope="module")
+def album(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serve") / "album"
+    metadata = [{"path": f"{number}.jpg", "label": "ab"[number % 2]} for number in range(6)]
+    Album.from_arrays(np.random.default_rng(0).normal(size=(6, 4)), metadata, folder)
+    return folder
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::"])
+def test_beyond_this_machine_a_token_is_required(album, host, monkeypatch):
+    monkeypatch.delenv("SMOOTHAP_TOKEN", raising=False)
+    with pytest.raises(ValueError, match="a token is required: set SMOOTHAP_TOKEN"):
+        serve(album, "--host", host)
+
+
+@pytest.mark.parametrize("token", ["short", "with spaces in it", "täglich-Brot-heute"])
+def test_a_weak_or_odd_token_is_refused(album, token):
+    with pytest.raises(ValueError, match="12 or more letters"):
+        serve(album, "--token", token)
+
+
+def test_a_port_that_is_taken_is_told(album):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(ValueError, match=r"cannot be listened on .*another --port"):
+            serve(album, "--port", other.getsockname()[1])
+    with pytest.raises(ValueError, match="from 0 to 65535"):
+        serve(album, "--port", 70_000)
+
+
+def test_no_album_is_told(tmp_path):
+    with pytest.raises(OSError, match="There is no album in"):
+        serve(tmp_path, "--port", 0)
+
+
+def test_it_tells_its_address_answers_and_ends_on_ctrl_c(album):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    environment |= {"SMOOTHAP_TOKEN": "only-for-this-test", "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "smoothap", "serve", str(album), str(album), "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    try:
+        told = ""
+        while "Stop" not in told:
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            told += line
+        assert "6 photos" in told
+        address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=only-for-this-test$", told, re.MULTILINE)
+        connection = http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=20)
+        connection.request("GET", "/api/albums", headers={"authorization": "Bearer only-for-this-test"})
+        assert len(json.loads(connection.getresponse().read())["albums"]) == 2
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()

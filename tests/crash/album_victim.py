@@ -1,0 +1,103 @@
+"""A process that changes an album over and over and is killed at random moments; run by test_album_kills.py.
+
+    python album_victim.py FOLDER KILLS SEED
+
+The library is loaded once; each victim is a fork that works until it is killed. After each kill the album is opened and
+checked. One line of JSON says what was seen.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+from photo_makers import photo_bytes, photo_folder, tiny_model
+
+from smoothap.models import Embedder
+from smoothap.search import Album, updating
+from smoothap.search.storage import Storage
+
+
+def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
+    """Bring the album up to date while the photos change, add some, remove some, without end."""
+    choose = random.Random(seed)
+    album = Album.open(folder / "album", model=model)
+    os.write(ready, b"!")
+    while True:
+        for _ in range(3):
+            (folder / "photos" / f"new{choose.randrange(30)}.png").write_bytes(photo_bytes(choose.randrange(10_000)))
+        if choose.random() < 0.5:
+            victims = sorted((folder / "photos").glob("new*.png"))
+            choose.choice(victims).unlink()
+        album.update(labels=updating.labels_by_folder, progress=False)
+        ids = [photo.id for photo in album.photos]
+        album.remove(choose.sample(ids, min(2, len(ids))))
+        album.add(sorted((folder / "photos").rglob("*.png"))[:6], progress=False)
+
+
+def check(folder: Path, owners: dict[int, str]) -> int:
+    """Open the album and look at every byte; ids never change their photo. Returns how many photos it holds."""
+    album = Album.open(folder / "album")
+    album.verify()
+    for photo in album.photos:
+        owner = owners.setdefault(photo.id, photo.path)
+        assert owner == photo.path, f"id {photo.id} was {owner} and is {photo.path}"
+        assert album.thumbnail(photo.id)
+    lengths = (album.vectors.astype(float) ** 2).sum(axis=1) if len(album) else 1.0
+    assert abs(lengths - 1).max() < 1e-4 if len(album) else True
+    assert len(set(album.photos.paths())) == len(album)
+    return len(album)
+
+
+def main() -> None:
+    folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    updating.BATCH, updating.COMMIT_ROWS = 2, 2  # many small commits, so that kills meet them
+    model = tiny_model(folder / "model")
+    embedder = Embedder.load(model)
+    photo_folder(folder / "photos", 12)
+    Album.create(folder / "album", model, folder / "photos")
+    choose, owners = random.Random(seed), {}
+    interrupted = 0  # kills that left segments, or files that no description names
+    for kill in range(kills):
+        waiting, ready = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                work(folder, embedder, seed * 1000 + kill, ready)
+            finally:
+                os._exit(1)  # only reached when the work fails
+        os.read(waiting, 1)
+        time.sleep(choose.uniform(0, 0.7))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        os.close(waiting)
+        os.close(ready)
+        assert os.WIFSIGNALED(status), "the work failed before it was killed"
+        check(folder, owners)
+        description, photos, _ = Storage(folder / "album").load()
+        named = {f"{kind}-{segment.number:06d}" for segment in description.segments for kind in ("vectors", "photos")}
+        named |= {f"thumbnails-{number:06d}" for number in photos.column("pack").to_pylist()}
+        there = {file.stem for file in (folder / "album").glob("*-*")} | {
+            file.name for file in (folder / "album").glob(".*.partial")
+        }
+        interrupted += len(description.segments) > 1 or bool(there - named)
+    album = Album.open(folder / "album")
+    album.update(labels=updating.labels_by_folder, progress=False)
+    check(folder, owners)
+    fresh = Album.create(folder / "fresh", model, folder / "photos")
+    fresh.update(labels=updating.labels_by_folder, progress=False)
+    vectors = {photo.path: vector for photo, vector in zip(fresh.photos, fresh.vectors, strict=True)}
+    assert set(album.photos.paths()) == set(vectors)
+    worst = max(
+        abs(vector - vectors[photo.path]).max() for photo, vector in zip(album.photos, album.vectors, strict=True)
+    )
+    leftover = [file.name for file in (folder / "album").glob(".*.partial")]
+    print(json.dumps({"photos": len(album), "worst": float(worst), "interrupted": interrupted, "leftover": leftover}))
+
+
+main()

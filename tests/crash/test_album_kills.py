@@ -1,0 +1,31 @@
+"""kill -9 during index, add and remove: the album opens, its hashes match, and the next run finishes.
+
+SMOOTHAP_KILLS says how many kills; the short form is run with every test.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+
+
+def test_an_album_survives_kill_9(tmp_path):
+    kills = int(os.environ.get("SMOOTHAP_KILLS", "5"))
+    source = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "album_victim.py"), str(tmp_path), str(kills), "0"],
+        capture_output=True,
+        text=True,
+        timeout=60 + 10 * kills,
+        env={**os.environ, "PYTHONPATH": source, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    seen = json.loads(run.stdout.splitlines()[-1])
+    assert seen["photos"] >= 12
+    assert seen["worst"] < 1e-5
+    assert seen["interrupted"] > 0  # the kills did hit an album in the middle of a change
+    assert seen["leftover"] == []

@@ -1,0 +1,24 @@
+"""Shared by the tests of albums: a tiny model, a folder of photos, and a cache of their own."""
+
+import pytest
+from photo_makers import photo_folder, tiny_model
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    return tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="session")
+def other_model(tmp_path_factory):
+    return tiny_model(tmp_path_factory.mktemp("other"), seed=1)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return photo_folder(tmp_path / "photos", 12)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -1,0 +1,295 @@
+"""Albums on disk: made, brought up to date, moved, damaged."""
+
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from photo_makers import photo_bytes
+from PIL import Image
+
+from smoothap.models import Embedder
+from smoothap.search import Album
+from smoothap.search.updating import labels_by_folder
+
+
+@pytest.fixture
+def album(tmp_path, model, photos):
+    made = Album.create(tmp_path / "album", model, photos)
+    made.update(labels=labels_by_folder)
+    return made
+
+
+def test_vectors_are_those_of_the_model_on_each_file(album, model, photos):
+    wanted = Embedder.load(model).embed([photos / path for path in album.photos.paths()], progress=False).numpy()
+    assert np.abs(album.vectors - wanted).max() < 1e-5
+    assert isinstance(album.vectors, np.memmap)
+    assert [photo.label for photo in album.photos] == [str(Path(path).parent) for path in album.photos.paths()]
+    first = album.photos[0]
+    assert (first.width, first.height) == (40, 48)
+    assert first.bytes == (photos / first.path).stat().st_size
+    assert first.modified == pytest.approx((photos / first.path).stat().st_mtime)
+
+
+def test_an_image_finds_itself_and_a_part_of_it_is_another_query(album, photos):
+    path = photos / album.photos[4].path
+    assert album.search(path, 1)[0].id == 4
+    assert album.search(Image.open(path), 1)[0].score == pytest.approx(1, abs=1e-5)
+    part = album.embed(path, box=(10, 10, 20, 20))
+    cropped = album.embed(Image.open(path).crop((10, 10, 30, 30)))
+    assert np.allclose(part, cropped, atol=1e-5)
+    assert part @ album.vectors[4] < 0.9999
+    assert album.search(4, 3, box=(10, 10, 20, 20))[0].id != 4
+
+
+def test_only_what_changed_is_touched_and_ids_stay(album, photos, monkeypatch):
+    before = {photo.path: photo.id for photo in album.photos}
+    (photos / "class0/000.png").unlink()
+    (photos / "class1/001.png").write_bytes(photo_bytes(77))
+    (photos / "new.jpg").write_bytes(photo_bytes(78, form="JPEG"))
+    os.utime(photos / "class2/002.png", (1, 1))  # another time, the same content
+    embedded = []
+    forward = Embedder.forward
+    monkeypatch.setattr(Embedder, "forward", lambda self, views: embedded.append(len(views)) or forward(self, views))
+    report = album.update(labels=labels_by_folder)
+    assert (report.added, report.changed, report.removed) == (["new.jpg"], ["class1/001.png"], ["class0/000.png"])
+    assert report.unchanged == 10
+    assert sum(embedded) == 2
+    after = {photo.path: photo.id for photo in album.photos}
+    assert after.pop("new.jpg") == 12
+    assert after == {path: number for path, number in before.items() if path != "class0/000.png"}
+    assert album.photo(after["class2/002.png"]).modified == 1
+    assert album.update().unchanged == 12
+    assert sum(embedded) == 2
+
+
+def test_a_run_with_nothing_to_do_writes_nothing(album):
+    before = {file.name: file.stat().st_mtime_ns for file in Path(album._storage.folder).iterdir()}
+    album.update(labels=labels_by_folder)
+    assert {file.name: file.stat().st_mtime_ns for file in Path(album._storage.folder).iterdir()} == before
+
+
+def test_ids_are_never_given_twice(album, photos):
+    album.remove([11, 3])
+    assert len(album) == 10
+    with pytest.raises(KeyError, match="no photo 11"):
+        album.photo(11)
+    report = album.add([photos / "class2/011.png"])
+    assert report.added == ["class2/011.png"]
+    assert album.photos[-1].id == 12
+    assert album.search(12, 1, everything=True)
+
+
+def test_labels_can_be_given_later_without_embedding(tmp_path, model, photos):
+    album = Album.create(tmp_path / "later", model, photos)
+    album.update()
+    assert {photo.label for photo in album.photos} == {None}
+    report = album.update(labels=lambda path: "x" if "class1" in path else None)
+    assert len(report.relabelled) == 4
+    assert {photo.path for photo in album.photos if photo.label == "x"} == set(report.relabelled)
+
+
+HOSTILE = ["new\nline.png", "quo\"te's.png", "<b>&amp;.png", "\u202egnp.png", "a,b;c.png", " space .png", "é€😀.png"]
+
+
+def test_hostile_names_survive(tmp_path, model):
+    root = tmp_path / "odd"
+    root.mkdir()
+    names = [*HOSTILE, os.fsdecode(b"not utf8 \xff.png")]
+    for seed, name in enumerate(names):
+        (root / name).write_bytes(photo_bytes(seed))
+        (root / f"bad {name}").write_bytes(b"no image")
+    album = Album.create(tmp_path / "album", model, root)
+    report = album.update()
+    assert sorted(report.unreadable) == sorted(f"bad {name}" for name in names)
+    again = Album.open(tmp_path / "album")
+    assert sorted(again.photos.paths()) == sorted(names)
+    assert all(again.photo_path(photo.id).is_file() for photo in again.photos)
+    again.embedder()
+    report = again.update()
+    assert (report.unchanged, len(report.unreadable)) == (len(names), len(names))
+
+
+def test_the_album_names_no_place_of_this_machine(album, tmp_path):
+    album.calibrate(album.vectors, album.photos.labels(), "itself")
+    for file in (tmp_path / "album").iterdir():
+        assert os.fsencode(tmp_path) not in file.read_bytes()
+        assert str(tmp_path).encode("utf-16") not in file.read_bytes()
+
+
+def test_photos_and_album_may_move_together(album, tmp_path, photos):
+    (tmp_path / "moved").mkdir()
+    shutil.move(tmp_path / "album", tmp_path / "moved" / "album")
+    shutil.move(photos, tmp_path / "moved" / "photos")
+    moved = Album.open(tmp_path / "moved" / "album")
+    assert moved.photo_path(3).is_file()
+    assert moved.update().unchanged == 12
+
+
+def test_another_folder_does_not_empty_the_album(album, tmp_path):
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    with pytest.raises(ValueError, match="no photos in"):
+        Album.open(tmp_path / "album", root=other).update()
+    (other / "x.png").write_bytes(photo_bytes(1))
+    with pytest.raises(ValueError, match="another folder"):
+        Album.open(tmp_path / "album", root=other).update()
+    assert len(Album.open(tmp_path / "album")) == 12
+
+
+def test_another_model_is_refused(album, tmp_path, other_model, model):
+    with pytest.raises(ValueError, match="made by another model"):
+        Album.open(tmp_path / "album", model=other_model)
+    assert len(Album.open(tmp_path / "album", model=model).search(0)) == 11
+    assert album.model.sha256 == json.loads((model / "model.json").read_text())["sha256"]
+
+
+def test_a_model_that_is_gone_or_replaced_is_named(tmp_path, model, other_model, photos):
+    here = shutil.copytree(model, tmp_path / "model")
+    album = Album.create(tmp_path / "album", here, photos)
+    album.update()
+    shutil.rmtree(here)
+    opened = Album.open(tmp_path / "album")
+    assert opened.search(0, 1)  # a photo of the album needs no model
+    with pytest.raises(ValueError, match=r"not at .* any more"):
+        opened.search(photos / "class0/000.png")
+    shutil.copytree(other_model, here)
+    with pytest.raises(ValueError, match="made by another model"):
+        Album.open(tmp_path / "album").search(photos / "class0/000.png")
+
+
+def test_links_do_not_lead_out(tmp_path, model, photos):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "s.png").write_bytes(photo_bytes(1))
+    (photos / "link.png").symlink_to(secret / "s.png")
+    (photos / "folder").symlink_to(secret)
+    (photos / "inside.png").symlink_to(photos / "class0/000.png")
+    (photos / "loop.png").symlink_to("loop.png")
+    album = Album.create(tmp_path / "album", model, photos)
+    report = album.update()
+    assert set(report.unreadable) == {"link.png", "folder", "loop.png"}
+    assert "inside.png" in album.photos.paths()
+    (photos / "inside.png").unlink()
+    (photos / "inside.png").symlink_to(secret / "s.png")
+    with pytest.raises(ValueError, match="leads out"):
+        album.photo_path(next(photo.id for photo in album.photos if photo.path == "inside.png"))
+
+
+def test_add_takes_only_what_lies_below_the_root(album, tmp_path):
+    (tmp_path / "outside.png").write_bytes(photo_bytes(1))
+    report = album.add([tmp_path / "outside.png", "class0/missing.png", "../outside.png"])
+    assert not report.added
+    assert len(report.unreadable) >= 2
+    assert len(album) == 12
+
+
+def test_a_folder_that_cannot_be_entered_loses_no_photo(album, photos, monkeypatch):
+    scan = os.scandir
+
+    def closed(path):
+        if Path(path).name == "class1":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr("smoothap.search.walking.os.scandir", closed)
+    report = album.update()
+    assert report.removed == []
+    assert "cannot be entered" in report.unreadable["class1"]
+    assert len(album) == 12
+
+
+def test_thumbnails_hold_nothing_but_pixels(tmp_path, model):
+    root = tmp_path / "p"
+    root.mkdir()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # on its side
+    exif[0x010E] = "SECRET PLACE"
+    (root / "a.jpg").write_bytes(photo_bytes(1, side=600, form="JPEG", exif=exif))
+    album = Album.create(tmp_path / "album", model, root)
+    album.update()
+    content = album.thumbnail(0)
+    assert b"SECRET" in (root / "a.jpg").read_bytes()
+    assert b"SECRET" not in content
+    assert b"Exif" not in content
+    picture = Image.open(io.BytesIO(content))
+    assert max(picture.size) == 256
+    assert picture.width > picture.height  # stored 600 x 608 upright, turned by a quarter
+    assert (album.photos[0].width, album.photos[0].height) == (608, 600)
+    (root / "a.jpg").unlink()
+    assert album.thumbnail(0) == content
+
+
+def test_two_writers_are_one_too_many(album, tmp_path):
+    with album._storage.writing(), pytest.raises(ValueError, match="Another process is writing"):
+        Album.open(tmp_path / "album").update()
+
+
+def test_arrays_can_be_kept(tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((20, 5))
+    Album.from_arrays(vectors, [{"path": f"{row}.jpg", "label": row % 3} for row in range(20)], tmp_path / "a")
+    album = Album.open(tmp_path / "a")
+    assert album.photos[4].label == "1"
+    assert np.allclose(album.vectors, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-6)
+    album.remove([0])
+    assert [photo.id for photo in Album.open(tmp_path / "a").photos] == list(range(1, 20))
+    with pytest.raises(ValueError, match="already"):
+        Album.from_arrays(vectors, path=tmp_path / "a")
+    with pytest.raises(FileNotFoundError, match="no album"):
+        Album.open(tmp_path / "b")
+
+
+@pytest.fixture(scope="module")
+def small_album(tmp_path_factory):
+    """A folder with an album whose every byte can be flipped."""
+    folder = tmp_path_factory.mktemp("flip") / "album"
+    vectors = np.random.default_rng(0).standard_normal((10, 3))
+    album = Album.from_arrays(
+        vectors, {"path": [f"{row}.jpg" for row in range(10)], "label": list("aabbccddee")}, folder
+    )
+    album.calibrate(album.vectors, album.photos.labels(), "itself")
+    return folder
+
+
+@settings(max_examples=int(os.environ.get("SMOOTHAP_FLIPS", "150")))
+@given(st.data())
+def test_a_flipped_byte_is_found(small_album, data):
+    file = data.draw(st.sampled_from(sorted(each for each in small_album.iterdir() if each.name != ".lock")))
+    content = file.read_bytes()
+    place, change = data.draw(st.integers(0, len(content) - 1)), data.draw(st.integers(1, 255))
+    try:
+        file.write_bytes(content[:place] + bytes([content[place] ^ change]) + content[place + 1 :])
+        with pytest.raises(ValueError, match=r"damaged|format") as refusal:
+            Album.open(small_album)
+        assert file.name in str(refusal.value)
+    finally:
+        file.write_bytes(content)
+    assert len(Album.open(small_album)) == 10
+
+
+@pytest.mark.parametrize("kind", ["cut", "missing", "empty"])
+@pytest.mark.parametrize("name", ["vectors-000001.npy", "photos-000001.parquet", "album.json"])
+def test_a_file_that_is_cut_or_missing_is_named(small_album, tmp_path, kind, name):
+    album = shutil.copytree(small_album, tmp_path / "copy")
+    file = album / name
+    if kind == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[: -7 if kind == "cut" else 0])
+    with pytest.raises((ValueError, FileNotFoundError), match=r"damaged|missing|no album"):
+        Album.open(album)
+
+
+def test_verify_finds_a_damaged_thumbnail(album, tmp_path):
+    album.verify()
+    pack = next((tmp_path / "album").glob("*.pack"))
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 1
+    pack.write_bytes(content)
+    with pytest.raises(ValueError, match=r"thumbnail of .* damaged"):
+        album.verify()

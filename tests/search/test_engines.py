@@ -1,0 +1,150 @@
+"""All engines under the same tests; Milvus through a server of milvus-lite that the tests start."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smoothap.search import Album
+from smoothap.search.engines import open_engine
+from smoothap.search.exact import best_rows
+
+
+@pytest.fixture(scope="session")
+def milvus(tmp_path_factory):
+    pytest.importorskip("pymilvus")
+    pytest.importorskip("milvus_lite")
+    program = shutil.which("milvus-lite", path=str(Path(sys.executable).parent)) or shutil.which("milvus-lite")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("milvus")
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(
+            [str(program), "server", "--data-dir", str(folder / "data"), "--host", "127.0.0.1", "--port", str(port)],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            _wait_for(server, port)
+            yield f"milvus://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _wait_for(server, port):
+    for _ in range(600):
+        assert server.poll() is None, "milvus-lite ended"
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail("milvus-lite does not answer")
+
+
+@pytest.fixture(params=["exact", "hnsw", "milvus"])
+def engine(request):
+    if request.param == "hnsw":
+        pytest.importorskip("faiss")
+    return request.getfixturevalue("milvus") if request.param == "milvus" else request.param
+
+
+def clustered(rows=1500, dimension=16, seed=0):
+    random = np.random.default_rng(seed)
+    centres = random.standard_normal((rows // 25, dimension))
+    return np.repeat(centres, 25, axis=0) + 0.5 * random.standard_normal((rows // 25 * 25, dimension))
+
+
+def test_engines_agree_with_brute_force(engine):
+    album = Album.from_arrays(clustered(), engine=engine)
+    recalls = []
+    for query in np.random.default_rng(1).standard_normal((20, 16)):
+        scores = album.vectors.astype(float) @ (query / np.linalg.norm(query))
+        wanted = np.argsort(-scores)[:20]
+        hits = album.search(query, 20)
+        assert len(hits) == 20
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        for hit in hits:  # whatever the engine's own arithmetic, scores are those of the album's vectors
+            assert hit.score == pytest.approx(scores[hit.id], abs=1e-5)
+        recalls.append(len({hit.id for hit in hits} & set(wanted.tolist())) / 20)
+    assert np.mean(recalls) >= (1.0 if engine == "exact" else 0.95)
+
+
+def test_a_photo_of_the_album_is_left_out_and_k_is_kept(engine):
+    album = Album.from_arrays(clustered(), engine=engine)
+    for row in (0, 700, 1499):
+        hits = album.search(row, 10, wrong=[(row + 1) % 1500])
+        assert len(hits) == 10
+        assert not {row, (row + 1) % 1500} & {hit.id for hit in hits}
+
+
+def test_more_than_the_engine_can_name_are_still_all_there(engine):
+    album = Album.from_arrays(clustered(), engine=engine)
+    for k in (1500, 5000):
+        assert sorted(hit.id for hit in album.search(np.ones(16), k)) == list(range(1500))
+    assert len(album.search(np.ones(16), 1499)) == 1499
+
+
+def test_an_engine_that_gives_too_few_is_not_believed(monkeypatch):
+    album = Album.from_arrays(clustered())
+
+    class Short:
+        name, limit = "short", 1500
+
+        def nearest(self, query, k):
+            return np.arange(k // 2)
+
+    album._engine = Short()
+    best = [hit.id for hit in Album.from_arrays(clustered()).search(np.ones(16), 30)]
+    assert [hit.id for hit in album.search(np.ones(16), 30)] == best
+
+
+def test_an_album_that_changed_is_searched_anew(engine, tmp_path):
+    album = Album.from_arrays(clustered(), path=tmp_path / "album", engine=engine)
+    first = album.search(np.ones(16), 3)
+    album.remove([first[0].id])
+    assert [hit.id for hit in album.search(np.ones(16), 2)] == [hit.id for hit in first[1:]]
+    again = Album.open(tmp_path / "album", engine=engine)
+    assert [hit.id for hit in again.search(np.ones(16), 2)] == [hit.id for hit in first[1:]]
+
+
+def test_half_a_collection_is_filled_again(milvus):
+    from pymilvus import MilvusClient
+
+    vectors = Album.from_arrays(clustered(100, 8)).vectors
+    engine = open_engine(milvus, vectors, "c" * 64)
+    client = MilvusClient(milvus.replace("milvus", "http"))
+    client.delete(engine.collection, ids=[3, 4, 5])
+    again = open_engine(milvus, vectors, "c" * 64)
+    assert set(again.nearest(vectors[3], 5)) >= {3}
+    again.drop()
+
+
+def test_a_server_that_is_not_there_is_named():
+    pytest.importorskip("pymilvus")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ValueError, match="does not answer"):
+        Album.from_arrays(np.eye(3), engine=f"milvus://127.0.0.1:{port}").search(0)
+
+
+def test_auto_is_exact_for_small_albums(monkeypatch):
+    assert Album.from_arrays(np.eye(3)).engine.name == "exact"
+    pytest.importorskip("faiss")
+    monkeypatch.setattr("smoothap.search.engines.EXACT_UP_TO", 2)
+    assert Album.from_arrays(np.eye(3)).engine.name == "hnsw"
+
+
+def test_the_best_rows_of_ties_are_the_first():
+    scores = np.array([1.0, 2.0, 2.0, 2.0, 0.0])
+    assert best_rows(scores, 2).tolist() == [1, 2]
+    assert best_rows(scores, 9).tolist() == [1, 2, 3, 0, 4]
+    assert best_rows(scores[:0], 3).tolist() == []

@@ -1,0 +1,122 @@
+"""No photo is lost in silence: indexed and reported together are all files, whatever is wrong with them."""
+
+import csv
+import io
+import os
+import zlib
+
+import numpy as np
+import pytest
+from photo_makers import photo_bytes
+from PIL import Image
+
+from smoothap.search import Album
+
+
+def bomb() -> bytes:
+    """A PNG of a few bytes that says it has 40,000 x 40,000 pixels."""
+    content = bytearray(photo_bytes(0))
+    content[16:24] = (40_000).to_bytes(4, "big") * 2
+    content[29:33] = zlib.crc32(content[12:29]).to_bytes(4, "big")
+    return bytes(content)
+
+
+def float_tiff() -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(np.full((8, 8), np.nan, np.float32)).save(stream, "TIFF")
+    return stream.getvalue()
+
+
+BAD = {
+    "empty.jpg": b"",
+    "text.png": b"this is text",
+    "html.jpg": b"<html><script>alert(1)</script></html>",
+    "cut.jpg": photo_bytes(1, 200, "JPEG")[:300],
+    "cut.png": photo_bytes(1, 200, "PNG")[:200],
+    "cut.webp": photo_bytes(1, 200, "WEBP")[:60],
+    "cut.gif": photo_bytes(1, 200, "GIF")[:900],
+    "head only.bmp": photo_bytes(1, 50, "BMP")[:40],
+    "bomb.png": bomb(),
+    "zeros.tiff": bytes(1000),
+    "nan.tiff": float_tiff(),
+    "postscript.jpg": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+    "pickle.png": b"\x80\x04\x95.",
+}
+
+
+@pytest.fixture
+def pile(tmp_path):
+    root = tmp_path / "pile"
+    root.mkdir()
+    formats = [("PNG", "png"), ("JPEG", "JPG"), ("WEBP", "webp"), ("GIF", "gif"), ("BMP", "bmp"), ("TIFF", "tif")]
+    for seed in range(int(os.environ.get("SMOOTHAP_PHOTOS", "120"))):
+        form, suffix = formats[seed % len(formats)]
+        (root / f"{seed}.{suffix}").write_bytes(photo_bytes(seed, form=form))
+    for name, content in BAD.items():
+        (root / name).write_bytes(content)
+    (root / "broken link.jpg").symlink_to("nowhere.jpg")
+    (root / "folder.jpg").mkdir()
+    os.mkfifo(root / "pipe.jpg")
+    (root / "notes.txt").write_text("no image")
+    return root
+
+
+def test_indexed_and_reported_are_all(tmp_path, model, pile):
+    good = int(os.environ.get("SMOOTHAP_PHOTOS", "120"))
+    album = Album.create(tmp_path / "album", model, pile)
+    report = album.update(progress=False)
+    assert set(report.unreadable) == {*BAD, "broken link.jpg", "pipe.jpg"}
+    assert all(report.unreadable.values())
+    assert (len(album), len(report.added), report.ignored) == (good, good, 1)
+    assert report.seen == good + len(BAD) + 2
+    with (tmp_path / "album" / "unreadable.csv").open(newline="") as file:
+        listed = {row["path"]: row["reason"] for row in csv.DictReader(file)}
+    assert listed == report.unreadable
+    again = album.update(progress=False)
+    assert again.unreadable == report.unreadable
+    assert again.unchanged == good
+
+
+def test_a_repaired_photo_is_taken_in_and_leaves_the_list(tmp_path, model, pile):
+    album = Album.create(tmp_path / "album", model, pile)
+    album.update(progress=False)
+    (pile / "cut.png").write_bytes(photo_bytes(999))
+    report = album.update(progress=False)
+    assert report.added == ["cut.png"]
+    assert "cut.png" not in report.unreadable
+    assert "cut.png" not in (tmp_path / "album" / "unreadable.csv").read_text()
+
+
+def test_a_photo_that_becomes_unreadable_is_reported_and_kept_as_it_was(tmp_path, model, pile):
+    album = Album.create(tmp_path / "album", model, pile)
+    album.update(progress=False)
+    number = next(photo.id for photo in album.photos if photo.path == "0.png")
+    before = album.vectors[album.photos.row_of(number)].copy()
+    (pile / "0.png").write_bytes(b"damaged")
+    report = album.update(progress=False)
+    assert "0.png" in report.unreadable
+    assert np.array_equal(album.vectors[album.photos.row_of(number)], before)
+
+
+def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch):
+    from smoothap.search import updating
+
+    album = Album.create(tmp_path / "album", model, pile)
+    embed = updating.Updater._embed
+    batches = []
+
+    def interrupted(self, *arguments):
+        if len(batches) == 3:
+            raise KeyboardInterrupt
+        batches.append(1)
+        embed(self, *arguments)
+
+    monkeypatch.setattr(updating, "BATCH", 16)
+    monkeypatch.setattr(updating.Updater, "_embed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        album.update(progress=False)
+    assert len(Album.open(tmp_path / "album")) == 48
+    batches.clear()
+    monkeypatch.setattr(updating.Updater, "_embed", embed)
+    report = album.update(progress=False)
+    assert len(report.added) + 48 == len(album) == int(os.environ.get("SMOOTHAP_PHOTOS", "120"))

@@ -1,0 +1,122 @@
+"""Who is let in: names, sites, tokens, and the headers that every answer carries."""
+
+import re
+
+import pytest
+
+import smoothap.web.server as server_module
+from smoothap.report.palette import DARK, LIGHT
+from smoothap.web.gate import COOKIE
+
+TOKEN = "a-long-secret-token"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "LOCALHOST", "[::1]:8000", "127.0.0.1"])
+def test_our_own_names_are_answered(client, host):
+    assert client.get("/api/albums", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "", "192.168.1.5:8000",
+     "127.0.0.1@evil.example", "evil.example#127.0.0.1", "127.0.0.1/evil", "[::1", "localhost:8000:80", "0.0.0.0"],
+)  # fmt: skip
+def test_other_names_are_refused_so_that_no_rebound_name_reaches_us(client, host):
+    for address in ("/", "/api/albums", "/api/albums/0/photos/1/image"):
+        assert client.get(address, headers={"host": host}).status_code == 421
+
+
+def test_beyond_this_machine_addresses_are_names_too_and_other_names_are_not(connect, album):
+    client = connect({"a": album}, hosts=frozenset({"shelf"}), any_address=True, token=TOKEN)
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    for host, status in (("192.168.1.5:8000", 200), ("shelf", 200), ("evil.example", 421)):
+        assert client.get("/api/albums", headers={"host": host, **bearer}).status_code == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9000"},
+        {"origin": "http://[::1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "origin": "http://127.0.0.1:8000"},
+    ],
+)
+def test_a_page_of_another_site_cannot_post(client, headers):
+    assert client.post("/api/albums/0/search", json={"photo": 1}, headers=headers).status_code == 403
+
+
+def test_our_own_page_can_post(client):
+    own = {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}
+    assert client.post("/api/albums/0/search", json={"photo": 1}, headers=own).status_code == 200
+    assert client.post("/api/albums/0/search", json={"photo": 1}).status_code == 200
+
+
+def test_a_page_of_another_site_cannot_show_our_pictures_but_can_link_to_us(client):
+    cross = {"sec-fetch-site": "cross-site"}
+    shown = client.get("/api/albums/0/photos/1/image", headers={**cross, "sec-fetch-mode": "no-cors"})
+    assert shown.status_code == 403
+    assert client.get("/", headers={**cross, "sec-fetch-mode": "navigate"}).status_code == 200
+
+
+def test_without_the_token_nothing_is_answered(connect, album):
+    client = connect({"a": album}, token=TOKEN)
+    for address in ("/", "/page.js", "/api/albums", "/api/openapi.json", "/nothing", "/?token=wrong-token-here"):
+        answer = client.get(address)
+        assert answer.status_code == 401
+        assert "token" in answer.json()["error"]
+        assert TOKEN not in answer.text
+    wrong = {"authorization": "Bearer wrong", "cookie": f"{COOKIE}=wrong; x=ä"}
+    assert client.get("/api/albums", headers={name: value.encode() for name, value in wrong.items()}).status_code == 401
+    assert client.get(f"/api/albums?token={TOKEN}").status_code == 401
+
+
+def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(connect, album):
+    client = connect({"a": album}, token=TOKEN)
+    answer = client.get(f"/?token={TOKEN}", follow_redirects=False)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert client.get("/api/albums").status_code == 200
+    client.cookies.clear()
+    assert client.get("/api/albums").status_code == 401
+    assert client.get("/api/albums", headers={"authorization": f"bearer {TOKEN}"}).status_code == 200
+
+
+def test_every_answer_carries_the_policy(client):
+    for answer in (
+        client.get("/"), client.get("/nothing"), client.get("/api/albums"), client.get("/api/albums/0/photos/1/image"),
+        client.get("/", headers={"host": "evil.example"}), client.post("/api/albums/0/search", content=b"x" * 300_000),
+    ):  # fmt: skip
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_the_page_asks_no_other_host_and_has_nothing_inline(client):
+    for address in server_module._FILES:
+        text = client.get(address).text
+        outside = [
+            each for each in re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", text) if "www.w3.org" not in each
+        ]
+        assert outside == []
+    page = client.get("/").text
+    assert not re.search(r"<script(?![^>]*src=)|<style|\son\w+=|\sstyle=|javascript:", page)
+    assert "innerHTML" not in "".join(client.get(each).text for each in server_module._FILES if each.endswith(".js"))
+
+
+def test_the_page_has_the_colours_of_the_reports(client):
+    style = client.get("/page.css").text
+    for colours in (LIGHT, DARK):
+        for name, colour in colours.items():
+            assert f"--{name}: {colour};" in style
