@@ -7,13 +7,16 @@ is downloaded: the weights are random, which changes no time.
 """
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
 from evaluate_speed import DIMENSION, clustered
+from reading_speed import ours, write_photo
 
 from smoothap import SmoothAP, evaluate
 from smoothap.models import Embedder
@@ -47,6 +50,16 @@ def network_costs(architecture: str, size: int, images: int) -> None:
 
     forward, both = (core_seconds(call) / images for call in (embed, learn))
     print(f"{architecture}, {size} px: embed {1000 * forward:.0f} ms an image, forward and backward {1000 * both:.0f} ms")
+
+
+def reading_cost(images: int) -> None:
+    """Reading a photo of 500 x 375 and making a training view of 224 pixels."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{number}.jpg" for number in range(images)]
+        for number, path in enumerate(paths):
+            write_photo(path, 500, 375, number)
+        seconds = core_seconds(lambda: ours("paper", True, 224)(paths))
+    print(f"reading, 500 x 375 to a view of 224 px: {1000 * seconds / images:.1f} ms a photo")
 
 
 def pair_cost(rows: int) -> None:
@@ -83,6 +96,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for architecture, size in NETWORKS.items():
         network_costs(architecture, size, arguments.images)
+    reading_cost(4 * arguments.images)
     loss_cost(arguments.batch)
     pair_cost(arguments.rows)
     scan_cost(10 * arguments.rows)
