@@ -2,8 +2,8 @@
 
     python benchmarks/unit_costs.py [--rows 8000] [--images 8] [--batch 384]
 
-Seconds are those of the processor, on one thread, which a busy machine stretches little; medians of a few turns. Nothing
-is downloaded: the weights are random, which changes no time.
+Seconds are those of the processor, on one thread, which a busy machine stretches little; medians of a few turns.
+Nothing is downloaded: the weights are random, which changes no time.
 """
 
 import argparse
@@ -49,7 +49,9 @@ def network_costs(architecture: str, size: int, images: int) -> None:
         model(views).square().sum().backward()
 
     forward, both = (core_seconds(call) / images for call in (embed, learn))
-    print(f"{architecture}, {size} px: embed {1000 * forward:.0f} ms an image, forward and backward {1000 * both:.0f} ms")
+    print(
+        f"{architecture}, {size} px: embed {1000 * forward:.0f} ms an image, forward and backward {1000 * both:.0f} ms"
+    )
 
 
 def reading_cost(images: int) -> None:

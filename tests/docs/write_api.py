@@ -18,8 +18,8 @@ ROOMS = ("smoothap.losses", "smoothap.ranking", "smoothap.metrics", "smoothap.mo
 WIDTH = 110
 HEADING = """# Python reference
 
-From the docstrings, by `python tests/docs/write_api.py`. The names of `smoothap.losses`, `smoothap.ranking` and `smoothap.metrics` can be
-imported from `smoothap` itself. Shapes stand in brackets behind a tensor's name.
+From the docstrings, by `python tests/docs/write_api.py`. The names of `smoothap.losses`, `smoothap.ranking` and
+`smoothap.metrics` can be imported from `smoothap` itself. Shapes stand in brackets behind a tensor's name.
 """
 
 

@@ -1,0 +1,56 @@
+"""The reference, the table of rooms and the map of the paper say what the code is."""
+
+import re
+
+import pytest
+from doc_pages import ROOT, DocPage
+from test_architecture import ARROWS
+from write_api import PAGE, page
+
+from smoothap.torchvision_guard import ensure_torchvision
+
+ARCHITECTURE, PAPER = (DocPage(ROOT / "docs" / name) for name in ("architecture.md", "paper.md"))
+
+
+def test_the_reference_is_that_of_the_docstrings():
+    ensure_torchvision()  # timm imports it
+    pytest.importorskip("timm")
+    pytest.importorskip("pyarrow")
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/docs/write_api.py"
+
+
+def test_the_table_of_rooms_has_the_arrows_that_are_checked():
+    rows = re.findall(
+        r"^\| (`[^|]+`) \| [^|]+ \| ([^|]+) \|$", ARCHITECTURE.text.partition("## How the loss")[0], re.MULTILINE
+    )
+    told = {
+        room: set(may.split(", ")) - {"torch", "numpy", "standard library"}
+        for rooms, may in rows
+        for room in re.findall(r"`([\w.]+)", rooms)
+    }
+    told = {room.removesuffix(".py"): may for room, may in told.items()}
+    checked = {room: may for room, may in ARROWS.items() if not room.startswith("__")}
+    assert told.keys() == checked.keys()
+    assert {room: may for room, may in told.items() if room != "cli"} == {
+        room: may for room, may in checked.items() if room != "cli"
+    }
+
+
+@pytest.mark.parametrize("page", [ARCHITECTURE, PAPER], ids=str)
+def test_every_file_that_is_named_exists(page):
+    paths = [span for span in page.spans() if re.fullmatch(r"[\w./]+/[\w.]*", span)]
+    assert len(paths) > 10
+    absent = [
+        path for path in paths if not any((ROOT / place / path).exists() for place in (".", "src/smoothap", "src"))
+    ]
+    assert not absent
+
+
+def test_every_test_that_is_named_exists():
+    named = {span for span in PAPER.spans() if span.startswith("test_")}
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    there = {file.name for file in files}
+    for file in files:
+        there |= set(re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
+    assert len(named) > 20
+    assert not named - there
