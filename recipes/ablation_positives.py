@@ -13,6 +13,7 @@ drops are our choice: the paper does not say.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 from smoothap.data.vggface2 import vggface2
 from smoothap.losses import SmoothAP

@@ -9,6 +9,8 @@ Without --test-on only VGGFace2 is tested; smoothap evaluate --model runs/senet5
 other half later. The paper does not say how long it trained: epochs and drops are our choice.
 """
 
+from pathlib import Path
+
 from smoothap.data.vggface2 import vggface2
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
