@@ -1,10 +1,14 @@
 """Every Python snippet of the documentation runs. Those of the README are run by tests/test_examples.py."""
 
+import os
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
 import pytest
-from doc_pages import PAGES
+import torch
+from doc_pages import PAGES, ROOT
 
 from smoothap.torchvision_guard import ensure_torchvision
 
@@ -47,3 +51,35 @@ def test_the_training_snippet_trains(tmp_path, monkeypatch):
     (code,) = page.blocks("python")
     exec(compile(code, "training", "exec"), {"__name__": "snippet"})
     assert (tmp_path / "runs" / "emoji" / "model" / "model.json").is_file()
+
+
+PARTS = """
+import sys, torch
+from accelerate import Accelerator
+from smoothap import SmoothAP
+from smoothap.distributed import Processes
+
+torch.manual_seed(0)
+accelerator, images, labels = Accelerator(cpu=True), torch.randn(24, 32), torch.arange(6).repeat(4)
+model, processes = accelerator.prepare(torch.nn.Linear(32, 16)), Processes.here()
+mine = slice(processes.rank * 24 // processes.number, (processes.rank + 1) * 24 // processes.number)
+embeddings, all_labels = processes.gather(model(images[mine])), processes.gather(labels[mine])
+accelerator.backward(SmoothAP()(embeddings, all_labels) * processes.number)
+if processes.rank == 0:
+    torch.save(accelerator.unwrap_model(model).weight.grad, sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_of_accelerate_have_the_gradient_of_one(tmp_path):
+    pytest.importorskip("accelerate")
+    (tmp_path / "parts.py").write_text(PARTS)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    gradients = []
+    for name, launcher in (("one", []), ("two", torchrun)):
+        command = [sys.executable, *launcher, str(tmp_path / "parts.py"), str(tmp_path / name)]
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        gradients.append(torch.load(tmp_path / name, weights_only=True))
+    assert gradients[0].abs().max() > 0.01
+    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-5)
