@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow test-browser torture audit lint format bench mutants build clean
+.PHONY: help demo test test-slow test-browser torture audit docs lint format bench mutants build clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -37,6 +37,9 @@ lint: .venv/installed  ## formatting, lint and strict types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ty check --quiet
 
+docs: .venv/installed  ## the documentation site into site/
+	@$(BIN)/zensical build --strict
+
 format: .venv/installed  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
@@ -56,4 +59,4 @@ build: .venv/installed  ## sdist and wheel into dist/
 	@$(BIN)/python -m pip install --quiet build && $(BIN)/python -m build
 
 clean:  ## remove what the commands made
-	rm -rf .venv dist build runs .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist build runs site .cache .pytest_cache .ruff_cache .hypothesis

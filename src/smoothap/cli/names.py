@@ -25,6 +25,7 @@ class _Data(NamedTuple):
 DATA = {
     "emoji": _Data("smoothap.data.emoji:emoji", ""),
     "emoji:skin-tones": _Data("smoothap.data.emoji:emoji", "", (("skin_tones", True),)),
+    "emoji:ordered": _Data("smoothap.data.emoji:emoji", "", (("ordered", True),)),
     "glyphs": _Data("smoothap.data.glyphs:glyphs", ""),
     "sop": _Data("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
     "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
