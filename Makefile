@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow test-browser torture audit docs lint format bench mutants build clean
+.PHONY: help demo test test-slow test-browser torture audit docs lint format bench mutants build release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -57,6 +57,9 @@ mutants: .venv/installed  ## put hand-made faults into the code and see that a t
 
 build: .venv/installed  ## sdist and wheel into dist/
 	@$(BIN)/python -m pip install --quiet build && $(BIN)/python -m build
+
+release-check: .venv/installed  ## build, install into an empty environment, and use it there
+	@$(BIN)/python -m pip install --quiet build && $(BIN)/python tests/release.py
 
 clean:  ## remove what the commands made
 	rm -rf .venv dist build runs site .cache .pytest_cache .ruff_cache .hypothesis

@@ -24,6 +24,9 @@ def main() -> None:
         if (install := remedy(missing.name)) is None:
             raise
         sys.exit(f"smoothap: this command needs {str(missing.name).partition('.')[0]}: {install}")
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough; nothing is left to say or to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, OSError) as error:
         sys.exit(f"smoothap: {error}")
 

@@ -1,0 +1,70 @@
+"""Build the sdist and the wheel, install the wheel into an empty environment, and see that it works there.
+
+Run by `make release-check`. Everything is installed through `constraints.txt`, as always.
+"""
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+ASSETS = {"smoothap/py.typed", "smoothap/report/page.css", "smoothap/web/page.html"}
+LOSS = """
+import torch
+from smoothap import SmoothAP, evaluate
+x = torch.randn(16, 8, requires_grad=True)
+labels = torch.arange(8).repeat_interleave(2)
+SmoothAP()(x, labels).backward()
+print(f"a loss and its gradient: {bool(x.grad.isfinite().all())}; evaluate: {evaluate(x.detach(), labels).queries}")
+"""
+
+
+def run(*command: object, **options: object) -> str:
+    """The output of a command that must succeed."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)  # type: ignore
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def main() -> None:
+    """Build, look into the files, install, import, compute, and read what a missing extra says."""
+    environment = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment.pop("PYTHONPATH", None)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        run(sys.executable, "-m", "build", "--outdir", place / "dist", ROOT, env=environment)
+        wheel, sdist = next((place / "dist").glob("*.whl")), next((place / "dist").glob("*.tar.gz"))
+        names = set(zipfile.ZipFile(wheel).namelist())
+        missing = ASSETS - names
+        if missing:
+            raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
+        if any(name.startswith(("tests/", "docs/")) for name in names):
+            raise SystemExit(f"{wheel.name} holds more than the package")
+        kept = {Path(name).relative_to(Path(name).parts[0]).as_posix() for name in tarfile.open(sdist).getnames()}
+        for name in ("README.md", "LICENSE", "pyproject.toml", "constraints.txt", "src/smoothap/__init__.py"):
+            if name not in kept:
+                raise SystemExit(f"{sdist.name} lacks {name}")
+        print(f"{wheel.name} ({wheel.stat().st_size / 1e3:.0f} kB), {sdist.name} ({sdist.stat().st_size / 1e6:.1f} MB)")
+        run(sys.executable, "-m", "venv", place / "empty")
+        python = place / "empty" / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", wheel, env=environment)
+        print(run(python, "-W", "error", "-c", LOSS, cwd=place, env=environment).strip())
+        packages = run(python, "-m", "pip", "list", "--format", "freeze", env=environment).split()
+        print(f"{len(packages)} packages in the base installation")
+        command = subprocess.run(
+            [place / "empty" / "bin" / "smoothap", "--help"], capture_output=True, text=True, env=environment
+        )
+        said = (command.stdout + command.stderr).strip().splitlines()[-1]
+        if "smoothap[cli]" not in said or "Traceback" in command.stderr:
+            raise SystemExit(f"without the extra cli the command says: {command.stderr[-500:]}")
+        print(f"without the extra cli: {said}")
+    print("the release is sound")
+
+
+if __name__ == "__main__":
+    main()
