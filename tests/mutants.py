@@ -104,6 +104,8 @@ MUTANTS = [
     Mutant("search: unreadable photos not listed", "search/updating.py", "write_unreadable(self.storage.folder, refused, walk.unreadable)", "pass", "tests/search/test_unreadable_photos.py"),
     Mutant("search: paths out of the folder let in", "search/storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
+    Mutant("save: not synced before it is renamed", "files.py", "        _sync(temporary)\n", "", "tests/crash/test_torn_writes.py tests/crash/test_torn_albums.py"),
+    Mutant("save: old files swept before the new ones count", "search/storage.py", "        write_description(self.folder, description)\n        self.sweep(description, table)", "        self.sweep(description, table)\n        write_description(self.folder, description)", "tests/crash/test_torn_albums.py"),
     Mutant("web: any host is ours", "web/gate.py", "return name in self.hosts or", "return True or", GATE),
     Mutant("web: other sites may post", "web/gate.py", 'return urlsplit(origin).netloc != headers.get("host")', "return False", GATE),
     Mutant("web: the token is not compared", "web/gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),
