@@ -2,15 +2,12 @@
 
 import http.client
 import io
-import os
 import socket
 import struct
 import zlib
 
 from page_albums import letter
 from PIL import Image
-
-TORTURE = os.environ.get("SMOOTHAP_TORTURE") == "1"  # the long forms
 
 
 def photo_bytes(character="A"):

@@ -27,6 +27,14 @@ LOSS, SMOOTH, EXACT = "tests/losses", "tests/ranking/test_smooth.py", "tests/ran
 EVALUATE = "tests/metrics/test_evaluate.py"
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
+SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
+CHECKPOINT = "tests/training/test_checkpoint.py"
+SEARCH, DISK, ENGINES = (
+    "tests/search/test_album_search.py",
+    "tests/search/test_album_on_disk.py",
+    "tests/search/test_engines.py",
+)
+GATE, SERVER = "tests/web/test_gate.py", "tests/web/test_server.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
     Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - own", "above = own - scores[rows, None, :]", LOSS),
@@ -64,13 +72,45 @@ MUTANTS = [
     Mutant("evaluate: query not removed", "metrics/counters.py", "(self.one_set & (row == item))", "False", EVALUATE),
     Mutant("evaluate: strict ties", "metrics/kernels.py", "total += np.int32(scores[j] >= threshold)", "total += np.int32(scores[j] > threshold)", EVALUATE),
     Mutant("evaluate: strict ties in columns", "metrics/kernels.py", "found[c] += np.int32(scores[c] >= limits[c])", "found[c] += np.int32(scores[c] > limits[c])", EVALUATE),
-    Mutant("evaluate: one threshold of a bin only", "metrics/kernels.py", "while limits[place] <= scores[j]:", "while False:", EVALUATE),
+    Mutant("evaluate: one threshold of a bin only", "metrics/kernels.py", "while limits[place] <= score:", "while False:", EVALUATE),
     Mutant("evaluate: mirrored tiles forgotten", "metrics/counting.py", "counting.count_columns(tile, top, left)", "pass", EVALUATE),
     Mutant("evaluate: ignored items counted", "metrics/counters.py", "out = self.left_out[item] |", "out =", EVALUATE),
     Mutant("evaluate: first hit counts from 0", "metrics/evaluate.py", "= 1 + negatives[begins + size - 1]", "= negatives[begins + size - 1]", EVALUATE),
     Mutant("evaluate: equal positives not counted", "metrics/evaluate.py", "new_score[1:] = scores[1:] != scores[:-1]", "new_score[1:] = True", EVALUATE),
     Mutant("evaluate: lengths not divided out", "metrics/rows.py", "even = lengths.max() - lengths.min() <=", "even = True or lengths.max() - lengths.min() <=", EVALUATE),
     Mutant("evaluate: processes count the same tiles", "distributed.py", "return piece % self.number == self.rank", "return True", "tests/metrics/test_invariance.py"),
+    Mutant("sampler: ranks take the same images", "data/samplers.py", "range(rank * batch_size // ranks, (rank + 1) * batch_size // ranks)", "range(batch_size // ranks)", SAMPLERS),
+    Mutant("sampler: every epoch is the first", "data/samplers.py", "self._stream.batches(epoch * self._steps, (epoch + 1) * self._steps)", "self._stream.batches(0, self._steps)", SAMPLERS),
+    Mutant("sampler: a resumed epoch starts over", "data/samplers.py", "for step in range(first_step, len(rows)):", "for step in range(len(rows)):", SAMPLERS),
+    Mutant("sampler: views of a batch share their seed", "data/samplers.py", "(self.seed, epoch, start + place)", "(self.seed, epoch, start)", SAMPLERS),
+    Mutant("sampler: both halves from one group", "data/samplers.py", "combinations(range(len(names)), 2)", "[(g, g) for g in range(len(names)) for _ in range(len(names))][: len(names) * (len(names) - 1) // 2]", SAMPLERS),
+    Mutant("loop: the last epoch stays, not the best", "training/loop.py", "if report.mean_average_precision > state.best:", "if True:", LOOP),
+    Mutant("loop: clipping forgotten", "training/loop.py", "if settings.clip is not None:", "if False:", LOOP),
+    Mutant("loop: the rate never falls", "training/loop.py", 'group["lr"] = rate * factor', 'group["lr"] = rate', LOOP),
+    Mutant("loop: a loss that is not finite goes on", "training/loop.py", "if not np.isfinite(mean_loss):", "if False:", LOOP),
+    Mutant("loop: dropout goes its own way after a cut", "training/loop.py", "torch.manual_seed(_seed(settings.seed, state.step, processes.rank))  # dropout", "pass", CHECKPOINT + " -k dropout"),
+    Mutant("loop: the optimiser begins anew after a cut", "training/checkpoint.py", 'state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})', "pass", CHECKPOINT + " -k cut_off"),
+    Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
+    Mutant("loop: the queue keeps the oldest", "training/queue.py", "self.labels = torch.cat([self.labels, labels])[-self.size :]", "self.labels = torch.cat([self.labels, labels])[: self.size]", "tests/training/test_queue.py"),
+    Mutant("search: worst photos first", "search/exact.py", "np.lexsort((rows, -scores[rows]))", "np.lexsort((rows, scores[rows]))", SEARCH),
+    Mutant("search: the query finds itself", "search/album.py", "self._rows([*asked, *wrong])", "self._rows(wrong)", SEARCH),
+    Mutant("search: wrong photos pull", "search/refining.py", "moved = moved - WRONG * wrong", "moved = moved + WRONG * wrong", SEARCH),
+    Mutant("search: pairs across tiles lost", "search/pairs.py", "range(top, len(vectors), _TILE)", "range(top, top + 1)", SEARCH),
+    Mutant("search: a short answer is believed", "search/album.py", "if len(candidates) < wanted:", "if not len(candidates):", ENGINES + " -k believed"),
+    Mutant("search: checksums not looked at", "search/checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
+    Mutant("search: ids given again", "search/storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", DISK),
+    Mutant("search: changed files not seen", "search/updating.py", "and bool(self._times[row] == found.modified)", "", DISK),
+    Mutant("search: another model is let in", "search/identity.py", "if found != wanted:", "if False:", DISK),
+    Mutant("search: unreadable photos not listed", "search/updating.py", "write_unreadable(self.storage.folder, refused, walk.unreadable)", "pass", "tests/search/test_unreadable_photos.py"),
+    Mutant("search: paths out of the folder let in", "search/storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
+    Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
+    Mutant("save: not synced before it is renamed", "files.py", "        _sync(temporary)\n", "", "tests/crash/test_torn_writes.py tests/crash/test_torn_albums.py"),
+    Mutant("save: old files swept before the new ones count", "search/storage.py", "        write_description(self.folder, description)\n        self.sweep(description, table)", "        self.sweep(description, table)\n        write_description(self.folder, description)", "tests/crash/test_torn_albums.py"),
+    Mutant("web: any host is ours", "web/gate.py", "return name in self.hosts or", "return True or", GATE),
+    Mutant("web: other sites may post", "web/gate.py", 'return urlsplit(origin).netloc != headers.get("host")', "return False", GATE),
+    Mutant("web: the token is not compared", "web/gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),
+    Mutant("web: an announced length is believed", "web/limits.py", "if len(body) + len(chunk) > limit:", "if False:", "tests/attacks/test_uploads_are_bounded.py -k above_the_limit"),
+    Mutant("web: what travels with a photo is served", "web/finder.py", 'clean = Image.frombytes("RGB", image.size, image.convert("RGB").tobytes())', 'clean = image.convert("RGB")', SERVER + " -k stripped"),
 ]  # fmt: skip
 
 
@@ -89,7 +129,7 @@ def is_caught(mutant: Mutant) -> bool:
             )
         file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         environment = os.environ | {"PYTHONPATH": str(copy / "src"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.tests]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
         result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=900)
         if result.returncode not in (0, 1):
             raise SystemExit(f"{mutant.fault}: the tests did not run\n{result.stdout}\n{result.stderr}")

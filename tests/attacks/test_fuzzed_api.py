@@ -1,14 +1,15 @@
 """The API under schemathesis: whatever its own description allows, and what it does not, is answered as described."""
 
 import pytest
-from attackers import TORTURE
 from hypothesis import HealthCheck, given, settings
 from page_albums import pixel_album
+from promises import short_or_long
 
 from smoothap.web.server import create_app
 
 schemathesis = pytest.importorskip("schemathesis")
-EXAMPLES = 500 if TORTURE else 15
+pytestmark = pytest.mark.promise(17)
+EXAMPLES = short_or_long(15, 500)
 HOST = {"host": "127.0.0.1"}
 
 

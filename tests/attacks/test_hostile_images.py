@@ -1,4 +1,4 @@
-"""Promise 16: bombs and hostile files are refused, under a limit of time and memory."""
+"""Bombs and hostile files are refused, under a limit of time and memory."""
 
 import contextlib
 import io
@@ -17,8 +17,10 @@ from PIL import Image
 from smoothap.web.decoder import BadPhoto, Decoder
 from smoothap.web.limits import Limits
 
+pytestmark = pytest.mark.promise(16)
 
-def test_fifty_hostile_images_are_refused_with_a_sentence(server):
+
+def test_fifty_hostile_images_are_refused_with_a_sentence(server, measured):
     images = hostile_images()
     assert len(images) >= 50
     before, most, watching = server.memory(), [0], threading.Event()
@@ -36,7 +38,7 @@ def test_fifty_hostile_images_are_refused_with_a_sentence(server):
         assert time.monotonic() - start < 15, name
     watching.set()
     watcher.join()
-    print(f"{len(images)} hostile images, memory at most {(most[0] - before) / 1e6:+.0f} MB")
+    measured(f"{len(images)} hostile images, memory at most {(most[0] - before) / 1e6:+.0f} MB")
     wrong = {name: status for name, (status, _) in answers.items() if not 400 <= status < 500}
     # A whole photo may hide behind a wrong head or end: that is read, or refused, as Pillow sees fit.
     assert set(wrong) <= {"text bomb", "profile bomb", "endless data", "webp with a wrong length"}, wrong

@@ -1,16 +1,16 @@
-"""Promise 18: load is survived. Many clients, mixed, for a while: no 5xx but 503, and memory does not grow."""
+"""Load is survived. Many clients, mixed, for a while: no 5xx but 503, and memory does not grow."""
 
 import json
-import os
 import random
 import threading
 import time
 
 import pytest
-from attackers import TORTURE, ask, photo_bytes
+from attackers import ask, photo_bytes
+from promises import short_or_long
 
-CLIENTS = 50 if TORTURE else 12
-SECONDS = int(os.environ.get("SMOOTHAP_TORTURE_SECONDS", "600")) if TORTURE else 5
+CLIENTS = short_or_long(12, 50)
+SECONDS = short_or_long(5, 600)
 
 
 def visit(port, draw, photo):
@@ -49,23 +49,14 @@ def run_for(server, seconds, clients):
     return statuses
 
 
-@pytest.mark.skipif(not TORTURE, reason="takes ten minutes: SMOOTHAP_TORTURE=1")
-def test_ten_minutes_of_fifty_clients(server):
-    check(server)
-
-
-def test_a_short_rush_is_survived(server):
-    if TORTURE:
-        pytest.skip("the long form runs")
-    check(server)
-
-
-def check(server):
+@pytest.mark.promise(18)
+def test_many_mixed_clients_are_answered_and_memory_does_not_grow(server, measured):
     run_for(server, max(3, SECONDS / 10), CLIENTS)  # threads, caches and pools come into being
     before = server.memory()
     statuses = run_for(server, SECONDS, CLIENTS)
     growth = server.memory() / before - 1
-    print(f"{sum(statuses.values())} requests of {CLIENTS} clients in {SECONDS} s: {statuses}, memory {growth:+.1%}")
+    told = ", ".join(f"{count:,} x {status}" for status, count in sorted(statuses.items()))
+    measured(f"{CLIENTS} clients for {SECONDS} s: {told}; memory {growth:+.1%}")
     assert set(statuses) <= {200, 404, 422, 503}, statuses
     assert statuses[200] > 20
     assert growth < 0.05

@@ -4,10 +4,13 @@ import random
 
 import pytest
 import torch
+from photo_makers import photo_folder, tiny_model
 from promises import short_or_long
 
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model, write_model
+from smoothap.search import Album
+from smoothap.search.updating import labels_by_folder
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
@@ -30,29 +33,44 @@ def flip_and_read(file, read, count, seed):
         flipped = bytearray(content)
         flipped[place] ^= bit
         file.write_bytes(flipped)
-        with pytest.raises(ValueError, match=r"damaged|checksum differs") as refused:
+        with pytest.raises(ValueError, match=r"damaged|checksum differs|is of format") as refused:
             read()
-        assert file.name in str(refused.value) or file.parent.name in str(refused.value)
+        assert file.name in str(refused.value) or file.suffix == ".pack"  # there the photo is named
     file.write_bytes(content)
     read()
 
 
-def test_flipped_weights_are_refused(tmp_path, measured):
-    described = {"architecture": "x", "dimension": None, "transform": {}}
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
+def test_a_flipped_model_is_refused(tmp_path, name, measured):
+    described = {"architecture": "x", "dimension": None, "transform": {"mean": [0.485, 1e-05], "flip": True}}
     write_model(tmp_path, {"w": torch.randn(40), "b": torch.randn(3)}, described)
-    count = short_or_long(40, 400)
-    flip_and_read(tmp_path / "model.safetensors", lambda: read_model(tmp_path), count, 0)
-    measured(f"{count} of {count} flips in weights refused")
+    count = short_or_long(40, 200)
+    flip_and_read(tmp_path / name, lambda: read_model(tmp_path), count, 0)
+    measured(f"{count} of {count} flips in {name} refused")
 
 
 @pytest.mark.parametrize("name", ["checkpoint-1.safetensors", "checkpoint.json"])
 def test_a_flipped_checkpoint_is_refused(tmp_path, name, measured):
     checkpoint.write(tmp_path, state(), {"a": 1})
-    if name.endswith("json"):  # without blanks, of which some could become others
-        import json
-
-        file = tmp_path / name
-        file.write_text(json.dumps(json.loads(file.read_text()), separators=(",", ":")))
-    count = short_or_long(40, 300)
+    count = short_or_long(40, 200)
     flip_and_read(tmp_path / name, lambda: checkpoint.read(tmp_path, state(), {"a": 1}), count, 1)
-    measured(f"{count} of {count} flips in {name.partition('.')[2]} refused")
+    measured(f"{count} of {count} flips in {name} refused")
+
+
+@pytest.fixture
+def album(tmp_path, monkeypatch):
+    """An album of every kind of file, and calibrated."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    album = Album.create(tmp_path / "album", tiny_model(tmp_path / "model"), photo_folder(tmp_path / "photos", 6))
+    album.update(labels=labels_by_folder, progress=False)
+    album.calibrate(album.vectors, album.photos.labels(), "itself")
+    return tmp_path / "album"
+
+
+@pytest.mark.parametrize("kind", ["vectors-*.npy", "photos-*.parquet", "album.json", "thumbnails-*.pack"])
+def test_a_flipped_album_is_refused(album, kind, measured):
+    count = short_or_long(30, 150)
+    # thumbnails are looked at when they are shown, and all of them by `verify`
+    read = (lambda: Album.open(album).verify()) if kind.endswith("pack") else (lambda: Album.open(album))
+    flip_and_read(next(album.glob(kind)), read, count, 2)
+    measured(f"{count} of {count} flips in {kind} refused")

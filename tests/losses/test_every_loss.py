@@ -90,6 +90,7 @@ def with_gradient(loss, embeddings, labels, **named):
     return value.detach(), torch.autograd.grad(value, embeddings)[0]
 
 
+@pytest.mark.promise(1)
 @every("gradient")
 def test_the_gradient_is_that_of_the_value(name):
     loss = build(name)
@@ -131,6 +132,43 @@ def test_a_batch_in_which_nobody_has_a_positive_asks_nothing(name):
     assert (gradient == 0).all()
 
 
+@pytest.mark.promise(1)
+@every("retrieval set")
+def test_the_gradient_to_a_retrieval_set_is_that_of_the_value(name):
+    if ("gradient", name) in CANNOT:
+        pytest.xfail(CANNOT["gradient", name])
+    loss = build(name)
+    queries, items = rows(1, 7).requires_grad_(), rows(2, 12).requires_grad_()
+    item_labels = torch.arange(12) % CLASSES
+
+    def value(first, second):
+        return value_of(loss, first, LABELS[:7], ref_emb=second, ref_labels=item_labels)
+
+    assert torch.autograd.gradcheck(value, (queries, items), eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.promise(1)
+@pytest.mark.parametrize("tau", [0.1, 0.01])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda tau: SmoothAP(tau),
+        lambda tau: SmoothAP(tau, include_query=True),
+        lambda tau: SmoothAP(tau, reduction="none"),
+        lambda tau: SmoothAP(indicator=Linear(tau)),
+        lambda tau: SmoothAP(indicator=Exponential(max(tau, 0.05))),  # its least scale
+        lambda tau: SupAP(tau=tau),
+        lambda tau: RecallAtK(tau2=tau),
+    ],
+    ids=["smooth-ap", "include-query", "none", "linear", "exponential", "sup-ap", "recall-at-k"],
+)
+def test_gradients_are_right_at_both_temperatures(make, tau):
+    embeddings = rows(5, 12).requires_grad_()
+    loss = make(tau).double()
+    # at tau 0.01 the slope changes over 0.01: the difference quotient must stay well inside
+    assert torch.autograd.gradcheck(lambda x: loss(x, LABELS[:12]), (embeddings,), eps=1e-7, atol=1e-5, rtol=1e-3)
+
+
 @every("retrieval set")
 def test_the_batch_as_its_own_retrieval_set_is_the_batch(name):
     loss = build(name)
@@ -164,11 +202,13 @@ def test_float16_input_is_computed_in_float32(name):
     assert torch.allclose(gradient.float(), expected_gradient, rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.promise(5)
 @every("nan")
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
-def test_nan_is_refused_by_row(name, place):
+def test_nan_is_refused_by_row(name, place, value):
     broken = rows()
-    broken[4, 2] = float("nan")
+    broken[4, 2] = value
     given = (broken, LABELS) if place == "embeddings" else (rows(), LABELS, None, broken, LABELS)
     if place == "ref_emb" and name in WRAPPED:
         given = (rows(), LABELS, broken, LABELS)  # the library's wrapper takes no listed pairs
@@ -176,6 +216,7 @@ def test_nan_is_refused_by_row(name, place):
         build(name)(*given)
 
 
+@pytest.mark.promise(5)
 @every("zero row")
 def test_a_zero_row_is_refused_by_row(name):
     embeddings = rows()
@@ -249,6 +290,7 @@ def two_processes():
         return [results[rank] for rank in range(2)]
 
 
+@pytest.mark.promise(7)
 @every("two processes")
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
     value, gradient, *own = (torch.tensor(each, dtype=torch.float64) for each in step(name, rows(), Processes()))

@@ -199,3 +199,17 @@ def test_a_set_without_any_positive_is_all_skipped(core_path):
 def test_inputs_that_do_not_fit_are_refused_with_a_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))
+
+
+@pytest.mark.promise(5)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("place", ["embeddings", "gallery"])
+def test_bad_rows_are_refused_by_row_wherever_they_stand(core_path, value, dtype, place):
+    whole = np.random.default_rng(0).standard_normal((9000, 2)).astype(dtype)
+    broken = whole.copy()
+    broken[8500] = value
+    labels = np.arange(9000) % 7
+    given = (broken, labels) if place == "embeddings" else (whole[:5], labels[:5], broken, labels)
+    with pytest.raises(ValueError, match=f"{place} .* in row 8500"):
+        evaluate(*given)

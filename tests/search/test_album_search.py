@@ -103,7 +103,8 @@ def test_equal_photos_come_in_the_order_of_their_ids():
     assert [hit.id for hit in album.search(np.array([0.6, 0.8]), 5)] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
+@pytest.mark.promise(5)
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])
 def test_bad_vectors_are_named(value):
     vectors = np.ones((4, 3))
     vectors[2] = value
@@ -111,6 +112,10 @@ def test_bad_vectors_are_named(value):
         Album.from_arrays(vectors)
     with pytest.raises(ValueError, match="zero or not finite"):
         Album.from_arrays(np.ones((4, 3))).search(np.full(3, value))
+    with pytest.raises(ValueError, match="zero or not finite"):
+        Album.from_arrays(np.ones((4, 3))).search([0, np.full(3, value)])
+    with pytest.raises(ValueError, match="Vector 2"):
+        Album.from_arrays(np.ones((4, 3))).calibrate(vectors, np.array([0, 0, 1, 1]), "test")
 
 
 def test_a_query_of_another_size_is_refused():

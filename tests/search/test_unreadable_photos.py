@@ -3,12 +3,16 @@
 import csv
 import io
 import os
+import threading
 import zlib
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from photo_makers import photo_bytes
 from PIL import Image
+from promises import short_or_long
 
 from smoothap.search import Album
 
@@ -44,12 +48,15 @@ BAD = {
 }
 
 
+GOOD = 120
+
+
 @pytest.fixture
 def pile(tmp_path):
     root = tmp_path / "pile"
     root.mkdir()
     formats = [("PNG", "png"), ("JPEG", "JPG"), ("WEBP", "webp"), ("GIF", "gif"), ("BMP", "bmp"), ("TIFF", "tif")]
-    for seed in range(int(os.environ.get("SMOOTHAP_PHOTOS", "120"))):
+    for seed in range(GOOD):
         form, suffix = formats[seed % len(formats)]
         (root / f"{seed}.{suffix}").write_bytes(photo_bytes(seed, form=form))
     for name, content in BAD.items():
@@ -61,20 +68,20 @@ def pile(tmp_path):
     return root
 
 
+@pytest.mark.promise(13)
 def test_indexed_and_reported_are_all(tmp_path, model, pile):
-    good = int(os.environ.get("SMOOTHAP_PHOTOS", "120"))
     album = Album.create(tmp_path / "album", model, pile)
     report = album.update(progress=False)
     assert set(report.unreadable) == {*BAD, "broken link.jpg", "pipe.jpg"}
     assert all(report.unreadable.values())
-    assert (len(album), len(report.added), report.ignored) == (good, good, 1)
-    assert report.seen == good + len(BAD) + 2
+    assert (len(album), len(report.added), report.ignored) == (GOOD, GOOD, 1)
+    assert report.seen == GOOD + len(BAD) + 2
     with (tmp_path / "album" / "unreadable.csv").open(newline="") as file:
         listed = {row["path"]: row["reason"] for row in csv.DictReader(file)}
     assert listed == report.unreadable
     again = album.update(progress=False)
     assert again.unreadable == report.unreadable
-    assert again.unchanged == good
+    assert again.unchanged == GOOD
 
 
 def test_a_repaired_photo_is_taken_in_and_leaves_the_list(tmp_path, model, pile):
@@ -119,4 +126,60 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch
     batches.clear()
     monkeypatch.setattr(updating.Updater, "_embed", embed)
     report = album.update(progress=False)
-    assert len(report.added) + 48 == len(album) == int(os.environ.get("SMOOTHAP_PHOTOS", "120"))
+    assert len(report.added) + 48 == len(album) == GOOD
+
+
+def write_many(root: Path, files: int, bad: int) -> list[str]:
+    """Folders of photos, of which some are bad in 15 ways; returns the paths of those."""
+    ways = [*BAD.items(), ("link.jpg", None), ("pipe.jpg", None)]
+    assert len(ways) == 15
+    formats = [("PNG", "png"), ("JPEG", "jpg"), ("WEBP", "webp"), ("GIF", "gif"), ("BMP", "bmp"), ("TIFF", "tif")]
+    made = [(photo_bytes(seed, form=form), suffix) for seed, (form, suffix) in enumerate(formats * 20)]
+    names = []
+    for number in range(files):
+        folder = root / f"{number // 100:03d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        if number % (files // bad) or len(names) == bad:
+            content, suffix = made[number % len(made)]
+            (folder / f"{number}.{suffix}").write_bytes(content)
+            continue
+        name, content = ways[len(names) % len(ways)]
+        file = folder / f"{number} {name}"
+        if content is not None:
+            file.write_bytes(content)
+        elif name == "link.jpg":
+            file.symlink_to("nowhere.jpg")
+        else:
+            os.mkfifo(file)
+        names.append(file.relative_to(root).as_posix())
+    return names
+
+
+@pytest.mark.promise(13)
+def test_of_many_files_none_is_lost_and_memory_is_bounded(tmp_path, model, measured):
+    files, bad = short_or_long(300, 10_000), short_or_long(30, 500)
+    names = write_many(tmp_path / "photos", files, bad)
+    assert len(names) == bad
+    album = Album.create(tmp_path / "album", model, tmp_path / "photos")
+    album.add([path for path in sorted((tmp_path / "photos").glob("000/*")) if path.is_file()], progress=False)
+    process, most, done = psutil.Process(), [0], threading.Event()
+    before = process.memory_info().rss
+
+    def watch():
+        while not done.wait(0.02):
+            most[0] = max(most[0], process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        report = album.update(progress=False)
+    finally:
+        done.set()
+        watcher.join()
+    assert sorted(report.unreadable) == sorted(names)
+    assert len(album) + len(report.unreadable) == report.seen == files
+    with (tmp_path / "album" / "unreadable.csv").open(newline="") as file:
+        assert sorted(row["path"] for row in csv.DictReader(file)) == sorted(names)
+    growth = (most[0] - before) / 1e6
+    measured(f"{len(album):,} indexed + {len(names)} reported = {files:,}, memory {growth:+.0f} MB")
+    assert growth < 200  # as much for 300 files as for 10,000

@@ -121,16 +121,19 @@ def _mapped(file: Path) -> np.ndarray:
     if file.suffix != ".npy":
         raise ValueError(f"{file}: vectors and labels are read from .npy files, which numpy.save writes")
     try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise ValueError(f"There is no file {file}: give the .npy file that numpy.save wrote") from error
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         if "allow_pickle" not in str(error) and "Python objects" not in str(error):
             raise ValueError(f"{file} is not a whole .npy file: {error}") from error
         raise ValueError(
             f"{file} holds pickled Python objects, which can run code when they are opened: save plain numbers or "
             "strings, such as numpy.array(labels, dtype=str)"
         ) from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{file} holds several arrays, whatever its name: save one with numpy.save")
+    return array
 
 
 def _whole_numbers(text: str) -> list[int]:

@@ -60,11 +60,12 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
         raise FileNotFoundError(f"There is no table {path}.")
     try:
         content = pq.read_table(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} cannot be read as a table: {error}") from error
-    columns: dict[str, pa.Array] = {}
-    for name, column in zip(content.column_names, content.columns, strict=True):
-        columns[name.strip()] = trimmed(one_chunk(column))
+        columns = {
+            name.strip(): trimmed(one_chunk(column))
+            for name, column in zip(content.column_names, content.columns, strict=True)
+        }
+    except (pa.ArrowException, OSError, csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read as a table: {str(error)[:300]}") from error
     absent = [name for name in required if name not in columns]
     if absent:
         raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
@@ -88,7 +89,8 @@ def read_rows(path: Path, width: int) -> list[pa.Array]:
     cells = pc.call_function("utf8_split_whitespace", [lines])
     wrong = np.flatnonzero(np.diff(cells.offsets.to_numpy()) != width)
     if len(wrong):
-        raise ValueError(f"{path} should have {width} cells a line, but a line reads {lines[int(wrong[0])].as_py()!r}.")
+        line = lines[int(wrong[0])].as_py()
+        raise ValueError(f"{path} should have {width} cells a line, but a line reads {line[:200]!r}.")
     flat = cells.flatten()
     return [flat.take(pa.array(np.arange(column, len(flat), width))) for column in range(width)]
 
@@ -103,6 +105,6 @@ def read_lines(path: Path) -> pa.Array:
             convert_options=pyarrow.csv.ConvertOptions(column_types={"line": pa.string()}),
         )
     except pa.ArrowException as error:
-        raise ValueError(f"{path} cannot be read as a list: {error}") from error
+        raise ValueError(f"{path} cannot be read as a list: {str(error)[:300]}") from error
     column = trimmed(one_chunk(lines["line"]))
     return column.filter(pa.array(~is_equal(column, "")))

@@ -43,5 +43,5 @@ def compare_counts(images: ImageSet, paper: Counts, release: Counts | None = Non
 def missing_files(what: str, missing: "list[str]", listed: int, remedy: str) -> IncompleteSetError:
     """The error for files that a list names and the disk does not have."""
     return IncompleteSetError(
-        f"{what}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0]}. {remedy}"
+        f"{what}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0][:200]}. {remedy}"
     )

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import enough_pixels, read_image
+from smoothap.data.reading import UnreadableImage, enough_pixels, read_image
 
 ALIGNED_SIZE = 112
+_FARTHEST = 1e6  # pixels: whatever lies farther out is no place in an image
 # Where ArcFace wants the eyes, the nose and the corners of the mouth, as x and y in a crop of 112 x 112.
 ARCFACE_POINTS = np.array(
     [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
@@ -17,12 +18,16 @@ ARCFACE_POINTS = np.array(
 def read_box(path: Path, box: np.ndarray, factor: float = 1.3) -> Image.Image:
     """The face's box (x, y, width, height) extended about its centre by a factor and cut at the image's edges."""
     x, y, width, height = (float(value) for value in box)
+    if not np.isfinite(box).all() or np.abs(box).max() > _FARTHEST:
+        raise UnreadableImage(str(path), f"its face is said to be at {x:g}, {y:g}, {width:g} x {height:g}")
     left, top = round(x - (factor - 1) / 2 * width), round(y - (factor - 1) / 2 * height)
     return read_image(path, box=(left, top, round(factor * width), round(factor * height)))
 
 
 def read_aligned(path: Path, points: np.ndarray) -> Image.Image:
     """The face aligned by its five points (10,), x and y of each: 112 x 112."""
+    if not np.isfinite(points).all() or np.abs(points).max() > _FARTHEST:
+        raise UnreadableImage(str(path), "its landmarks are said to lie outside of any image")
     with enough_pixels(None):  # the points count the pixels of the whole image
         return align(read_image(path), points)
 

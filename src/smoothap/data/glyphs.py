@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from zipfile import BadZipFile
+from zlib import error as BadDeflate
 
 import numpy as np
 import PIL
@@ -63,7 +64,7 @@ def renderings() -> ImageSet:
     try:
         with cached.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             pixels, names, labels, class_names = (stored[name] for name in ("pixels", "names", "labels", "class_names"))
-    except (OSError, ValueError, KeyError, BadZipFile):
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile, BadDeflate):
         pixels, names, labels, class_names = _render(fonts)
         _store(cached, pixels=pixels, names=names, labels=labels, class_names=class_names)
     group_names, groups = np.unique([block(character[0]) for character in class_names], return_inverse=True)

@@ -17,6 +17,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import as_names, label_by, one_chunk, positions, read_rows, read_table, replaced
 from smoothap.data.counts import Counts, compare_counts, missing_files
 from smoothap.data.faces import read_aligned, read_box
+from smoothap.data.foreign import as_numbers
 from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import find_file, find_listed, image_files
 from smoothap.data.reading import read_image
@@ -79,7 +80,7 @@ def _nist(root: Path) -> tuple[ImageSet, int]:
     known = np.array([each.lower() not in ("", "nan") for each in subject.to_pylist()])
     nameless = int((~known).sum())
     rows, subject = rows.filter(pa.array(known)), subject.filter(pa.array(known))
-    boxes = np.stack([rows[column].cast(pa.float32()).to_numpy() for column in _BOX], axis=1)
+    boxes = as_numbers(tables[0], {name: one_chunk(rows[name]) for name in _BOX})
     folder = root / "images"
     listed = one_chunk(rows["FILENAME"])
     files = find_listed(str(tables[0]), image_files(folder), listed, f"Unpack the images into {folder}.")
@@ -131,8 +132,8 @@ def _landmarks(root: Path, listed: pa.Array) -> np.ndarray:
     if rows.null_count:
         missing = listed.filter(rows.is_null()).to_pylist()
         raise missing_files(f"{table}, which gives the landmarks", missing, len(listed), "Download the table again.")
-    points = np.stack([column.cast(pa.float32()).to_numpy() for column in numbers], axis=1)
-    return points[rows.to_numpy()]
+    columns = {f"cell {place}": column for place, column in enumerate(numbers, start=2)}
+    return as_numbers(table, columns)[rows.to_numpy()]
 
 
 def _image_set(files: pa.Array, subject: pa.Array, sighting: pa.Array, read: Callable[[int], Image.Image]) -> ImageSet:

@@ -4,7 +4,6 @@ On disk: `train_val2018/Aves/2761/<hash>.jpg`, and either the published split, `
 `Inaturalist_test_set1.txt` with a path on each line, or the competition's `train2018.json` and `val2018.json`.
 """
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow as pa
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import as_names, label_by, read_lines, replaced
 from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.foreign import read_json
 from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import find_file, find_listed, image_files, read_from
 from smoothap.data.splits import split_by_class
@@ -46,8 +46,13 @@ def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) 
 def _paths_of_json(root: Path) -> pa.Array:
     paths: list[str] = []
     for name in ("train2018.json", "val2018.json"):
-        content = json.loads(find_file(root, name).read_text(encoding="utf-8"))
-        paths += [image["file_name"] for image in content["images"]]
+        content = read_json(find_file(root, name))
+        try:
+            paths += [str(image["file_name"]) for image in content["images"]]
+        except (KeyError, TypeError) as error:
+            raise ValueError(
+                f"{root / name} is not the competition's list of images, each with a file_name: fetch it again."
+            ) from error
     return pa.array(paths, pa.string())
 
 

@@ -48,12 +48,14 @@ def _remembered(root: Path, manifest: Path) -> pa.Array | None:
         table = pq.read_table(manifest)
     except (OSError, pa.ArrowException):
         return None
+    if table.column_names != ["path", "modified"] or table.schema.types != [pa.string(), pa.int64()]:
+        return None
     folders = table.filter(table["modified"].is_valid())
     for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
         try:
             if (root / path).stat().st_mtime_ns != modified:
                 return None
-        except OSError:
+        except (OSError, TypeError, ValueError):  # gone, or never a path
             return None
     return one_chunk(table["path"].filter(table["modified"].is_null()))
 
@@ -109,6 +111,8 @@ def _remember(manifest: Path, table: pa.Table) -> None:
 
 def find_listed(what: str, files: pa.Array, listed: pa.Array, remedy: str) -> pa.Array:
     """The file on disk for each listed path, whatever the case of its letters; an error where some are missing."""
+    if not len(listed):
+        raise ValueError(f"{what} lists no images: fetch it again.")
     rows = positions(listed, files)
     if rows.null_count:
         rows = positions(lowered(listed), lowered(files))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from smoothap.data.foreign import read_text
 from smoothap.data.image_set import ImageSet
 
 
@@ -47,7 +48,7 @@ def split_by_class(
 
 def split_by_list(images: ImageSet, test_classes: Path) -> tuple[ImageSet, ImageSet]:
     """Two sets with disjoint classes, the second with those that a text file names, one a line."""
-    wanted = {line.strip() for line in test_classes.read_text(encoding="utf-8").splitlines() if line.strip()}
+    wanted = {line.strip() for line in read_text(test_classes).splitlines() if line.strip()}
     unknown = sorted(wanted - set(images.class_names))
     if unknown:
         raise ValueError(

@@ -39,7 +39,7 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
     paths = columns["path"]
     if not len(paths):
         raise ValueError(f"{path} has no rows.")
-    missing = [each for each in paths.to_pylist() if not (path.parent / each).is_file()]
+    missing = [each for each in paths.to_pylist() if not _is_file(path.parent / each)]
     if missing:
         raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
     labels, class_names = label_by(columns["label"])
@@ -58,6 +58,13 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
         is_query=_truths(path, "is_query", columns),
         is_gallery=_truths(path, "is_gallery", columns),
     )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # such as a name that is too long
+        return False
 
 
 def _truths(path: Path, name: str, columns: dict[str, pa.Array]) -> np.ndarray | None:

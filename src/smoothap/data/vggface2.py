@@ -14,6 +14,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import as_names, label_by, positions, read_lines, read_table, replaced
 from smoothap.data.counts import Counts, compare_counts, missing_files
 from smoothap.data.faces import read_aligned, read_box
+from smoothap.data.foreign import as_numbers, read_text
 from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import find_file, find_listed, image_files
 
@@ -67,8 +68,7 @@ def _numbers_for(files: pa.Array, table: Path, columns: tuple[str, ...]) -> np.n
     if rows.null_count:
         missing = files.filter(rows.is_null()).to_pylist()
         raise missing_files(f"{table}, which gives the faces", missing, len(files), "Download the table again.")
-    numbers = np.stack([content[column].cast(pa.float32()).to_numpy() for column in columns], axis=1)
-    return numbers[rows.to_numpy()]
+    return as_numbers(table, {name: content[name] for name in columns})[rows.to_numpy()]
 
 
 def names_of_people(table: Path) -> dict[str, str]:
@@ -79,7 +79,7 @@ def names_of_people(table: Path) -> dict[str, str]:
     if not table.is_file():
         return {}
     people: dict[str, str] = {}
-    for line in table.read_text(encoding="utf-8").splitlines()[1:]:
+    for line in read_text(table).splitlines()[1:]:
         cells = [cell.strip() for cell in line.strip().rstrip(",").split(",")]
         if len(cells) >= 5:
             people[cells[0]] = ",".join(cells[1:-3]).strip('"')

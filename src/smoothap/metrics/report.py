@@ -59,14 +59,17 @@ class Report:
     @classmethod
     def load(cls, path: Path | str) -> "Report":
         """Read what `save` wrote."""
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
         expected = {each.name for each in fields(cls)}
-        if not isinstance(values, dict) or set(values) != expected:
-            raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}")
-        for name in ("recall", "precision"):
-            values[name] = {int(k): _number(value) for k, value in values[name].items()}
-        values["average_precision"] = np.array([_number(each) for each in values["average_precision"]])
-        values["first_hit_rank"] = np.array(values["first_hit_rank"], np.int64)
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            if set(values) != expected:
+                raise ValueError(f"it has {sorted(values)}")
+            for name in ("recall", "precision"):
+                values[name] = {int(k): _number(value) for k, value in values[name].items()}
+            values["average_precision"] = np.array([_number(each) for each in values["average_precision"]])
+            values["first_hit_rank"] = np.array(values["first_hit_rank"], np.int64)
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error
         plain: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
         return cls(**plain)
 

@@ -132,14 +132,20 @@ class Embedder(nn.Module):
     def load(cls, folder: Path | str) -> "Embedder":
         """The model of a folder that `save` wrote, ready to embed."""
         state, described = read_model(folder)
-        transform = Transform.from_dict(described["transform"])
-        model = cls(
-            described["architecture"],
-            described["dimension"],
-            size=transform.size,
-            pretrained=False,
-            freeze_batch_norm=bool(described.get("freeze_batch_norm", True)),
-        )
+        dimension, head = described["dimension"], state.get("embedding.weight")
+        if (None if head is None else len(head)) != dimension:  # before a layer of any size is made
+            raise ValueError(f"{folder}: model.json says {dimension} dimensions, which the weights do not have")
+        try:
+            transform = Transform.from_dict(described["transform"])
+            model = cls(
+                described["architecture"],
+                dimension,
+                size=transform.size,
+                pretrained=False,
+                freeze_batch_norm=bool(described.get("freeze_batch_norm", True)),
+            )
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"{folder}: model.json does not describe a model: {error}") from error
         model.transform = transform
         load_state(model, state, str(folder))
         return model.eval()

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from smoothap.files import rename, write_atomically
 WEIGHTS = "model.safetensors"
 NEXT_WEIGHTS = "model.safetensors.next"  # those that the description is for, between two steps of a save
 DESCRIPTION = "model.json"
+FORMAT = 2  # with a checksum of the description itself; 1, without one, is read too
 
 
 def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[str, Any]) -> Path:
@@ -24,12 +26,18 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     folder = Path(folder)
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
     described = {**description, "smoothap": version("smoothap"), "sha256": hashlib.sha256(weights).hexdigest()}
-    text = json.dumps(described, indent=2, allow_nan=False) + "\n"
+    text = _as_text({**described, "format": FORMAT})
     _end_a_save(folder)
     write_atomically(folder / NEXT_WEIGHTS, weights)
     write_atomically(folder / DESCRIPTION, text)
     rename(folder / NEXT_WEIGHTS, folder / WEIGHTS)
     return folder
+
+
+def _as_text(described: dict[str, Any]) -> str:
+    """The description with its own checksum, as it stands in the file to the byte."""
+    own = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**described, "own_sha256": own}, indent=2, allow_nan=False) + "\n"
 
 
 def _end_a_save(folder: Path) -> None:
@@ -46,9 +54,14 @@ def read_description(folder: Path | str) -> dict[str, Any]:
     if not file.is_file():
         raise FileNotFoundError(f"No model in {folder}: a model folder holds {WEIGHTS} and {DESCRIPTION}")
     try:
-        described = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+        text = file.read_text(encoding="utf-8")
+        described = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is damaged: {error}") from error
+    if isinstance(described, dict) and not described.keys().isdisjoint(("format", "own_sha256")):
+        described.pop("own_sha256", None)
+        if _as_text(described) != text:
+            raise ValueError(f"{file} is damaged: its checksum differs. Copy the folder again")
     wanted = {"architecture": str, "dimension": (int, type(None)), "transform": dict, "sha256": str}
     for name, kind in wanted.items():
         if not isinstance(described, dict) or name not in described or not isinstance(described[name], kind):
@@ -66,7 +79,10 @@ def read_model(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for file in files:
         weights = file.read_bytes()
         if hashlib.sha256(weights).hexdigest() == described["sha256"]:
-            return load(weights), described
+            try:
+                return load(weights), described
+            except SafetensorError as error:
+                raise ValueError(f"{file} is not a whole safetensors file ({error}): copy it again") from error
     raise ValueError(
         f"{files[0]} is not the file that {DESCRIPTION} was written for: its checksum differs. Copy it again"
     )

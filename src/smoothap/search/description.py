@@ -75,23 +75,48 @@ def _as_bytes(values: dict[str, Any]) -> bytes:
     return (json.dumps(full, indent=1, allow_nan=False) + "\n").encode()
 
 
+_KINDS = {
+    "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
+    "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
+}  # fmt: skip
+_SEGMENT = {"number": int, "rows": int, "vectors": str, "photos": str}
+_MODEL = {"sha256": str, "architecture": str, "dimension": int, "transform": dict}
+_CURVES = {"scores": list, "recall": list, "false_positive_rate": list}
+_CALIBRATION = {**_CURVES, "right_per_query": (int, float), "source": str, "queries": int}
+
+
 def _checked(file: Path, values: dict[str, Any]) -> Description:
     """The values as a description, if they are of the right kinds: a stranger can make a checksum too."""
-    kinds = {
-        "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
-        "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
-    }  # fmt: skip
-    parts = {"number": int, "rows": int, "vectors": str, "photos": str}
-    right = values.keys() == kinds.keys() and all(isinstance(values[name], kind) for name, kind in kinds.items())
-    if right:
-        right = all(
-            isinstance(each, dict)
-            and each.keys() == parts.keys()
-            and all(isinstance(each[name], kind) for name, kind in parts.items())
-            for each in values["segments"]
-        )
-    if not right or values["dimension"] < 1:
+    right = (
+        _are(values, _KINDS)
+        and values["dimension"] >= 1
+        and all(_are(each, _SEGMENT) for each in values["segments"])
+        and (values["model"] is None or _are(values["model"], _MODEL))
+        and (values["calibration"] is None or _is_calibration(values["calibration"]))
+    )
+    if not right:
         raise ValueError(f"{file} does not describe an album: a field is missing or of the wrong kind.")
-    assert {field.name for field in fields(Description)} == kinds.keys()
+    assert {field.name for field in fields(Description)} == _KINDS.keys()
     values["segments"] = tuple(Segment(**each) for each in values["segments"])
     return Description(**values)
+
+
+def _are(values: object, kinds: dict[str, Any]) -> bool:
+    """Whether these are the fields, each of its kind; whole numbers are counts, and none is below 0."""
+    return (
+        isinstance(values, dict)
+        and values.keys() == kinds.keys()
+        and all(isinstance(values[name], kind) for name, kind in kinds.items())
+        and all(not isinstance(each, bool) and each >= 0 for each in values.values() if isinstance(each, (int, float)))
+    )
+
+
+def _is_calibration(values: dict[str, Any]) -> bool:
+    if not _are(values, _CALIBRATION):
+        return False
+    curves = [values[name] for name in _CURVES]
+    return (
+        len({len(curve) for curve in curves}) == 1
+        and len(curves[0]) > 0
+        and all(type(each) in (int, float) and abs(each) <= 2 for curve in curves for each in curve)
+    )

@@ -96,8 +96,10 @@ class Storage:
         check(file, segment.vectors, always=always)
         try:
             array = np.load(file, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
+        except (ValueError, EOFError) as error:
             raise ValueError(f"{file} holds no plain numbers and is not opened: {error}") from error
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{file} holds no plain numbers and is not opened: it is an archive.")
         if array.shape != (segment.rows, dimension) or array.dtype != np.float32 or not array.flags.c_contiguous:
             raise ValueError(
                 f"{file} should hold float32 ({segment.rows}, {dimension}), not {array.dtype} {array.shape}."

@@ -8,11 +8,13 @@ Chance needs no place here: what a step draws is a function of (seed, step, proc
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -20,6 +22,10 @@ from smoothap.files import write_atomically
 from smoothap.training.queue import Queue
 
 FILE = "checkpoint.json"
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "step": int, "best": (int, float), "best_step": int, "seconds": (int, float), "settings": dict, "groups": list,
+    "values": dict, "scaler": dict, "tensors": str, "sha256": str,
+}  # fmt: skip
 
 
 @dataclass
@@ -85,7 +91,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     write_atomically(file, content)
-    write_atomically(folder / FILE, json.dumps({**described, "own_sha256": _checksum(described)}, indent=1) + "\n")
+    write_atomically(folder / FILE, _as_text(described))
     for old in [*folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
         if old != file:
             old.unlink(missing_ok=True)  # older ones, and what a crash left half written
@@ -101,21 +107,28 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
         raise ValueError(
             f"{folder} holds a training with other settings ({told}): repeat its command, or choose another folder"
         )
+    if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
+        raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
     content = (folder / described["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != described["sha256"]:
         raise ValueError(
             f"{folder / described['tensors']} is damaged: its checksum differs. Restore it from a copy, or train anew "
             "elsewhere"
         )
-    _put(load(content), described, state)
+    try:
+        _put(load(content), described, state)
+    except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{folder / FILE} is the checkpoint of another training: {error}") from error
 
 
 def _description(file: Path) -> dict[str, Any]:
     try:
-        described = json.loads(file.read_text(encoding="utf-8"))
-        if described.pop("own_sha256") == _checksum(described):
+        text = file.read_text(encoding="utf-8")
+        described = json.loads(text)
+        del described["own_sha256"]
+        if _as_text(described) == text and all(isinstance(described[name], kind) for name, kind in _KINDS.items()):
             return described
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass  # not json any more, or not ours
     raise ValueError(f"{file} is damaged: its checksum differs. Restore it from a copy, or train anew elsewhere")
 
@@ -140,5 +153,7 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
     state.best_step, state.seconds = described["best_step"], described["seconds"]
 
 
-def _checksum(described: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+def _as_text(described: dict[str, Any]) -> str:
+    """The description with its own checksum, as it stands in the file to the byte."""
+    own = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**described, "own_sha256": own}, indent=1) + "\n"

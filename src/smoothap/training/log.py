@@ -13,10 +13,10 @@ def read_rows(folder: Path | str) -> list[dict[str, Any]]:
     """The rows of `metrics.jsonl`; a last line that a crash cut short is left out."""
     file = Path(folder) / FILE
     rows: list[dict[str, Any]] = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else ():
         try:
             rows.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             break
     return rows
 
