@@ -45,7 +45,8 @@ def main() -> None:
             raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
         if any(name.startswith(("tests/", "docs/")) for name in names):
             raise SystemExit(f"{wheel.name} holds more than the package")
-        kept = {Path(name).relative_to(Path(name).parts[0]).as_posix() for name in tarfile.open(sdist).getnames()}
+        with tarfile.open(sdist) as archive:
+            kept = {Path(name).relative_to(Path(name).parts[0]).as_posix() for name in archive.getnames()}
         for name in ("README.md", "LICENSE", "pyproject.toml", "constraints.txt", "src/smoothap/__init__.py"):
             if name not in kept:
                 raise SystemExit(f"{sdist.name} lacks {name}")
