@@ -285,6 +285,7 @@ def test_a_damaged_list_of_unreadable_photos_is_a_list_or_none(tmp_path, data):
         ("table of classes", "classes.txt", b"\x80"),
         ("vggface2", "identity_meta.csv", b"\xff\n"),
         ("vggface2", "bb_landmark/loose_bb_train.csv", b'NAME_ID,X,Y,W,H\n"n000000/0000_01",a,1,1,1\n'),
+        ("ijbc aligned", "meta/ijbc_face_tid_mid.txt", b"\r"),
         ("ijbc aligned", "meta/ijbc_name_5pts_score.txt", b"1.jpg 1 2 3 4 5 6 7 8 9 ten 0.9\n"),
     ],
 )
@@ -332,3 +333,12 @@ def test_a_manifest_of_another_form_is_not_believed(tmp_path):
     for columns in ({"path": ["x"]}, {"path": [1], "modified": [2]}, {"path": [None], "modified": [3]}):
         pq.write_table(pa.table(columns), manifest)
         assert image_files(tmp_path / "set").to_pylist() == expected
+
+
+def test_a_checkpoint_that_took_longer_than_a_number_holds_is_refused(tmp_path):
+    checkpoint.write(tmp_path, state(), {})
+    described = json.loads((tmp_path / "checkpoint.json").read_text())
+    del described["own_sha256"]
+    (tmp_path / "checkpoint.json").write_bytes(signed_checkpoint({**described, "seconds": 10**400}))
+    with pytest.raises(ValueError, match="is damaged"):
+        checkpoint.seconds_spent(tmp_path)

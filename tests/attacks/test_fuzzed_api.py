@@ -11,9 +11,11 @@ schemathesis = pytest.importorskip("schemathesis")
 pytestmark = pytest.mark.promise(17)
 EXAMPLES = short_or_long(15, 500)
 HOST = {"host": "127.0.0.1"}
+# A vector is text that decodes to so many numbers of this album, which a schema cannot say.
+NOT_SAID = [pytest.importorskip("schemathesis.specs.openapi.checks").positive_data_acceptance]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def schema(tmp_path_factory):
     app = create_app({"letters": pixel_album(tmp_path_factory.mktemp("fuzzed"), letters="ARG", faces=["DejaVuSans"])})
     return schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=HOST)
@@ -29,7 +31,7 @@ def test_every_answer_is_one_that_is_described(schema):
         def answered_as_described(case):
             response = case.call(headers=HOST)
             assert response.status_code < 500
-            case.validate_response(response)
+            case.validate_response(response, excluded_checks=NOT_SAID)
 
         answered_as_described()
 

@@ -77,9 +77,9 @@ def _nist(root: Path) -> tuple[ImageSet, int]:
     rows = pa.concat_tables([pa.table({name: content[name] for name in wanted}) for content in contents])
     rows = rows.group_by(list(wanted), use_threads=False).aggregate([])  # a face may stand in several protocols
     subject = replaced(one_chunk(rows["SUBJECT_ID"]), r"\.0$")
-    known = np.array([each.lower() not in ("", "nan") for each in subject.to_pylist()])
+    known = np.array([each.lower() not in ("", "nan") for each in subject.to_pylist()], bool)
     nameless = int((~known).sum())
-    rows, subject = rows.filter(pa.array(known)), subject.filter(pa.array(known))
+    rows, subject = rows.filter(pa.array(known, pa.bool_())), subject.filter(pa.array(known, pa.bool_()))
     boxes = as_numbers(tables[0], {name: one_chunk(rows[name]) for name in _BOX})
     folder = root / "images"
     listed = one_chunk(rows["FILENAME"])
@@ -97,7 +97,7 @@ def _insightface(root: Path, aligned: bool) -> tuple[ImageSet, int]:
     listed, templates, media = read_rows(listing, 3)
     subject_of = _subjects_of_templates(root)
     subjects = [subject_of.get(template, "nan") for template in templates.to_pylist()]
-    known = pa.array([subject != "nan" for subject in subjects])
+    known = pa.array([subject != "nan" for subject in subjects], pa.bool_())
     subject = pa.array(subjects, pa.string()).filter(known)
     listed, media = listed.filter(known), media.filter(known)
     folder = root / "loose_crop"

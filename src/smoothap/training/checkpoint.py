@@ -126,9 +126,10 @@ def _description(file: Path) -> dict[str, Any]:
         text = file.read_text(encoding="utf-8")
         described = json.loads(text)
         del described["own_sha256"]
+        float(described["seconds"])  # which a whole number of many digits is too large for
         if _as_text(described) == text and all(isinstance(described[name], kind) for name, kind in _KINDS.items()):
             return described
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         pass  # not json any more, or not ours
     raise ValueError(f"{file} is damaged: its checksum differs. Restore it from a copy, or train anew elsewhere")
 
