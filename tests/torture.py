@@ -78,7 +78,7 @@ def write_page(figures: dict[str, Any]) -> None:
     lines = [
         "# Promises",
         "",
-        "Each promise has tests. `make test` runs their short forms, `make torture` the long ones and ends",
+        "Each promise has tests. `make test` runs their short forms, `make torture` the long ones; it ends",
         "by itself and rewrites this table. A figure is that of the last long run, on the day given.",
         "",
         "| # | promise | proof | to reach | last measured | by |",
@@ -95,7 +95,7 @@ def write_page(figures: dict[str, Any]) -> None:
         shown = ", ".join(f"`{file}`" for file in files)
         lines.append(f"| {number} | {promise.promise} | {promise.proof} | {promise.aim} | {last} | {shown} |")
     total = sum(row["seconds"] for row in figures.values())
-    lines += ["", f"All of them together took {total / 60:.0f} minutes on two cores.", ""]
+    lines += ["", f"The {len(figures)} that have a figure took {total / 60:.0f} minutes together on two cores.", ""]
     PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 
