@@ -26,7 +26,8 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     folder = Path(folder)
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
     described = {**description, "smoothap": version("smoothap"), "sha256": hashlib.sha256(weights).hexdigest()}
-    text = _as_text({**described, "format": FORMAT})
+    plain = json.loads(json.dumps({**described, "format": FORMAT}, allow_nan=False))  # as it will be read: 1 is "1"
+    text = _as_text(plain)
     _end_a_save(folder)
     write_atomically(folder / NEXT_WEIGHTS, weights)
     write_atomically(folder / DESCRIPTION, text)
