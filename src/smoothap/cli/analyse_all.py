@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from smoothap.cli import analyse
-from smoothap.cli.analyse import NETWORK, OUT, command_line, show
+from smoothap.cli.analysis_output import NETWORK, OUT, command_line, show
 
 if TYPE_CHECKING:
     from smoothap.analysis.before_after import BeforeAfter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.analyse import OUT, chosen_device, command_line, show
+from smoothap.cli.analysis_output import OUT, chosen_device, command_line, show
 from smoothap.cli.names import open_data, open_model
 
 if TYPE_CHECKING:
