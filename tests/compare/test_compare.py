@@ -46,7 +46,8 @@ def test_one_command_makes_the_table_the_page_and_the_figures(words, tmp_path, c
     page = (out / "page.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "")
-    assert told.splitlines()[-3].endswith("table.md")
+    assert told.splitlines()[-4].endswith("table.md")
+    assert told.splitlines()[-1].startswith("Next")
     assert lines[3] in (out / "table.md").read_text()
 
     before = {file: file.stat().st_mtime_ns for file in out.rglob("result.json")}

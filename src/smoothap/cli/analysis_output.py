@@ -23,6 +23,7 @@ def show(analysis: Analysis, out: Path) -> None:
     print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")
     for path in paths:
         print(path)
+    print("Next: smoothap analyse all   (every analysis on one page)")
 
 
 def command_line(name: str, **options: Any) -> str:

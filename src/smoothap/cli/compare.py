@@ -186,6 +186,7 @@ def _tell(plan: Plan, data: str, found: dict[str, list[Row]], outcomes: list[Out
     )  # fmt: skip
     print(f"\n{introduction}\n\n{text}\n\nTable   {plan.out / 'table.md'}\nPage    {page}")
     print(f"Figures {plan.out / 'results.json'}")
+    print("Next    repeat the command with more --seeds: only what is missing is trained")
 
 
 def _plain(value: Any) -> Any:
