@@ -1,5 +1,6 @@
 """All engines under the same tests; Milvus through a server of milvus-lite that the tests start."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -113,6 +114,20 @@ def test_an_album_that_changed_is_searched_anew(engine, tmp_path):
     assert [hit.id for hit in album.search(np.ones(16), 2)] == [hit.id for hit in first[1:]]
     again = Album.open(tmp_path / "album", engine=engine)
     assert [hit.id for hit in again.search(np.ones(16), 2)] == [hit.id for hit in first[1:]]
+
+
+def test_a_library_that_changes_faiss_under_us_changes_nothing(tmp_path):
+    # pytorch-metric-learning imports faiss.contrib.torch_utils, which replaces FAISS's search for the whole process.
+    pytest.importorskip("faiss")
+    program = (
+        "import faiss.contrib.torch_utils, numpy\n"
+        "from smoothap.search import Album\n"
+        "vectors = numpy.random.default_rng(0).standard_normal((300, 8))\n"
+        "print([hit.id for hit in Album.from_arrays(vectors, engine='hnsw').search(vectors[7], 3)][0])\n"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() == "7", done.stderr
 
 
 def test_half_a_collection_is_filled_again(milvus):
