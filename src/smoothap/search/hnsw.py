@@ -39,7 +39,7 @@ class Hnsw:
         """About the k rows nearest to the query (d,); some more are asked for, since bytes blur the order."""
         wanted = min(k + k // 4 + 10, self.rows)
         breadth = _faiss().SearchParametersHNSW(efSearch=max(64, 2 * wanted))
-        # faiss.contrib.torch_utils, which other libraries import, puts a search without params in the place of this one.
+        # faiss.contrib.torch_utils, which other libraries import, replaces search by one without params.
         search = getattr(self.index, "search_numpy", self.index.search)
         _, rows = search(query[None], wanted, params=breadth)
         return rows[0][rows[0] >= 0]
