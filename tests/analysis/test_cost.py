@@ -66,3 +66,18 @@ def test_the_command_puts_the_papers_figures_beside_the_first_row(analyse, capsy
     assert [row["loss"] for row in rows if row["B"] == 516] == ["Blackbox AP", "FastAP", OURS]  # no cube of 516
     assert all(row["backbone ms"] > 0 and 0 < row["loss share"] < 1 for row in rows)
     assert rows[-1]["backbone ms"] == pytest.approx(rows[0]["backbone ms"] * 516 / 112)
+
+
+def test_the_backbone_sees_the_users_images(analyse, monkeypatch, capsys):
+    seen = []
+
+    def measured(model, images, rounds, device, pixels):
+        seen.append(pixels)
+        return 1.0
+
+    monkeypatch.setattr("smoothap.analysis.cost.backbone_milliseconds", measured)
+    monkeypatch.setattr("smoothap.analysis.cost.peak_megabytes", lambda *_: 1.5)
+    out = analyse("cost", "--batch-sizes", 16, "--rounds", 1)
+    assert seen[0].shape[0] == 16
+    assert seen[0].float().std() > 0
+    assert "16 folder:" in json.loads((out / "cost.json").read_text())["numbers"]["how"]

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smoothap.analysis.analysis import Analysis
 from smoothap.analysis.measured_losses import (
@@ -34,7 +35,7 @@ COMPLEXITY = {BLACKBOX: "M log M", FASTAP: "M L", AUTHORS: "M^2", OURS: "M |P|"}
 PAPER_BACKBONE = 705.0
 PAPER_LOSS = {BLACKBOX: 3.7, FASTAP: 4.2, AUTHORS: 6.6}
 _LARGEST_CUBE = 512  # the authors' tensors are M^3: 0.5 GB each at 512
-_PIECE = 16  # images that go through the backbone at a time
+PIECE = 16  # images that go through the backbone at a time
 
 
 def milliseconds(
@@ -71,11 +72,18 @@ def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     return float(done.stdout.split()[-1])
 
 
-def backbone_milliseconds(model: Embedder, images: int, rounds: int, device: torch.device) -> float:
-    """Forward and backward of `images` images, 16 at a time: the statistics are frozen, so pieces change nothing."""
+def backbone_milliseconds(
+    model: Embedder, images: int, rounds: int, device: torch.device, pixels: Tensor | None = None
+) -> float:
+    """Forward and backward of `images` images, a piece at a time: the statistics are frozen, so that changes nothing.
+
+    pixels: a piece (p, 3, size, size) of bytes; by default 16 random images.
+    """
     size = model.transform.size
-    pixels = torch.randint(0, 256, (_PIECE, 3, size, size), dtype=torch.uint8, device=device)
-    upstream = torch.randn(_PIECE, model.dimension, device=device)
+    if pixels is None:
+        pixels = torch.randint(0, 256, (PIECE, 3, size, size), dtype=torch.uint8)
+    pixels = pixels.to(device)
+    upstream = torch.randn(len(pixels), model.dimension, device=device)
     model.to(device).train()
 
     def piece() -> None:
@@ -88,7 +96,7 @@ def backbone_milliseconds(model: Embedder, images: int, rounds: int, device: tor
         for _ in range(rounds):
             spent += milliseconds({"piece": piece}, 1, device)["piece"]
             line.advance()
-    return median(spent) * images / _PIECE
+    return median(spent) * images / len(pixels)
 
 
 def cost(
@@ -99,12 +107,17 @@ def cost(
     rounds: int = 9,
     backbone_rounds: int = 3,
     memory: bool = True,
+    pixels: Tensor | None = None,
+    data: str = "",
     device: str | None = None,
     command: str = "smoothap analyse cost",
 ) -> Analysis:
-    """Time and peak memory of every loss at every batch size; the first batch size is the supplement's."""
+    """Time and peak memory of every loss at every batch size; the first batch size is the supplement's.
+
+    pixels: bytes (p, 3, size, size) of images for the backbone, by default random ones; data: where they are from.
+    """
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    per_image = backbone_milliseconds(model, 1, backbone_rounds, on)
+    per_image = backbone_milliseconds(model, 1, backbone_rounds, on, pixels)
     rows: list[dict[str, Any]] = []
     with Progress("Measuring losses", len(batch_sizes) * len(losses), "cells") as line:
         for batch in batch_sizes:
@@ -135,7 +148,8 @@ def cost(
             "backbone_ms_of_an_image": per_image, "paper_backbone_ms": PAPER_BACKBONE,
             "how": (
                 "loss: median of forward and backward of float32 embeddings, the losses taking turns; backbone: "
-                f"forward and backward of {_PIECE} random images, scaled to the batch; peak: growth of a fresh process"
+                f"forward and backward of {PIECE if pixels is None else len(pixels)} {data or 'random'} images, scaled "
+                "to the batch; peak: growth of a fresh process"
             ),
         },
         figures={"": cost_figure(rows)},

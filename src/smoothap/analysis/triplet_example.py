@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from smoothap.analysis.analysis import Analysis
+from smoothap.analysis.violating_terms import spending, term_gradients
 from smoothap.ranking import average_precision, smooth_ap
-from smoothap.report.triplet_example_figure import triplet_example_figure
+from smoothap.report.triplet_example_figure import spending_figure, triplet_example_figure
 
 # The instances in the order of their scores, highest first; s_0 to s_3 are the positives.
 ORDER = ("s0", "s4", "s1", "s2", "s5", "s6", "s7", "s3")
@@ -28,19 +29,15 @@ def violating_terms(scores: dict[str, float]) -> list[tuple[str, str]]:
     return [(j, i) for j in negatives for i in POSITIVES if scores[j] > scores[i]]
 
 
-def term_gradients(scores: dict[str, float], tau: float) -> dict[tuple[str, str], float]:
-    """d(1 - AP)/dD_ij of every pair of a negative j and a positive i, D_ij = s_j - s_i: each term on its own."""
-    names = list(scores)
-    values = torch.tensor([scores[name] for name in names], dtype=torch.float64)
-    differences = (values[None, :] - values[:, None]).requires_grad_()  # D_ij, Eq. 4
-    is_positive = torch.tensor([name in POSITIVES for name in names])
-    above = torch.sigmoid(differences / tau) * ~torch.eye(len(names), dtype=torch.bool)  # j != i, Eq. 3
-    among_positives = 1 + (above * is_positive).sum(1)
-    precision = among_positives / (1 + above.sum(1))
-    loss = 1 - precision[is_positive].mean()
-    (gradient,) = torch.autograd.grad(loss, differences)
+def example_gradients(scores: dict[str, float], tau: float) -> dict[tuple[str, str], float]:
+    """d(1 - AP)/dD_ij of every pair of a negative j and a positive i."""
+    gradient = term_gradients(*_as_tensors(scores), tau).tolist()
+    positives = [name for name in scores if name in POSITIVES]
     return {
-        (j, i): float(gradient[names.index(i), names.index(j)]) for j in names for i in POSITIVES if j not in POSITIVES
+        (j, i): gradient[row][column]
+        for row, i in enumerate(positives)
+        for column, j in enumerate(scores)
+        if j not in POSITIVES
     }
 
 
@@ -60,14 +57,23 @@ def smoothed_ap(scores: dict[str, float], tau: float) -> float:
 
 
 def triplet_example(
-    *, tau: float = 0.01, step: float = 0.02, margin: float = 0.1, command: str = "smoothap analyse triplet-example"
+    *,
+    tau: float = 0.01,
+    step: float = 0.02,
+    margin: float = 0.1,
+    batch: tuple[Tensor, Tensor] | None = None,
+    data: str = "",
+    command: str = "smoothap analyse triplet-example",
 ) -> Analysis:
-    """The six terms with their gradients, and what two moves of s4 - s1 by 0.3 are worth to either loss."""
+    """The six terms with their gradients, and what two moves of s4 - s1 by 0.3 are worth to either loss.
+
+    batch: embeddings (b, d) of length 1 and labels (b,) of a real batch, to see the same on all its violating terms.
+    """
     if not step > 0:
         raise ValueError(f"step is the distance of neighbouring scores and must be positive, such as 0.02, not {step}")
     scores = scores_in_order(step)
     terms = violating_terms(scores)
-    gradients = term_gradients(scores, tau)
+    gradients = example_gradients(scores, tau)
     rows: list[dict[str, Any]] = [
         {
             "term": f"{j} - {i}",
@@ -95,6 +101,15 @@ def triplet_example(
     worth = by_name["s4 - s1"]["AP gained if exchanged"] / by_name["s7 - s3"]["AP gained if exchanged"]
     numbers["gradient_ratio"], numbers["worth_ratio"] = ratio, worth
     equal = len({row["triplet gradient"] for row in rows}) == 1
+    figures, measured = {"": triplet_example_figure(rows, curves, moves, tau, margin)}, ""
+    if batch is not None:
+        numbers["spending"] = spent = spending(*batch, tau=tau, margin=margin)
+        figures["batch"] = spending_figure(spent, data, tau)
+        measured = (
+            f" Of the {spent['terms']:,} violating terms in a batch of {spent['batch']} ({data}), the fifth that is "
+            f"worth most AP receives {100 * spent['shares']['Smooth-AP'][0]:.0f}% of Smooth-AP's gradient and "
+            f"{100 * spent['shares']['triplet'][0]:.0f}% of the triplet loss's."
+        )
     agrees = (
         equal and ratio > 1 and abs(moves[0]["triplet loss lost"] - moves[1]["triplet loss lost"]) < 1e-6
         and moves[1]["Smooth-AP gained"] > moves[0]["Smooth-AP gained"]
@@ -103,7 +118,7 @@ def triplet_example(
         name="triplet-example",
         title="Six violating terms under a triplet loss and under Smooth-AP",
         numbers=numbers,
-        figures={"": triplet_example_figure(rows, curves, moves, tau, margin)},
+        figures=figures,
         table=rows,
         paper=(
             "Section 4: a triplet loss treats the six violating terms equally, an AP loss should spend more on s4 - s1 "
@@ -116,7 +131,7 @@ def triplet_example(
             f"the triplet loss by {moves[0]['triplet loss lost']:.1f} and {moves[1]['triplet loss lost']:.1f} but "
             f"raise AP by {moves[0]['AP gained']:.3f} and {moves[1]['AP gained']:.3f}; the scores are ours (steps of "
             f"{step:g}), and a term more than about {10 * tau:g} wide receives next to nothing from Smooth-AP, however "
-            "high it ranks."
+            f"high it ranks.{measured}"
         ),
         command=command,
     )

@@ -11,8 +11,12 @@ from cyclopts import App, Parameter
 
 from smoothap.cli.analysis_output import NETWORK, OUT, chosen_device, command_line, numbers_of, show
 from smoothap.cli.names import open_data, open_model
+from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothap.data.image_set import ImageSet
     from smoothap.models import Embedder
 
 app = App(
@@ -27,13 +31,13 @@ def indicator(
     *,
     data: str | None = None,
     model: str = NETWORK,
-    weights: str | None = None,
-    size: int = 64,
+    weights: Weights = None,
+    size: NetworkSize = 64,
     batch_size: int = 128,
     width: float = 0.2,
     seed: int = 0,
-    device: str | None = None,
-    out: Path = OUT,
+    device: Device = None,
+    out: FigureFolder = OUT,
 ) -> None:
     """Figure 2: the indicator, sigmoids at three temperatures, linear and exponential relaxations, and their slopes.
 
@@ -43,86 +47,86 @@ def indicator(
         NAME or NAME:PATH: measure every relaxation on a batch of these images too.
     model
         What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
-    weights
-        A file for the network in the place of the published weights, or none for random ones.
-    size
-        The side of the images in pixels, for a network by name.
     batch_size
         Images in the batch.
     width
         Of the linear and the exponential relaxation.
     seed
         Chooses the batch.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    out
-        The folder for the figure and the numbers.
     """
-    import torch
-
     from smoothap.analysis.indicator import indicator
-    from smoothap.data.samplers import BalancedBatches
 
-    given: dict[str, Any] = {"width": width}
-    batch = None
+    batch, given = None, {"width": width}
     if data is not None:
-        images = open_data(data, seed=seed).train_and_validation(seed)[0]
-        images = images.rows(BalancedBatches(images.labels, batch_size, seed=seed).rows(0)[0])
-        embedder = open_model(model, size=size, weights=weights, seed=seed).to(chosen_device(device))
-        batch = embedder.embed(images), torch.from_numpy(images.labels)
-        given |= {
-            "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed
-        }  # fmt: skip
+        batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
+        given |= used
     show(indicator(width=width, batch=batch, data=data or "", command=command_line("indicator", **given)), out)
 
 
-@app.command(help_epilogue="Example:\n\n    smoothap analyse triplet-example")
-def triplet_example(*, tau: float = 0.01, step: float = 0.02, margin: float = 0.1, out: Path = OUT) -> None:
+@app.command(help_epilogue="Example:\n\n    smoothap analyse triplet-example --data emoji")
+def triplet_example(
+    *,
+    data: str | None = None,
+    model: str = NETWORK,
+    weights: Weights = None,
+    size: NetworkSize = 64,
+    batch_size: int = 128,
+    tau: float = 0.01,
+    step: float = 0.02,
+    margin: float = 0.1,
+    seed: int = 0,
+    device: Device = None,
+    out: FigureFolder = OUT,
+) -> None:
     """Section 4: six violating terms that a triplet loss treats alike and AP does not.
 
     Parameters
     ----------
+    data
+        NAME or NAME:PATH: measure the same on all violating terms of a batch of these images too.
+    model
+        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
+    batch_size
+        Images in the batch.
     tau
         The temperature of the sigmoid.
     step
         The distance between neighbouring scores; the paper gives their order only.
     margin
         The margin of the triplet loss.
-    out
-        The folder for the figure and the numbers.
+    seed
+        Chooses the batch.
     """
     from smoothap.analysis.triplet_example import triplet_example
 
-    command = command_line("triplet-example", tau=tau, step=step, margin=margin)
-    show(triplet_example(tau=tau, step=step, margin=margin, command=command), out)
+    batch, given = None, {"tau": tau, "step": step, "margin": margin}
+    if data is not None:
+        batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
+        given |= used
+    command = command_line("triplet-example", **given)
+    show(triplet_example(tau=tau, step=step, margin=margin, batch=batch, data=data or "", command=command), out)
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse tightness --data emoji --size 64")
 def tightness(
     *,
-    data: str = "emoji",
+    data: Data = "emoji",
     model: str = NETWORK,
-    weights: str | None = None,
-    size: int = 64,
+    weights: Weights = None,
+    size: Size = 64,
     batch_size: int = 128,
     tau: Annotated[str, Parameter(name="--tau")] = "0.1,0.01,0.001",
     steps: int | None = None,
     seed: int = 0,
-    device: str | None = None,
+    device: Device = None,
     out: Path = OUT,
 ) -> None:
     """Figure 4: the error of the AP approximation at every step of one epoch, for each temperature.
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
     model
         A network by its timm name, with its published weights; or the folder of a trained model.
-    weights
-        A file for the network in the place of the published weights, or none for random ones.
-    size
-        The side of the images in pixels.
     batch_size
         Images in a batch.
     tau
@@ -131,8 +135,6 @@ def tightness(
         Stop after so many steps instead of an epoch.
     seed
         Chooses the batches, the views and the new weights: the same for every temperature.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
     out
         The folder for the figure and the numbers, and for the trainings in a folder of their own.
     """
@@ -157,29 +159,23 @@ def tightness(
 @app.command(help_epilogue="Example:\n\n    smoothap analyse operating-region --data emoji --model runs/demo/model")
 def operating_region(
     *,
-    data: str = "emoji",
+    data: Data = "emoji",
     model: Annotated[list[str] | None, Parameter(negative=())] = None,
-    weights: str | None = None,
-    size: int = 64,
+    weights: Weights = None,
+    size: NetworkSize = 64,
     batch_sizes: str = "64,128,256,512,1024,2048,4096",
     per_class: int = 4,
     tau: float = 0.01,
     seed: int = 0,
-    device: str | None = None,
-    out: Path = OUT,
+    device: Device = None,
+    out: FigureFolder = OUT,
 ) -> None:
     """Supplement C: the share of the differences of scores that the sigmoid gives a gradient, by batch size.
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
     model
         A network by its timm name, or the folder of a trained model; give it again for a line beside the first.
-    weights
-        A file for the network in the place of the published weights, or none for random ones.
-    size
-        The side of the images in pixels, for a network by name.
     batch_sizes
         With commas between them. Where the training images have too few classes, the test images join them.
     per_class
@@ -188,10 +184,6 @@ def operating_region(
         The temperature of the sigmoid.
     seed
         Chooses the batches.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    out
-        The folder for the figures and the numbers.
     """
     import numpy as np
 
@@ -235,15 +227,15 @@ def ablation(
     *,
     data: str = "glyphs",
     model: str = NETWORK,
-    weights: str | None = None,
-    size: int = 48,
+    weights: Weights = None,
+    size: Size = 48,
     vary: str = "tau,per-class,batch-size",
     images_seen: int = 7680,
     batch_size: int = 128,
     seeds: int = 3,
     seed: int = 0,
     flip: bool = False,
-    device: str | None = None,
+    device: Device = None,
     out: Path = OUT,
 ) -> None:
     """Table 5: temperature, images of a class and batch size, one varied at a time, over several seeds.
@@ -254,10 +246,6 @@ def ablation(
         NAME or NAME:PATH; its classes with at least as many images as the largest |P| are used.
     model
         A network by its timm name, with its published weights; or the folder of a trained model.
-    weights
-        A file for the network in the place of the published weights, or none for random ones.
-    size
-        The side of the images in pixels.
     vary
         What to vary, with commas between: tau, per-class, batch-size.
     images_seen
@@ -270,8 +258,6 @@ def ablation(
         The first of the seeds.
     flip
         Mirror half of the images; not for letters.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
     out
         The folder for the figure and the numbers; a training that is done there is not repeated.
     """
@@ -297,26 +283,27 @@ def ablation(
 @app.command(help_epilogue="Example:\n\n    smoothap analyse cost --batch-sizes 112,224")
 def cost(
     *,
+    data: str | None = None,
     model: str = "resnet50",
     weights: str = "none",
-    size: int = 224,
+    size: Size = 224,
     batch_sizes: str = "112,224,384,1024,4096",
     rounds: int = 9,
     backbone_rounds: int = 3,
     seed: int = 0,
-    device: str | None = None,
-    out: Path = OUT,
+    device: Device = None,
+    out: FigureFolder = OUT,
 ) -> None:
     """Supplement E: time and memory of four AP losses, alone and behind a backbone.
 
     Parameters
     ----------
+    data
+        NAME or NAME:PATH: images for the backbone; the time is the same with none, random ones.
     model
         The backbone by its timm name, or the folder of a trained model.
     weights
         A file for the backbone; the time is the same with none, random ones.
-    size
-        The side of the images in pixels.
     batch_sizes
         With commas between them; the supplement's is 112.
     rounds
@@ -324,24 +311,48 @@ def cost(
     backbone_rounds
         How often 16 images go through the backbone.
     seed
-        Chooses the random weights.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    out
-        The folder for the figure and the numbers.
+        Chooses the random weights and the images.
     """
-    from smoothap.analysis.cost import cost
+    from smoothap.analysis.cost import PIECE, cost
 
     given = {
-        "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,
-        "backbone_rounds": backbone_rounds,
+        "data": data, "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,
+        "backbone_rounds": backbone_rounds, "seed": seed,
     }  # fmt: skip
+    embedder, pixels = open_model(model, dimension=512, size=size, weights=weights, seed=seed), None
+    if data is not None:
+        from smoothap.data.dataset import ImageDataset, evaluation_batches
+
+        images = ImageDataset(_some_images(data, PIECE, seed), embedder.transform, report=out / "unreadable.csv")
+        pixels = next(iter(evaluation_batches(images, PIECE))).images
     analysis = cost(
-        open_model(model, dimension=512, size=size, weights=weights, seed=seed),
-        batch_sizes=numbers_of(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds, device=device,
-        command=command_line("cost", **given),
+        embedder, batch_sizes=numbers_of(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds,
+        pixels=pixels, data=data or "", device=device, command=command_line("cost", **given),
     )  # fmt: skip
     show(analysis, out)
+
+
+def _some_images(data: str, number: int, seed: int) -> ImageSet:
+    """One balanced batch of a set's training images; of its test images where it has no others."""
+    from smoothap.data.samplers import BalancedBatches
+
+    benchmark = open_data(data, seed=seed)
+    images = benchmark.train_and_validation(seed)[0] if benchmark.train else next(iter(benchmark.tests.values()))
+    return images.rows(BalancedBatches(images.labels, number, seed=seed).rows(0)[0])
+
+
+def _embedded_batch(
+    data: str, model: str, weights: str | None, size: int | None, batch_size: int, seed: int, device: str | None
+) -> tuple[tuple[Tensor, Tensor], dict[str, Any]]:
+    """Embeddings and labels of one balanced batch, and the options that chose it."""
+    import torch
+
+    images = _some_images(data, batch_size, seed)
+    embedder = open_model(model, size=size, weights=weights, seed=seed).to(chosen_device(device))
+    batch = embedder.embed(images), torch.from_numpy(images.labels)
+    return batch, {
+        "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed
+    }  # fmt: skip
 
 
 app.command(

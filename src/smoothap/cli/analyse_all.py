@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from smoothap.cli import analyse
 from smoothap.cli.analysis_output import NETWORK, OUT, command_line, show
+from smoothap.cli.options import Data, Device, Size, Weights, Workers
 
 if TYPE_CHECKING:
     from smoothap.analysis.before_after import BeforeAfter
@@ -23,18 +24,18 @@ _PAGE = "analyses.html"
 
 def everything(
     *,
-    data: str = "emoji",
+    data: Data = "emoji",
     model: str | None = None,
     before: str | None = None,
     network: str = NETWORK,
-    weights: str | None = None,
-    size: int = 64,
+    weights: Weights = None,
+    size: Size = 64,
     steps: int = 20,
     ablation: Annotated[bool, Parameter(negative=())] = False,
     reuse: Annotated[bool, Parameter(negative=())] = False,
     seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
+    device: Device = None,
+    workers: Workers = 0,
     out: Path = OUT,
 ) -> None:
     """Run all analyses, each at a small size (the whole takes minutes), and put them on one page.
@@ -44,18 +45,12 @@ def everything(
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
     model
         The folder of a trained model, for queries and classes before and after.
     before
         The model to compare it with, a folder or a timm name; by default the same network before it was trained.
     network
         The network that the other analyses start from, by its timm name.
-    weights
-        A file for the network in the place of the published weights, or none for random ones.
-    size
-        The side of the images in pixels.
     steps
         How many steps to train for each temperature of the tightness.
     ablation
@@ -64,10 +59,6 @@ def everything(
         Show what is saved in the folder already, and make only what is missing.
     seed
         Chooses everything that is left to chance.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    workers
-        Processes that read images.
     out
         The folder for figures, numbers and the page.
     """
@@ -107,13 +98,13 @@ def everything(
         show(classes_analysis(compared(), command=command_line("classes", **given, seed=seed)), out)
 
     jobs: dict[str, Callable[[], None]] = {
-        "indicator": lambda: analyse.indicator(out=out),
-        "triplet-example": lambda: analyse.triplet_example(out=out),
+        "indicator": lambda: analyse.indicator(model=network, **trained),
+        "triplet-example": lambda: analyse.triplet_example(model=network, **trained),
         "tightness": lambda: analyse.tightness(model=network, steps=steps, **trained),
         "operating-region": lambda: analyse.operating_region(model=[network], **trained),
         "ablation": lambda: analyse.ablation(out=out, model=network, weights=weights, seed=seed, device=device),
         "cost": lambda: analyse.cost(
-            batch_sizes="112,224", rounds=3, backbone_rounds=1, seed=seed, device=device, out=out
+            data=data, batch_sizes="112,224", rounds=3, backbone_rounds=1, seed=seed, device=device, out=out
         ),
         **{f"queries-{layout}": lambda layout=layout: queries(layout) for layout in _LAYOUTS},
         "classes": classes,

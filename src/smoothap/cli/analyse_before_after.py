@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from smoothap.cli.analysis_output import OUT, chosen_device, command_line, show
 from smoothap.cli.names import open_data, open_model
+from smoothap.cli.options import Device, FigureFolder, TestClasses, TestFraction, TestName, Weights, Workers
 
 if TYPE_CHECKING:
     from smoothap.analysis.before_after import BeforeAfter
@@ -19,19 +20,19 @@ def queries(
     data: str,
     model: str,
     before: str | None = None,
-    weights: str | None = None,
+    weights: Weights = None,
     layout: Literal["rows", "column", "grid", "columns"] = "rows",
     query: Annotated[list[str] | None, Parameter(negative=())] = None,
     choose: Literal["random", "gained", "lost", "changed"] = "random",
     number: int | None = None,
     first: int | None = None,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
+    test: TestName = None,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
     seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
+    device: Device = None,
+    workers: Workers = 0,
+    out: FigureFolder = OUT,
 ) -> None:
     """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
 
@@ -43,8 +44,6 @@ def queries(
         The folder of a trained model.
     before
         The model to compare it with, a folder or a timm name; by default the same network before it was trained.
-    weights
-        A file for that network in the place of the published weights, or none for random ones.
     layout
         rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
         grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
@@ -56,20 +55,8 @@ def queries(
         How many of them; by default as many as the paper shows.
     first
         How many images of each ranking to draw; by default as many as the paper shows.
-    test
-        Which of the set's test protocols; by default the first.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed
         Draws the queries, and chooses the test classes when a fraction is given.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    workers
-        Processes that read images.
-    out
-        The folder for the figure and the numbers.
     """
     from smoothap.analysis.queries import queries_analysis
 
@@ -94,16 +81,16 @@ def classes(
     data: str,
     model: str,
     before: str | None = None,
-    weights: str | None = None,
+    weights: Weights = None,
     number: int = 10,
     pairs: int = 12,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
+    test: TestName = None,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
     seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
+    device: Device = None,
+    workers: Workers = 0,
+    out: FigureFolder = OUT,
 ) -> None:
     """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
 
@@ -115,26 +102,12 @@ def classes(
         The folder of a trained model.
     before
         The model to compare it with, a folder or a timm name; by default the same network before it was trained.
-    weights
-        A file for that network in the place of the published weights, or none for random ones.
     number
         How many classes that gained most, and as many that lost most.
     pairs
         How many pairs of classes that take each other's ranks.
-    test
-        Which of the set's test protocols; by default the first.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed
         Chooses the test classes when a fraction is given.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    workers
-        Processes that read images.
-    out
-        The folder for the figures and the numbers.
     """
     from smoothap.analysis.classes import classes_analysis
 

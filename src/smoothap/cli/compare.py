@@ -10,11 +10,10 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from smoothap.cli.names import open_data, open_methods, open_model
+from smoothap.cli.options import Data, Device, Size, TestClasses, TestFraction, Weights, Workers
 
 if TYPE_CHECKING:
     from smoothap.compare.runner import Outcome, Plan
@@ -25,15 +24,15 @@ _FACTORS = (0.3, 1.0, 3.0)  # of the learning rate, tried for every method alike
 
 def compare(
     *,
-    data: str,
+    data: Data,
     methods: str = "all",
     seeds: int = 3,
     steps: int = 60,
     minutes: float | None = None,
     out: Path = Path("runs/compare"),
     model: str = "tf_efficientnet_lite0",
-    weights: str | None = None,
-    size: int = 64,
+    weights: Weights = None,
+    size: Size = 64,
     dimension: int = 512,
     batch_size: int = 64,
     per_class: int = 4,
@@ -42,10 +41,10 @@ def compare(
     search_steps: int | None = None,
     validations: int = 4,
     flip: bool = True,
-    device: str | None = None,
-    workers: int = 0,
-    test_fraction: float | None = None,
-    test_classes: Annotated[Path | None, Parameter()] = None,
+    device: Device = None,
+    workers: Workers = 0,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
 ) -> None:
     """Train each method from the same weights, with the same batches and as many steps, and test them all.
 
@@ -53,8 +52,6 @@ def compare(
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
     methods
         Names with commas, or all; NAME+NAME trains with the first, then fine-tunes with the second.
     seeds
@@ -67,10 +64,6 @@ def compare(
         The folder for all runs, the table, the page and results.json.
     model
         A network by its timm name, with its published weights; or the folder of a trained model.
-    weights
-        A .safetensors or .pth file for the network in the place of the published weights, or none for random ones.
-    size
-        The side of the images in pixels.
     dimension
         The length of the embedding vectors.
     batch_size
@@ -87,14 +80,6 @@ def compare(
         How often to look at the validation classes during a training; the best look is kept.
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    workers
-        Processes that read images.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     """
     for name, value in {"seeds": seeds, "steps": steps, "validations": validations}.items():
         if value < 1:

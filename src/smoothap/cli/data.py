@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from smoothap.cli.names import open_data
+from smoothap.cli.options import TestClasses, TestFraction
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def check(
     *,
     read: bool = True,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
     seed: int = 0,
 ) -> None:
     """Count a set's images and classes, read every image, and look for exact duplicates.
@@ -47,10 +48,6 @@ def check(
         Read the images; without it they are only counted.
     as_json
         Print the findings as JSON, with every unreadable file.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet; by default half.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed
         Chooses the test classes when a fraction is given.
     """
@@ -81,8 +78,8 @@ def show(
     out: Path,
     classes: int = 6,
     columns: int = 8,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
     seed: int = 0,
 ) -> None:
     """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
@@ -97,10 +94,6 @@ def show(
         How many classes of each split.
     columns
         How many images of each class.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet; by default half.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed
         Chooses the test classes when a fraction is given.
     """

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothap.cli.names import open_data, open_model
+from smoothap.cli.options import Size
 from smoothap.cli.printing import comparison
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def demo(
     *,
     out: Path = Path("runs/demo"),
     minutes: float = 5,
-    size: int = 64,
+    size: Size = 64,
     seed: int = 0,
     serve: bool = False,
 ) -> None:
@@ -35,8 +36,6 @@ def demo(
         The folder for the model, the figures and the report. A training found there is gone on with.
     minutes
         About how long to train on two cores, at 64 pixels.
-    size
-        The side of the images in pixels.
     seed
         Chooses everything that is left to chance: the same seed gives the same figures.
     serve

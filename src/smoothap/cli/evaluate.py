@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
+from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -25,14 +26,14 @@ def evaluate(
     gallery_labels: Path | None = None,
     model: str | None = None,
     data: str | None = None,
-    size: int | None = None,
+    size: NetworkSize = None,
     recall_at: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
-    device: str | None = None,
-    workers: int = 0,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
+    device: Device = None,
+    workers: Workers = 0,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
     seed: int = 0,
 ) -> None:
     """Exact retrieval figures over the full ranking: of embeddings in files, or of a model on a set of images.
@@ -51,22 +52,12 @@ def evaluate(
         The folder of a trained model, or a timm name for its published weights.
     data
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are evaluated.
-    size
-        The side of the images in pixels, for a network by its timm name.
     recall_at
         The K of Recall@K, such as 1,10,100; by default those of the set.
     as_json
         Print the figures as JSON.
     out
         A JSON file for the figures, with the values of each query.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    workers
-        Processes that read images; 0 reads them in this one.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet; by default half.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     seed
         Chooses the test classes when a fraction is given.
     """

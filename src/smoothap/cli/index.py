@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data
+from smoothap.cli.options import Device, NetworkSize
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
@@ -24,10 +25,10 @@ def index(
     *,
     out: Path,
     model: str | None = None,
-    size: int | None = None,
+    size: NetworkSize = None,
     labels: str | None = None,
     calibrate: str | None = None,
-    device: str | None = None,
+    device: Device = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
@@ -43,16 +44,12 @@ def index(
         The folder of the album.
     model
         The folder of a trained model, or a timm name for its published weights; needed for a new album only.
-    size
-        The side of the images in pixels, for a network by its timm name.
     labels
         "folders", so that each photo is labelled by the folder it lies in, or a CSV file with the columns path
         (relative to the photo folder) and label.
     calibrate
         NAME or NAME:PATH, such as emoji or folder:PATH: labelled photos to learn from what a score means, for
         searches that ask for a recall. Its validation classes are used.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
     as_json
         Print the report as JSON.
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
+from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def train(
     data: str,
     out: Path,
     model: Annotated[str | None, Parameter(show_default=lambda _: _MODEL)] = None,
-    weights: str | None = None,
+    weights: Weights = None,
     size: Annotated[int | None, _shown(_SIZE)] = None,
     dimension: Annotated[int | None, Parameter(show_default=lambda _: _DIMENSION)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
@@ -62,12 +63,12 @@ def train(
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(_SEED)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
-    device: str | None = None,
-    workers: int = 0,
+    device: Device = None,
+    workers: Workers = 0,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
+    test_fraction: TestFraction = None,
+    test_classes: TestClasses = None,
 ) -> None:
     """Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.
 
@@ -82,8 +83,6 @@ def train(
         The folder for the model, the checkpoint and the figures.
     model
         A network by its timm name, with its published weights; or the folder of a trained model. Not with a recipe.
-    weights
-        A .safetensors or .pth file for the network in the place of the published weights, or none for random ones.
     size
         The side of the images in pixels.
     dimension
@@ -128,18 +127,10 @@ def train(
         Chooses the batches, the views, the classes to validate and the new weights.
     resume
         Go on from the checkpoint in the folder, if there is one.
-    device
-        Such as cpu or cuda; by default cuda where there is one.
-    workers
-        Processes that read images; 0 reads them in this one.
     tensorboard
         Write the figures for TensorBoard too.
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
-    test_fraction
-        The share of the classes to test on, for folder, csv and parquet; by default half.
-    test_classes
-        A file that names the classes to test on, one a line, for folder, csv and parquet.
     """
     given = {
         "epochs": epochs, "steps": steps, "batch_size": batch_size, "per_class": per_class, "tau": tau,
@@ -152,7 +143,7 @@ def train(
     from smoothap.cli.fine_tuning import fine_tune
     from smoothap.losses import SmoothAP
     from smoothap.models import Embedder
-    from smoothap.training.recipe import Recipe, Weights
+    from smoothap.training.recipe import Recipe
 
     if recipe is None:
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
@@ -161,7 +152,7 @@ def train(
         def opened(_: Path) -> Benchmark:
             return open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=first)
 
-        def network(_: Weights, dimension: int | None = None) -> Embedder:
+        def network(_: bool | Path, dimension: int | None = None) -> Embedder:
             return open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
 
         def loss(settings: Settings) -> SmoothAP:

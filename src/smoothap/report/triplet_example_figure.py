@@ -74,6 +74,27 @@ def triplet_example_figure(
     return figure
 
 
+def spending_figure(spent: Mapping[str, Any], data: str, tau: float) -> Figure:
+    """The share of each loss's gradient that goes to each fifth of a batch's violating terms, the worthiest first."""
+    figure = Figure(figsize=(8.6, 4.2))
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
+    axes = figure.add_subplot()
+    names = [f"{place}\n+{1000 * worth:.2g}" for place, worth in enumerate(spent["worth"], start=1)]
+    for offset, (name, label, colour) in enumerate(
+        (("triplet", "Triplet loss", "blue"), ("Smooth-AP", f"Smooth-AP, τ = {tau:g}", "green"))
+    ):
+        shares = [100 * share for share in spent["shares"][name]]
+        places = [place + 0.38 * (offset - 0.5) for place in range(len(shares))]
+        bars = axes.bar(places, shares, width=0.36, color=LIGHT[colour], label=label)
+        axes.bar_label(bars, [f"{share:.0f}%" for share in shares], fontsize=10, color=LIGHT["ink"], padding=2)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlabel("fifths of the violating terms; mean AP that undoing one is worth, in thousandths")
+    axes.set_ylabel("share of the loss's gradient, %")
+    axes.legend(frameon=False, fontsize=10, labelcolor=LIGHT["ink"])
+    _named(axes, f"{spent['terms']:,} violating terms of a batch of {spent['batch']} ({data})")
+    return figure
+
+
 def _named(axes: Axes, title: str) -> None:
     dress(axes)
     axes.set_title(title, loc="left", fontsize=11.5, color=LIGHT["ink"], fontweight="bold")
