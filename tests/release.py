@@ -4,6 +4,7 @@ Run by `make release-check`. Everything is installed through `constraints.txt`, 
 """
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -31,6 +32,15 @@ def run(*command: object, **options: object) -> str:
     return done.stdout
 
 
+def pages_beside(wheel: zipfile.ZipFile) -> list[str]:
+    """What the README in the wheel's metadata links to or shows from beside itself, which an index does not have."""
+    metadata = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    readme = wheel.read(metadata).decode().partition("\n\n")[2]
+    if "# smoothap" not in readme:
+        raise SystemExit("the wheel's metadata has no README")
+    return re.findall(r"\]\((?!https?:)([^)]+)\)", readme)
+
+
 def main() -> None:
     """Build, look into the files, install, import, compute, and read what a missing extra says."""
     environment = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "constraints.txt"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -45,6 +55,9 @@ def main() -> None:
             raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
         if any(name.startswith(("tests/", "docs/")) for name in names):
             raise SystemExit(f"{wheel.name} holds more than the package")
+        beside = pages_beside(zipfile.ZipFile(wheel))
+        if beside:
+            raise SystemExit(f"the package index would show dead links in the README: {', '.join(beside)}")
         with tarfile.open(sdist) as archive:
             kept = {Path(name).relative_to(Path(name).parts[0]).as_posix() for name in archive.getnames()}
         for name in ("README.md", "LICENSE", "pyproject.toml", "constraints.txt", "src/smoothap/__init__.py"):

@@ -44,7 +44,7 @@ class Processes:
         return bool(votes[0])
 
     def gather(self, rows: Tensor) -> Tensor:
-        """The rows (n, ...) of all processes, in their order, as (number * n, ...); each has the same n.
+        """The rows (n, ...) of all processes, in their order, as (sum of n, ...); processes may have different n.
 
         The gradient flows to this process's own rows alone. A loss of all rows, times `number`, therefore gives each
         process its part of the gradient, and the mean that data-parallel training takes is the whole; parameters of
@@ -52,8 +52,14 @@ class Processes:
         """
         if self.number == 1:
             return rows
-        parts = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(self.number)]
-        dist.all_gather(parts, rows.detach().contiguous())
+        counts = np.zeros(self.number, np.int64)
+        counts[self.rank] = len(rows)
+        self.add_up(counts)
+        padded = rows.new_zeros((int(counts.max()), *rows.shape[1:]))
+        padded[: len(rows)] = rows.detach()
+        parts = [torch.empty_like(padded) for _ in range(self.number)]
+        dist.all_gather(parts, padded)
+        parts = [part[:count] for part, count in zip(parts, counts, strict=True)]
         parts[self.rank] = rows
         return torch.cat(parts)
 

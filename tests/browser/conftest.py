@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from page_albums import before_and_after, empty_album, pixel_album
 from page_server import served
@@ -37,6 +38,15 @@ def one(letters):
 @pytest.fixture(scope="session")
 def two(letters):
     with served(before_and_after(letters / "both")) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
+@pytest.fixture(scope="session")
+def calibrated(letters):
+    album = pixel_album(letters / "calibrated")
+    labels = np.unique([photo.label for photo in album.photos], return_inverse=True)[1]
+    album.calibrate(album.vectors, labels, "the letters themselves")
+    with served({"letters": album}) as port:
         yield f"http://127.0.0.1:{port}/"
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import time
 
@@ -175,6 +176,27 @@ def test_the_slider_shortens_the_list(opened, one):
     until(page, f"document.querySelectorAll('.tile').length === {total}")
     assert min(scores(page)) >= 0.8
     assert page.locator("#slider-value").text_content() == "0.800"
+
+
+def test_the_slider_asks_for_an_expected_recall(opened, calibrated, keep_shot):
+    page = opened(calibrated + "#photo=8")
+    ranked(page)
+    with page.expect_response(re.compile("/search$")):
+        page.locator("input[name=kind][value=recall]").check()
+    totals = []
+    for recall in (0.95, 0.6):
+        with page.expect_response(re.compile("/search$")) as answered:
+            page.locator("#slider").evaluate(
+                "(slider, to) => { slider.value = to; slider.dispatchEvent(new Event('input', {bubbles: true})); }",
+                recall,
+            )
+        assert json.loads(answered.value.request.post_data)["recall"] == recall
+        totals.append(answered.value.json()["total"])
+        until(page, f"document.querySelectorAll('.tile').length === {min(60, totals[-1])}")
+        assert page.locator("#slider-value").text_content() == f"{recall:.0%}"
+    assert 0 < totals[1] < totals[0] < 95
+    assert page.get_by_text(re.compile(r"expected recall 6\d%, precision \d+%")).is_visible()
+    keep_shot(page, "recall")
 
 
 def test_the_basket_and_the_list_are_downloaded(opened, one, keep_shot):

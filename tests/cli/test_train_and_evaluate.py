@@ -7,7 +7,7 @@ import signal
 
 import numpy as np
 import pytest
-from PIL import Image
+from photo_makers import pattern_folder
 
 from smoothap.cli import app
 from smoothap.losses import SmoothAP
@@ -18,15 +18,7 @@ SIDE = 24
 
 @pytest.fixture
 def photos(tmp_path):
-    random = np.random.default_rng(0)
-    for label in range(16):
-        coarse = random.integers(0, 256, (4, 4, 3)).repeat(SIDE // 4, 0).repeat(SIDE // 4, 1)
-        folder = tmp_path / "photos" / f"thing {label}"
-        folder.mkdir(parents=True)
-        for number in range(5):
-            noisy = np.clip(coarse + random.normal(0, 60, coarse.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(noisy).save(folder / f"{number}.png")
-    return tmp_path / "photos"
+    return pattern_folder(tmp_path / "photos", 16, 5)
 
 
 @pytest.fixture

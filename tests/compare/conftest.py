@@ -1,8 +1,7 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from photo_makers import pattern_folder
 
 import smoothap
 
@@ -12,15 +11,7 @@ SIDE = 24
 @pytest.fixture
 def photos(tmp_path) -> Path:
     """A folder for each of 24 classes: a coarse random pattern, and noisy copies of it."""
-    random = np.random.default_rng(0)
-    for label in range(24):
-        coarse = random.integers(0, 256, (4, 4, 3)).repeat(SIDE // 4, 0).repeat(SIDE // 4, 1)
-        folder = tmp_path / "photos" / f"thing {label}"
-        folder.mkdir(parents=True)
-        for number in range(6):
-            noisy = np.clip(coarse + random.normal(0, 60, coarse.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(noisy).save(folder / f"{number}.png")
-    return tmp_path / "photos"
+    return pattern_folder(tmp_path / "photos", 24, 6)
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from smoothap.training.queue import Queue
 from smoothap.training.testing import image_set_figures
 from smoothap.training.two_pass import one_pass, two_pass
 
-CASES = ("plain", "proxies", "pieces", "queue")
-# Uneven, and across the ranks; 2, 3 and 4 processes have equal shares of them, as samplers see to.
+CASES = ("plain", "proxies", "pieces", "queue", "unequal shares")
+# Uneven, and across the ranks; 2, 3 and 4 processes have equal shares of them, as our samplers see to.
 LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 1, 0, 2])
 
 
@@ -78,6 +78,13 @@ def flags(case):
     return {"pieces": 3 if case == "pieces" else None, "queue": case == "queue"}
 
 
+def share(rank, number, case):
+    """This rank's part of the batch; the shares of `unequal shares` are of 1, 2, 3 images, and the rest."""
+    if case == "unequal shares":
+        return images().tensor_split([1, 3, 6][: number - 1])[rank]
+    return images().chunk(number)[rank]
+
+
 def report():
     """Embed and evaluate a set; each process takes its share."""
     random = np.random.default_rng(0)
@@ -94,11 +101,13 @@ def work(rank, number, port, results):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
     try:
-        share = images().chunk(number)[rank]
         found = {
-            case: step(DistributedDataParallel(network()), make_loss(case), share, Processes.here(), **flags(case))
+            case: step(
+                DistributedDataParallel(network()), make_loss(case), share(rank, number, case), Processes.here(),
+                **flags(case),
+            )
             for case in CASES
-        }
+        }  # fmt: skip
         results[rank] = {**found, "report": report()}
     finally:
         dist.destroy_process_group()

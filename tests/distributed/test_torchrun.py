@@ -10,7 +10,7 @@ import time
 import numpy as np
 import psutil
 import pytest
-from PIL import Image
+from photo_makers import pattern_folder
 
 from smoothap.training.log import read_rows
 
@@ -20,14 +20,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    root, random = tmp_path_factory.mktemp("patterns"), np.random.default_rng(0)
-    for label in range(20):
-        coarse = random.integers(0, 256, (4, 4, 3)).repeat(SIDE // 4, 0).repeat(SIDE // 4, 1)
-        (root / str(label)).mkdir()
-        for number in range(7):
-            noisy = np.clip(coarse + random.normal(0, 60, coarse.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(noisy).save(root / str(label) / f"{number}.png")
-    return root
+    return pattern_folder(tmp_path_factory.mktemp("patterns"), 20, 7)
 
 
 def train_command(folder, out, *more):
