@@ -44,7 +44,7 @@ def cost_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
         axes.set_yscale("log")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axes.set_xlabel("batch size")
         axes.grid(True, color=LIGHT["line"], linewidth=0.8)
         dress(axes)
