@@ -77,7 +77,15 @@ def joined_processes() -> Generator[Processes]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    if os.environ.get("GROUP_WORLD_SIZE") == "1":
+        # torchrun keeps its store over restarts, and a process that finds the address of one that is dead waits for it
+        # for half an hour: on one machine, where all agree on how often it restarted, each attempt has its own keys.
+        store, rank, number = next(dist.rendezvous("env://"))
+        store = dist.PrefixStore(f"attempt-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=number)
+    else:
+        dist.init_process_group(backend)
     try:
         yield Processes.here()
     finally:

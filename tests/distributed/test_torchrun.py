@@ -82,6 +82,30 @@ def test_a_killed_worker_comes_back_and_training_goes_on(folder, tmp_path):
     assert "The model is in" in log.read_text()
 
 
+LATE = """
+import os, time
+from smoothap.distributed import joined_processes
+again, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
+if again and rank == 1:
+    time.sleep(3)  # so that the other looks for this one while only the address of its dead forerunner is there
+with joined_processes() as processes:
+    assert processes.any(rank == 1)
+    if not again and rank == 1:
+        os._exit(1)
+    if not again:
+        time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_after_a_restart_nobody_waits_for_a_process_that_is_dead(tmp_path):
+    script = tmp_path / "late.py"
+    script.write_text(LATE, encoding="utf-8")
+    command = [*torchrun("--nproc-per-node", "2", "--max-restarts", "1")[:-2], str(script)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def wait_until(condition, process):
     while not condition():
         assert process.poll() is None, "the training ended before it could be killed"
