@@ -112,6 +112,8 @@ def _agreement(
     room = sum(min(first, before.positives) for before, _ in pairs)
     met = (gains > 0) if layout != "column" else np.array([after.right[:first].all() for _, after in pairs])
     verdict = "Agrees" if met.all() else "Agrees in part" if met.any() else "Does not agree"
+    if reason in ("gained", "lost", "changed"):
+        verdict = "Chosen by how AP changed, so these show what a change looks like, not how often there is one"
     means = [100 * each for each in compared.mean_average_precisions]
     whose = f"{len(pairs)} queries {_REASONS[reason]}" if len(pairs) > 1 else f"one query {_REASONS[reason]}"
     return (

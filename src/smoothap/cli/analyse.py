@@ -141,7 +141,7 @@ def tightness(
     from smoothap.analysis.tightness import tightness
     from smoothap.training.settings import QUICK
 
-    images, validation = open_data(data, seed=seed).train_and_validation(seed)
+    images, validation = open_data(data).train_and_validation(seed)
     settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
     given = {
         "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "tau": tau,
@@ -191,7 +191,7 @@ def operating_region(
     from smoothap.data.dataset import ImageDataset
     from smoothap.training.testing import embed_set
 
-    benchmark, sizes, names = open_data(data, seed=seed), numbers_of(batch_sizes, int), model or [NETWORK]
+    benchmark, sizes, names = open_data(data), numbers_of(batch_sizes, int), model or [NETWORK]
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     sets = [benchmark.train]
@@ -336,7 +336,7 @@ def _some_images(data: str, number: int, seed: int) -> ImageSet:
     """One balanced batch of a set's training images; of its test images where it has no others."""
     from smoothap.data.samplers import BalancedBatches
 
-    benchmark = open_data(data, seed=seed)
+    benchmark = open_data(data)
     images = benchmark.train_and_validation(seed)[0] if benchmark.train else next(iter(benchmark.tests.values()))
     return images.rows(BalancedBatches(images.labels, number, seed=seed).rows(0)[0])
 

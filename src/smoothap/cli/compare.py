@@ -150,8 +150,9 @@ def _tell(plan: Plan, data: str, found: dict[str, list[Row]], outcomes: list[Out
     )
     introduction = (
         f"{data}: each method from the same weights, with the same batches of {plan.settings.batch_size}, "
-        f"{plan.settings.steps} steps, {plan.seeds} seed{'s' if plan.seeds > 1 else ''}; the best of "
-        f"{plan.validations} looks at the validation classes is tested. {searched} Machine: {machine}."
+        f"{plan.settings.steps} steps, {plan.seeds} seed{'s' if plan.seeds > 1 else ''}; tested is the "
+        f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
+        f"{searched} Machine: {machine}."
     )
     text = "\n\n".join(f"{name}\n\n{as_markdown(rows)}" if len(found) > 1 else as_markdown(rows)
                        for name, rows in found.items())  # fmt: skip

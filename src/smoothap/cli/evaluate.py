@@ -34,7 +34,6 @@ def evaluate(
     workers: Workers = 0,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
-    seed: int = 0,
 ) -> None:
     """Exact retrieval figures over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -58,8 +57,6 @@ def evaluate(
         Print the figures as JSON.
     out
         A JSON file for the figures, with the values of each query.
-    seed
-        Chooses the test classes when a fraction is given.
     """
     if (embeddings is None) == (model is None):
         raise ValueError("Give --embeddings and --labels, or --model and --data.")
@@ -77,7 +74,7 @@ def evaluate(
         else:
             assert model is not None
             assert data is not None
-            benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+            benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
             import torch
 
             from smoothap.training.testing import benchmark_figures

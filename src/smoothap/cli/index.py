@@ -12,6 +12,8 @@ from smoothap.cli.names import open_data
 from smoothap.cli.options import Device, NetworkSize
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from smoothap.data.benchmark import Benchmark
     from smoothap.search import Album, UpdateReport
     from smoothap.search.updating import Labels
@@ -49,7 +51,7 @@ def index(
         (relative to the photo folder) and label.
     calibrate
         NAME or NAME:PATH, such as emoji or folder:PATH: labelled photos to learn from what a score means, for
-        searches that ask for a recall. Its validation classes are used.
+        searches that ask for a recall. All classes are used that a training with this set leaves out.
     as_json
         Print the report as JSON.
     """
@@ -95,14 +97,24 @@ def _labels(labels: str | None) -> Labels | None:
 
 
 def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
+    import numpy as np
+
     from smoothap.data.dataset import ImageDataset
     from smoothap.training.testing import embed_set
 
-    images = next(iter(benchmark.tests.values())) if benchmark.train is None else benchmark.train_and_validation()[1]
-    model = album.embedder()
-    dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
-    embedded = embed_set(model, dataset)
-    album.calibrate(embedded.vectors, images.labels[embedded.rows], f"{images.name}, {images.classes} classes")
+    unseen = [next(iter(benchmark.tests.values()))]
+    if benchmark.train is not None:
+        unseen.append(benchmark.train_and_validation()[1])
+    model, classes = album.embedder(), 0
+    vectors: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for images in unseen:
+        dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
+        embedded = embed_set(model, dataset)
+        vectors.append(embedded.vectors)
+        labels.append(images.labels[embedded.rows] + classes)
+        classes += images.classes
+    album.calibrate(np.concatenate(vectors), np.concatenate(labels), f"{benchmark.name}, {classes} classes")
 
 
 def _tell(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:

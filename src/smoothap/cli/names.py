@@ -73,13 +73,11 @@ _EXTRAS = {
 }
 
 
-def open_data(
-    spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None, seed: int = 0
-) -> Benchmark:
+def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None) -> Benchmark:
     """The benchmark that NAME[:PATH] stands for, such as `emoji`, `sop:/data/sop` or `folder:photos`.
 
-    `test_fraction`, `test_classes` (a file of class names) and `seed` choose the test classes of the user's own images;
-    the other sets come with their split.
+    `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; no seed
+    does, so that what one command trained on no other takes for unseen. The other sets come with their split.
     """
     name, colon, path = spec.partition(":")
     if spec in DATA:
@@ -95,7 +93,7 @@ def open_data(
         raise ValueError(f"{name} takes no path, but {spec!r} gives one.")
     options = dict(data.options)
     if data.chooses_split:
-        options |= {"name": Path(path).name, "seed": seed, "test_classes": test_classes}
+        options |= {"name": Path(path).name, "test_classes": test_classes}
         if test_fraction is not None:
             options["test_fraction"] = test_fraction
     elif test_fraction is not None or test_classes is not None:

@@ -17,7 +17,7 @@ def search(
     album: Path,
     /,
     *photos: Path,
-    id: Annotated[tuple[int, ...], Parameter(name="--id", negative=())] = (),
+    id: Annotated[tuple[int, ...], Parameter(name="--id", negative=(), show_default=False)] = (),
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
     box: str | None = None,
     everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
@@ -25,8 +25,8 @@ def search(
     recall: float | None = None,
     expand: int = 0,
     alpha: float | None = None,
-    right: Annotated[tuple[int, ...], Parameter(negative=())] = (),
-    wrong: Annotated[tuple[int, ...], Parameter(negative=())] = (),
+    right: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
+    wrong: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
@@ -137,6 +137,8 @@ def _print(hits: list[Hit], told: tuple[float, float, float] | None) -> None:
         label = (printable(hit.label or ""),) if labelled else ()
         table.add_row(str(hit.rank), f"{hit.score:.3f}", str(hit.id), *label, printable(hit.path))
     console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # whoever reads it by a program wants one line a photo
     console.print(table if hits else "Nothing was found.")
     if told is not None:
         console.print(_sentence(told), soft_wrap=True)

@@ -150,7 +150,7 @@ def train(
         first = _SEED if seed is None else seed
 
         def opened(_: Path) -> Benchmark:
-            return open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=first)
+            return open_data(data, test_fraction=test_fraction, test_classes=test_classes)
 
         def network(_: bool | Path, dimension: int | None = None) -> Embedder:
             return open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
@@ -180,6 +180,7 @@ def train(
         changes={name: value for name, value in changes.items() if value is not None},
         choose_batch=recipe is None and batch_size is None,
         further=test_on or (),
+        split={"--test-fraction": test_fraction, "--test-classes": test_classes},
         resume=resume,
         minutes=minutes,
         device=device,
