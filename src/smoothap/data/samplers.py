@@ -55,11 +55,6 @@ class BalancedBatches:
         labels = np.asarray(labels)
         self._share = _Share(batch_size, per_class, seed, rank, ranks)
         classes, wanted = len(np.unique(labels)), batch_size // per_class
-        if wanted < 2:
-            raise ValueError(
-                f"a batch of {batch_size} with {per_class} images of each class has one class, and nothing to rank it "
-                f"against: take at least {2 * per_class}"
-            )
         if classes < wanted:
             raise ValueError(
                 f"a batch of {batch_size} with {per_class} images of each class needs {wanted} classes, and the set "
@@ -146,7 +141,7 @@ class _Share:
         if unit < 1 or batch_size < unit or batch_size % unit:
             raise ValueError(
                 f"a batch of {batch_size} does not divide into parts of {unit} images (per_class, twice that for pairs "
-                f"of groups): take {max(batch_size // max(unit, 1), 2) * max(unit, 1)}"
+                f"of groups): take {max(batch_size // max(unit, 1), 1) * max(unit, 1)}"
             )
         if not 0 <= rank < ranks or batch_size % ranks:
             raise ValueError(
