@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothap.cli.names import open_data, open_methods, open_model
-from smoothap.cli.options import Data, Device, Size, TestClasses, TestFraction, Weights, Workers
+from smoothap.cli.options import Data, Device, Size, TestClasses, TestFraction, Weights, Workers, chosen_device
 
 if TYPE_CHECKING:
     from smoothap.compare.runner import Outcome, Plan
@@ -110,7 +110,7 @@ def compare(
             flip=flip,
             images=out / "images",
             minutes=minutes,
-            device=device,
+            device=chosen_device(device),
             workers=workers,
         ),
         out=out,

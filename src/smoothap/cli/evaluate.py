@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers
+from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers, chosen_device
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -69,20 +69,23 @@ def evaluate(
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
+    place = chosen_device(device)
     from smoothap.distributed import joined_processes
 
     with joined_processes() as processes:
         if embeddings is not None and labels is not None:
-            reports = {"": _of_files(embeddings, labels, gallery, gallery_labels, wanted or [1, 10, 100, 1000], device)}
+            reports = {
+                "": _of_files(
+                    embeddings, labels, gallery, gallery_labels, wanted or [1, 10, 100, 1000], device and place
+                )
+            }
         else:
             assert model is not None
             assert data is not None
             benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
-            import torch
-
             from smoothap.training.testing import benchmark_figures
 
-            embedder = open_model(model, size=size).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            embedder = open_model(model, size=size).to(place)
             unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
             reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
         if processes.rank == 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data
-from smoothap.cli.options import Device, NetworkSize
+from smoothap.cli.options import Device, NetworkSize, chosen_device
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
@@ -56,16 +56,16 @@ def index(
     from smoothap.search import Album
     from smoothap.search.description import NAME
 
-    known = _labels(labels)
+    known, place = _labels(labels), chosen_device(device)
     benchmark = None if calibrate is None else open_data(calibrate)
     if (out / NAME).exists():
-        album = Album.open(out, root=photos, model=None if model is None else _source(model, size), device=device)
+        album = Album.open(out, root=photos, model=None if model is None else _source(model, size), device=place)
     elif model is None:
         raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
     else:
         if not photos.is_dir():
             raise ValueError(f"There is no folder {photos}: give the folder that holds the photos.")
-        album = Album.create(out, _source(model, size), photos, device=device)
+        album = Album.create(out, _source(model, size), photos, device=place)
     report = album.update(labels=known)
     if benchmark is not None:
         _calibrate(album, benchmark, out)

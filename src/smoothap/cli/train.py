@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers
+from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, chosen_device
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def train(
     from smoothap.models import Embedder
     from smoothap.training.recipe import Recipe
 
+    place = chosen_device(device)
     if recipe is None:
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
         first = _SEED if seed is None else seed
@@ -182,7 +183,7 @@ def train(
         further=test_on or (),
         resume=resume,
         minutes=minutes,
-        device=device,
+        device=place,
         workers=workers,
         tensorboard=tensorboard,
     )
