@@ -230,3 +230,39 @@ def test_a_device_is_chosen_where_none_is_asked_for(monkeypatch):
     for name in ("meta", "xpu", ""):
         with pytest.raises(ValueError, match="leave --device out"):
             chosen_device(name)
+
+
+FOLDERS = [
+    "train --data folder:{photos}",
+    "compare --data folder:{photos}",
+    "demo",
+    "index {photos} --model resnet18",
+    *(f"analyse {name}" for name in ("indicator", "triplet-example", "tightness", "operating-region", "ablation")),
+    "analyse cost",
+    "analyse queries --data folder:{photos} --model {photos}",
+    "analyse classes --data folder:{photos} --model {photos}",
+    "analyse all",
+]
+FILES = [
+    ("evaluate --model none --data none --out", "figures.json"),
+    ("export none --out", "model.onnx"),
+    ("data show none --out", "sheet.png"),
+    ("search none photo.jpg --html", "found.html"),
+]
+
+
+@pytest.mark.parametrize("command", FOLDERS, ids=lambda value: " ".join(value.split()[:2]))
+def test_a_file_in_the_place_of_a_folder_is_told_before_the_work(command, photos):
+    words = command.format(photos=photos).split()
+    for out, told in [("x.npy", "is a file: give a folder"), ("x.npy/run", r"lies below .*x\.npy, which is a file")]:
+        with pytest.raises(ValueError, match=rf"--out .*{out} {told}"):
+            app([*words, "--out", str(photos / out)], result_action="return_value", exit_on_error=False)
+
+
+@pytest.mark.parametrize(("command", "example"), FILES, ids=lambda value: value.split()[0])
+def test_a_folder_in_the_place_of_a_file_is_told_before_the_work(command, example, tmp_path):
+    folder = tmp_path / "sheet.png"  # a contact sheet's name is looked at first
+    folder.mkdir()
+    with pytest.raises(ValueError, match=rf"sheet\.png is a folder: give a file, such as .*sheet\.png/{example}\.$"):
+        app([*command.split(), str(folder)], result_action="return_value", exit_on_error=False)
+    assert not list(folder.iterdir())

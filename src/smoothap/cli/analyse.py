@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from smoothap.cli.analysis_output import NETWORK, OUT, command_line, numbers_of, show
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights, chosen_device
+from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights, check_folder, chosen_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,6 +56,7 @@ def indicator(
     """
     from smoothap.analysis.indicator import indicator
 
+    check_folder(out)
     batch, given = None, {"width": width}
     if data is not None:
         batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
@@ -99,6 +100,7 @@ def triplet_example(
     """
     from smoothap.analysis.triplet_example import triplet_example
 
+    check_folder(out)
     batch, given = None, {"tau": tau, "step": step, "margin": margin}
     if data is not None:
         batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
@@ -141,6 +143,7 @@ def tightness(
     from smoothap.analysis.tightness import tightness
     from smoothap.training.settings import QUICK
 
+    check_folder(out)
     place = chosen_device(device)
     images, validation = open_data(data, seed=seed).train_and_validation(seed)
     settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
@@ -192,6 +195,7 @@ def operating_region(
     from smoothap.data.dataset import ImageDataset
     from smoothap.training.testing import embed_set
 
+    check_folder(out)
     place = chosen_device(device)
     benchmark, sizes, names = open_data(data, seed=seed), numbers_of(batch_sizes, int), model or [NETWORK]
     if benchmark.train is None:
@@ -265,6 +269,7 @@ def ablation(
     """
     from smoothap.analysis.ablation import ablation
 
+    check_folder(out)
     place = chosen_device(device)
 
     def new_model(seed: int) -> Embedder:
@@ -319,6 +324,7 @@ def cost(
     """
     from smoothap.analysis.cost import PIECE, cost
 
+    check_folder(out)
     place = chosen_device(device)
     given = {
         "data": data, "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,

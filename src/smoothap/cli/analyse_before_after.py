@@ -17,6 +17,7 @@ from smoothap.cli.options import (
     TestName,
     Weights,
     Workers,
+    check_folder,
     chosen_device,
 )
 
@@ -150,6 +151,7 @@ def compare(
         raise ValueError(
             f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
         )
+    check_folder(out)
     place = chosen_device(device)
     benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
     if test is not None and test not in benchmark.tests:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers, chosen_device
+from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers, check_file, chosen_device
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def evaluate(
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
+    if out is not None:
+        check_file(out, "figures.json")
     place = chosen_device(device)
     from smoothap.distributed import joined_processes
 
@@ -139,11 +141,13 @@ def _whole_numbers(text: str) -> list[int]:
 
 def _tell(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
     whole = {name: json.loads(report.to_json()) for name, report in reports.items()}
-    if out is not None:
-        write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
-    if as_json:
-        brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
-        print(json.dumps(brief.get("", brief), indent=1))
-        return
-    for name, report in reports.items():
-        print(f"{name}\n{report}" if name else report)
+    try:
+        if out is not None:
+            write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
+    finally:  # figures that took hours are told even where the disk does not take them
+        if as_json:
+            brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
+            print(json.dumps(brief.get("", brief), indent=1))
+        else:
+            for name, report in reports.items():
+                print(f"{name}\n{report}" if name else report)

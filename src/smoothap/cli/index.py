@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data
-from smoothap.cli.options import Device, NetworkSize, chosen_device
+from smoothap.cli.options import Device, NetworkSize, check_folder, chosen_device
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
@@ -56,6 +56,7 @@ def index(
     from smoothap.search import Album
     from smoothap.search.description import NAME
 
+    check_folder(out)
     known, place = _labels(labels), chosen_device(device)
     benchmark = None if calibrate is None else open_data(calibrate)
     if (out / NAME).exists():

@@ -29,6 +29,26 @@ Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads the
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
 
 
+def check_folder(out: Path, option: str = "--out") -> None:
+    """See before the work that a folder can be made where its results are to go."""
+    _check_parents(out, option)
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{option} {out} is a file: give a folder, which is made if it is not there.")
+
+
+def check_file(out: Path, example: str, option: str = "--out") -> None:
+    """See before the work that a file can be written where its results are to go."""
+    _check_parents(out, option)
+    if out.is_dir():
+        raise ValueError(f"{option} {out} is a folder: give a file, such as {out / example}.")
+
+
+def _check_parents(out: Path, option: str) -> None:
+    above = next(parent for parent in out.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"{option} {out} lies below {above}, which is a file: give another place.")
+
+
 def chosen_device(device: str | None) -> str:
     """The device that was asked for, if this machine has it; where none was, CUDA if there is one, else the CPU."""
     import torch

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from smoothap.cli.options import check_file
+
 if TYPE_CHECKING:
     from smoothap.search import Album, Hit
 
@@ -71,6 +73,8 @@ def search(
     """
     if not photos and not id:
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
+    if html is not None:
+        check_file(html, "found.html", "--html")
     from smoothap.search import Album
     from smoothap.search.refining import ALPHA
 

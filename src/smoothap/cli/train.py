@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, chosen_device
+from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, check_folder, chosen_device
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def train(
     from smoothap.models import Embedder
     from smoothap.training.recipe import Recipe
 
+    check_folder(out)
     place = chosen_device(device)
     if recipe is None:
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
