@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers, check_file, chosen_device
+from smoothap.cli.names import check_network_options, open_data, open_model
+from smoothap.cli.options import (
+    Device,
+    NetworkSize,
+    TestClasses,
+    TestFraction,
+    Weights,
+    Workers,
+    check_file,
+    chosen_device,
+)
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -26,6 +35,7 @@ def evaluate(
     gallery_labels: Path | None = None,
     model: str | None = None,
     data: str | None = None,
+    weights: Weights = None,
     size: NetworkSize = None,
     recall_at: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
@@ -67,6 +77,8 @@ def evaluate(
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
+    if model is not None:
+        check_network_options(model, size=size, weights=weights)
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
     if out is not None:
@@ -87,7 +99,7 @@ def evaluate(
             benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
             from smoothap.training.testing import benchmark_figures
 
-            embedder = open_model(model, size=size).to(place)
+            embedder = open_model(model, size=size, weights=weights).to(place)
             unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
             reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
         if processes.rank == 0:

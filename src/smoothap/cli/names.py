@@ -135,6 +135,16 @@ def open_model(
     return Embedder(name, dimension, size=size, pretrained=pretrained)
 
 
+def check_network_options(model: str, **options: object) -> None:
+    """Refuse what only a network by its timm name takes where `model` is the folder of a trained one."""
+    for name, value in options.items():
+        if value is not None and Path(model).is_dir():
+            raise ValueError(
+                f"--{name} is for a network by its timm name, and {model} is the folder of a trained model, which has "
+                f"its own {name}: leave --{name} out."
+            )
+
+
 def open_methods(spec: str) -> tuple[Method, ...]:
     """The compared methods that a list such as `smooth-ap,fast-ap,softmax+triplet` stands for, or `all`."""
     names = [*METHODS, *TWO_STAGES] if spec == "all" else [name.strip() for name in spec.split(",") if name.strip()]

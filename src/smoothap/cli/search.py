@@ -21,7 +21,7 @@ def search(
     *photos: Path,
     id: Annotated[tuple[int, ...], Parameter(name="--id", negative=())] = (),
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
-    box: str | None = None,
+    box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
     minimum: float | None = None,
     recall: float | None = None,

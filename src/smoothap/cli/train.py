@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data, open_model
+from smoothap.cli.names import check_network_options, open_data, open_model
 from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, check_folder, chosen_device
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
@@ -148,6 +148,7 @@ def train(
     check_folder(out)
     place = chosen_device(device)
     if recipe is None:
+        check_network_options(model or _MODEL, weights=weights)
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
         first = _SEED if seed is None else seed
 

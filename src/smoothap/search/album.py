@@ -24,7 +24,7 @@ from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.querying import Query, query_vector
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.walking import Walk, look_at, walk
+from smoothap.search.walking import Walk, look_at, walk_photos
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -160,10 +160,7 @@ class Album:
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
         was; files that cannot be read are reported and listed in the album's unreadable.csv.
         """
-        root = self._known_root()
-        found = walk(root)
-        if not found.found and not found.unreadable:
-            raise ValueError(f"There are no photos in {root}: give the folder that holds them, or mount its disk.")
+        found = walk_photos(self._known_root())
         return self._run(found, labels, progress, whole=True)
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
@@ -278,6 +275,12 @@ class Album:
         source = found_again(self._description.source, self._storage.folder)
         try:
             model = load_model(source)
+        except ConnectionError as error:
+            raise ValueError(
+                f"The model of this album is {source} with its published weights, which are not on this machine and "
+                "cannot be fetched: run this once with a network, or fetch the weights elsewhere and make the album "
+                f"again (smoothap index PHOTOS --model {str(source).partition('@')[0]} --weights FILE --out ALBUM)."
+            ) from error
         except ValueError as error:
             raise ValueError(
                 f"The model of this album ({self.model}) is not at {source} any more: open the album with model=FOLDER "
