@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import check_network_options, open_data, open_model
+from smoothap.cli.names import DATA, check_network_options, open_data, open_model
 from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, check_folder, chosen_device
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
@@ -164,6 +164,9 @@ def train(
         chosen = replace(PAPER if settings == "paper" else QUICK, **given)
         cooked = Recipe(opened, partial(network, dimension=length), loss, chosen, before=network)
     else:
+        name, colon, path = data.partition(":")
+        if colon and name in DATA and DATA[name].path and not Path(data).exists():
+            raise ValueError(f"{recipe} says itself which set it is for: give the path alone, --data {path}.")
         options = {
             "--model": model, "--dimension": dimension, "--settings": settings, "--test-fraction": test_fraction,
             "--test-classes": test_classes,
