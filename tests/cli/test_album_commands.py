@@ -165,7 +165,7 @@ def test_an_album_whose_published_weights_cannot_be_fetched_says_what_can_be_don
     def unreachable(_):
         raise ConnectionError("give the file as --weights FILE")  # which a search does not take
 
-    monkeypatch.setattr("smoothap.search.album.load_model", unreachable)
-    monkeypatch.setattr("smoothap.search.album.found_again", lambda *_: "resnet18@64")
-    with pytest.raises(ValueError, match=r"with a network, or .* \(smoothap index PHOTOS --model resnet18 --weights"):
+    monkeypatch.setattr("smoothap.search.identity.load_model", unreachable)
+    monkeypatch.setattr("smoothap.search.identity.found_again", lambda *_: "resnet18@64")
+    with pytest.raises(ValueError, match=r"once with a network, or .*--model resnet18 --size 64 --weights FILE"):
         run(capsys, "search", album, place / "photos" / "class0" / "000.png")

@@ -17,7 +17,7 @@ from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.engines import Engine, checked_name, open_engine
 from smoothap.search.exact import best_rows
-from smoothap.search.identity import ModelIdentity, found_again, identity_of, load_model, same_model, source_of
+from smoothap.search.identity import ModelIdentity, find_model, identity_of, load_model, same_model, source_of
 from smoothap.search.pairs import Pair, pairs_above
 from smoothap.search.photos import Hit, Photo, Photos, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
@@ -272,21 +272,7 @@ class Album:
     def _load_embedder(self) -> Embedder:
         if self.model is None or self._storage is None:
             raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
-        source = found_again(self._description.source, self._storage.folder)
-        try:
-            model = load_model(source)
-        except ConnectionError as error:
-            raise ValueError(
-                f"The model of this album is {source} with its published weights, which are not on this machine and "
-                "cannot be fetched: run this once with a network, or fetch the weights elsewhere and make the album "
-                f"again (smoothap index PHOTOS --model {str(source).partition('@')[0]} --weights FILE --out ALBUM)."
-            ) from error
-        except ValueError as error:
-            raise ValueError(
-                f"The model of this album ({self.model}) is not at {source} any more: open the album with model=FOLDER "
-                "(--model FOLDER on the command line)."
-            ) from error
-        return same_model(model, self.model, str(self._storage.folder))
+        return find_model(self._description.source, self.model, self._storage.folder)
 
     def search(
         self,
