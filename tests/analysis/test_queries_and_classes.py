@@ -71,6 +71,8 @@ def test_queries_are_found_by_image_or_class_and_a_wrong_name_is_answered_with_a
     assert find_query(images, "c", asked[6:]) == 6
     with pytest.raises(ValueError, match=r"called '2/7.jpg'. Did you mean '2/7.png'"):
         find_query(images, "2/7.jpg", asked)
+    with pytest.raises(ValueError, match=r"called 'something else'. An image is called like '0/0.png'\.$"):
+        find_query(images, "something else", asked)
     named = queries_analysis(compare_vectors(*toys), names=["d", "2/7.png"])
     assert [each["query"] for each in named.table] == ["3/9.png", "2/7.png"]
     assert "asked for by name" in named.agreement

@@ -151,6 +151,17 @@ def test_evaluate_of_files(vectors, capsys):
     assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
 
 
+def test_figures_are_told_even_where_they_cannot_be_written(vectors, capsys, monkeypatch):
+    def full(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("smoothap.cli.evaluate.write_atomically", full)
+    with pytest.raises(OSError, match="full"):
+        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy", "--json",
+                 "--out", vectors / "report.json")  # fmt: skip
+    assert "mean_average_precision" in json.loads(capsys.readouterr().out)
+
+
 def test_evaluate_against_a_gallery(vectors, capsys):
     smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
              "--gallery", vectors / "g.npy", "--gallery-labels", vectors / "gl.npy")  # fmt: skip

@@ -100,7 +100,7 @@ def find_query(images: ImageSet, name: str, asked: np.ndarray) -> int:
         if matches.any():
             return int(asked[matches][0])
     near = difflib.get_close_matches(name, [*classes.tolist(), *names[asked].tolist()], 1, 0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else f"An image is called like {names[asked[0]]!r}."
+    hint = f"Did you mean {near[0]!r}?" if near else f"An image is called like {str(names[asked[0]])!r}."
     raise ValueError(f"No query or class of {images.name} is called {name!r}. {hint}")
 
 

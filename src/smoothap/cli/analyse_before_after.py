@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.analysis_output import OUT, chosen_device, command_line, show
+from smoothap.cli.analysis_output import OUT, command_line, show
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, FigureFolder, TestClasses, TestFraction, TestName, Weights, Workers
+from smoothap.cli.options import (
+    Device,
+    FigureFolder,
+    TestClasses,
+    TestFraction,
+    TestName,
+    Weights,
+    Workers,
+    check_folder,
+    chosen_device,
+)
 
 if TYPE_CHECKING:
     from smoothap.analysis.before_after import BeforeAfter
@@ -141,6 +151,8 @@ def compare(
         raise ValueError(
             f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
         )
+    check_folder(out)
+    place = chosen_device(device)
     benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     if test is not None and test not in benchmark.tests:
         raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
@@ -148,7 +160,6 @@ def compare(
     from smoothap.analysis.before_after import embed_before_and_after
     from smoothap.training.testing import NoFeatures
 
-    place = chosen_device(device)
     trained = open_model(model).to(place)
 
     def compared(dimension: int | None) -> BeforeAfter:

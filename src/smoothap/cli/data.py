@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from smoothap.cli.names import open_data
-from smoothap.cli.options import TestClasses, TestFraction
+from smoothap.cli.options import TestClasses, TestFraction, check_file
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def show(
         raise ValueError(f"A contact sheet is a .png, .jpg or .webp file, not {out.name!r}.")
     if classes < 1 or columns < 1:
         raise ValueError("A contact sheet needs at least one class and one column.")
+    check_file(out, "sheet.png")
     benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     from smoothap.data.sheet import contact_sheet
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Size
+from smoothap.cli.options import Size, check_folder
 from smoothap.cli.printing import comparison
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def demo(
     """
     if not minutes > 0:
         raise ValueError(f"minutes must be positive, such as 5, not {minutes}.")
+    check_folder(out)
     from dataclasses import replace
 
     import torch

@@ -83,9 +83,7 @@ def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Pa
     if spec in DATA:
         name, path = spec, ""
     if name not in DATA:
-        near = difflib.get_close_matches(name, DATA, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"There is no data set called {name!r}.{hint} Known: {', '.join(DATA)}.")
+        raise ValueError(f"There is no data set called {name!r}.{_data_hint(spec)} Known: {', '.join(DATA)}.")
     data = DATA[name]
     if data.path and not path:
         raise ValueError(f"{name} needs a path: {name}:PATH, where PATH is {data.path}.")
@@ -112,6 +110,17 @@ def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Pa
         raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
 
 
+def _data_hint(spec: str) -> str:
+    """The question whether something else was meant: a path without its word, or a name that is spelled nearly so."""
+    name, place = spec.partition(":")[0], Path(spec).expanduser()
+    if place.suffix.lower() in (".csv", ".parquet"):
+        return f" Did you mean {place.suffix.lower()[1:]}:{spec}?"
+    if "/" in name or "\\" in name or place.is_dir():
+        return f" Did you mean folder:{spec}?"
+    near = difflib.get_close_matches(name, DATA, 1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
 def open_model(
     name: str, *, dimension: int | None = None, size: int | None = None, weights: str | None = None, seed: int = 0
 ) -> Embedder:
@@ -131,6 +140,16 @@ def open_model(
     torch.manual_seed(seed)
     pretrained = True if weights is None else False if weights == "none" else Path(weights)
     return Embedder(name, dimension, size=size, pretrained=pretrained)
+
+
+def check_network_options(model: str, **options: object) -> None:
+    """Refuse what only a network by its timm name takes where `model` is the folder of a trained one."""
+    for name, value in options.items():
+        if value is not None and Path(model).is_dir():
+            raise ValueError(
+                f"--{name} is for a network by its timm name, and {model} is the folder of a trained model, which has "
+                f"its own {name}: leave --{name} out."
+            )
 
 
 def open_methods(spec: str) -> tuple[Method, ...]:

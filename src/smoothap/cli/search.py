@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from smoothap.cli.options import check_file
+
 if TYPE_CHECKING:
     from smoothap.search import Album, Hit
 
@@ -19,7 +21,7 @@ def search(
     *photos: Path,
     id: Annotated[tuple[int, ...], Parameter(name="--id", negative=(), show_default=False)] = (),
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
-    box: str | None = None,
+    box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
     minimum: float | None = None,
     recall: float | None = None,
@@ -71,6 +73,8 @@ def search(
     """
     if not photos and not id:
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
+    if html is not None:
+        check_file(html, "found.html", "--html")
     from smoothap.search import Album
     from smoothap.search.refining import ALPHA
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers
+from smoothap.cli.names import DATA, check_network_options, open_data, open_model
+from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, check_folder, chosen_device
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -145,7 +145,10 @@ def train(
     from smoothap.models import Embedder
     from smoothap.training.recipe import Recipe
 
+    check_folder(out)
+    place = chosen_device(device)
     if recipe is None:
+        check_network_options(model or _MODEL, weights=weights)
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
         first = _SEED if seed is None else seed
 
@@ -161,6 +164,9 @@ def train(
         chosen = replace(PAPER if settings == "paper" else QUICK, **given)
         cooked = Recipe(opened, partial(network, dimension=length), loss, chosen, before=network)
     else:
+        name, colon, path = data.partition(":")
+        if colon and name in DATA and DATA[name].path and not Path(data).exists():
+            raise ValueError(f"{recipe} says itself which set it is for: give the path alone, --data {path}.")
         options = {
             "--model": model, "--dimension": dimension, "--settings": settings, "--test-fraction": test_fraction,
             "--test-classes": test_classes,
@@ -183,7 +189,7 @@ def train(
         split={"--test-fraction": test_fraction, "--test-classes": test_classes},
         resume=resume,
         minutes=minutes,
-        device=device,
+        device=place,
         workers=workers,
         tensorboard=tensorboard,
     )
