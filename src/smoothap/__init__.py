@@ -39,6 +39,8 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("smoothap")
     if name not in _ROOMS:
         raise AttributeError(f"module 'smoothap' has no attribute {name!r}")
     return getattr(import_module(f"smoothap.{_ROOMS[name]}"), name)

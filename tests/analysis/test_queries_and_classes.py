@@ -71,6 +71,8 @@ def test_queries_are_found_by_image_or_class_and_a_wrong_name_is_answered_with_a
     assert find_query(images, "c", asked[6:]) == 6
     with pytest.raises(ValueError, match=r"called '2/7.jpg'. Did you mean '2/7.png'"):
         find_query(images, "2/7.jpg", asked)
+    with pytest.raises(ValueError, match=r"called 'something else'. An image is called like '0/0.png'\.$"):
+        find_query(images, "something else", asked)
     named = queries_analysis(compare_vectors(*toys), names=["d", "2/7.png"])
     assert [each["query"] for each in named.table] == ["3/9.png", "2/7.png"]
     assert "asked for by name" in named.agreement
@@ -108,7 +110,10 @@ def test_chosen_queries_are_those_that_gained_lost_or_changed_most():
 def test_the_sentence_says_when_the_queries_fell(toys):
     images, before, after = toys
     analysis = queries_analysis(compare_vectors(images, after, before), choose="lost", number=2)
-    assert analysis.agreement.startswith("Does not agree: of 2 queries that lost most, AP rose for 0 and fell for 2")
+    assert analysis.agreement.startswith("Chosen by how AP changed")  # which is no evidence
+    assert "of 2 queries that lost most, AP rose for 0 and fell for 2" in analysis.agreement
+    drawn = queries_analysis(compare_vectors(images, after, before), choose="random", number=2)
+    assert drawn.agreement.startswith("Does not agree: of 2 queries")
 
 
 def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_first(toys):
@@ -126,7 +131,10 @@ def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_fi
     assert told["class"] == [images.class_names[label] for label in order]
     for name, values in means.items():
         assert told[name] == pytest.approx([values[label] for label in order], abs=1e-5)
-    assert [row[""] for row in analysis.table] == ["gained most"] * 2 + ["lost most"] * 2
+    assert [row[""] for row in analysis.table] == ["gained most"] * 2  # no class lost
+    lost = classes_analysis(compare_vectors(images, after, before), number=2).table
+    assert [row[""] for row in lost] == ["lost most"] * 2
+    assert all(row["change"] < 0 for row in lost)
     assert set(analysis.figures) == {"changes", "confusions", "sizes"}
     assert len(analysis.numbers["confusions"]) == 3
 

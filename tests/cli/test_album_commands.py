@@ -4,8 +4,10 @@ import json
 
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
+from safetensors.torch import save_file
 
 from smoothap.cli import app
+from smoothap.models.weights import build_backbone
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,8 @@ def test_feedback_box_and_several_photos(place, album, capsys):
     assert run(capsys, "search", album, photos[0], "--box", "5,5,20,20", "--expand", 2, "--alpha", 0)
     with pytest.raises(ValueError, match="--box takes"):
         run(capsys, "search", album, photos[0], "--box", "5,5,20")
+    with pytest.raises(ValueError, match=r"-10, ?6, ?10, ?20"):
+        run(capsys, "search", album, photos[0], "--box", "-10,6,10,20")
 
 
 def test_a_calibrated_album_answers_by_recall(place, album, capsys):
@@ -91,7 +95,7 @@ def test_labels_from_a_table(place, album, capsys, tmp_path):
 
 
 def test_duplicates_are_listed(place, album, capsys):
-    told = json.loads(run(capsys, "duplicates", album, "--score", 1.01, "--json"))
+    told = json.loads(run(capsys, "duplicates", album, "--score", 1, "--json"))
     assert [sorted(photo["path"] for photo in group) for group in told["exact"]] == [
         ["class0/000.png", "copy <b>\u202e.png"]
     ]
@@ -99,12 +103,15 @@ def test_duplicates_are_listed(place, album, capsys):
     near = json.loads(run(capsys, "duplicates", album, "--score", -1, "--json"))["near"]
     assert [len(group) for group in near] == [24]  # of exact copies one takes part
     assert "\u202e" not in run(capsys, "duplicates", album)
+    for score in (2, -1.5, "nan"):
+        with pytest.raises(ValueError, match="A score is a cosine, from -1 to 1"):
+            run(capsys, "duplicates", album, "--score", score)
 
 
 def test_what_is_missing_is_said(place, album, capsys, tmp_path):
     with pytest.raises(ValueError, match="give the --model"):
         run(capsys, "index", place / "photos", "--out", tmp_path / "new")
-    with pytest.raises(ValueError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
         run(capsys, "index", tmp_path / "none", "--out", tmp_path / "new", "--model", place / "model")
     assert not (tmp_path / "new").exists()
     with pytest.raises(ValueError, match="Give a photo"):
@@ -116,3 +123,49 @@ def test_what_is_missing_is_said(place, album, capsys, tmp_path):
     (tmp_path / "x.jpg").write_bytes(photo_bytes(3, form="JPEG")[:100])
     with pytest.raises(ValueError, match=r"x\.jpg"):
         run(capsys, "search", album, tmp_path / "x.jpg")
+
+
+def test_an_album_is_made_only_of_photos_and_in_a_place_of_its_own(place, capsys, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="There are no photos in"):
+        run(capsys, "index", tmp_path / "empty", "--out", tmp_path / "new", "--model", place / "model")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"is no album and holds other files, such as metrics\.jsonl: give a new"):
+        run(capsys, "index", place / "photos", "--out", tmp_path / "run", "--model", place / "model")
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
+
+
+def test_an_album_finds_the_network_again_whose_weights_came_from_a_file(place, capsys, tmp_path):
+    weights = tmp_path / "weights.safetensors"
+    save_file(build_backbone("test_resnet", pretrained=False).state_dict(), weights)
+    network = ("--model", "test_resnet", "--size", 32, "--weights", weights)
+    run(capsys, "index", place / "photos", "--out", tmp_path / "album", *network)
+    assert "25 unchanged" in run(capsys, "index", place / "photos", "--out", tmp_path / "album", *network)
+    with pytest.raises(ValueError, match="made by another model"):
+        run(capsys, "index", place / "photos", "--out", tmp_path / "album", *network[:-1], "none")
+    weights.unlink()
+    photo = place / "photos" / "class0" / "000.png"
+    found = json.loads(run(capsys, "search", tmp_path / "album", photo, "-k", 1, "--json"))["hits"]
+    assert found[0]["score"] == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--size", 32), ("--weights", "none")])
+def test_what_a_trained_model_has_already_is_refused(place, capsys, tmp_path, option, value):
+    for words in (("index", place / "photos", "--out", tmp_path / "new"), ("evaluate", "--data", "emoji")):
+        with pytest.raises(ValueError, match=f"has its own {option[2:]}: leave {option} out"):
+            run(capsys, *words, "--model", place / "model", option, value)
+    with pytest.raises(ValueError, match="--size and --weights say more of a --model"):
+        run(capsys, "index", place / "photos", "--out", tmp_path / "new", option, value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_album_whose_published_weights_cannot_be_fetched_says_what_can_be_done(place, album, capsys, monkeypatch):
+    def unreachable(_):
+        raise ConnectionError("give the file as --weights FILE")  # which a search does not take
+
+    monkeypatch.setattr("smoothap.search.identity.load_model", unreachable)
+    monkeypatch.setattr("smoothap.search.identity.found_again", lambda *_: "resnet18@64")
+    with pytest.raises(ValueError, match=r"once with a network, or .*--model resnet18 --size 64 --weights FILE"):
+        run(capsys, "search", album, place / "photos" / "class0" / "000.png")

@@ -11,6 +11,7 @@ from PIL import Image
 
 import smoothap
 from smoothap.cli import app
+from smoothap.cli.options import chosen_device
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(smoothap.__file__).parent.parent)}  # the source under test
 
@@ -192,3 +193,76 @@ def test_doctor_needs_no_extra_but_the_command_line(without, capsys):
 def test_the_help_of_train_does_not_import_torch():
     told = "import atexit; atexit.register(lambda: print('torch' in sys.modules))"
     assert smoothap_main("train", "--help", before=told).stdout.strip().endswith("False")
+
+
+DEVICES = [
+    "train --data folder:{photos} --out {out}",
+    "evaluate --embeddings {photos}/x.npy --labels {photos}/y.npy",
+    "evaluate --model resnet18 --data folder:{photos}",
+    "compare --data folder:{photos} --out {out}",
+    "index {photos} --model resnet18 --out {out}",
+    "analyse indicator --data folder:{photos} --out {out}",
+    "analyse tightness --data folder:{photos} --out {out}",
+    "analyse operating-region --data folder:{photos} --out {out}",
+    "analyse ablation --data folder:{photos} --out {out}",
+    "analyse cost --out {out}",
+    "analyse classes --data folder:{photos} --model {photos} --out {out}",
+    "analyse all --data folder:{photos} --out {out}",
+]
+
+
+@pytest.mark.parametrize("command", DEVICES, ids=lambda value: " ".join(value.split()[:3]))
+def test_a_device_that_is_not_here_is_told_before_anything_is_made(command, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    words = command.format(photos=photos, out=tmp_path / "run").split()
+    for device, told in [("cuda", "This machine has no CUDA"), ("gpu", "There is no device called 'gpu'")]:
+        with pytest.raises(ValueError, match=f"^{told}: leave --device out, or say --device cpu.$"):
+            app([*words, "--device", device], result_action="return_value", exit_on_error=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_is_chosen_where_none_is_asked_for(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert [chosen_device(each) for each in (None, "cuda", "cuda:1", "cpu")] == ["cuda", "cuda", "cuda:1", "cpu"]
+    with pytest.raises(ValueError, match=r"no device cuda:2: .* --device cpu or --device cuda:0 or --device cuda:1"):
+        chosen_device("cuda:2")
+    for name in ("meta", "xpu", ""):
+        with pytest.raises(ValueError, match="leave --device out"):
+            chosen_device(name)
+
+
+FOLDERS = [
+    "train --data folder:{photos}",
+    "compare --data folder:{photos}",
+    "demo",
+    "index {photos} --model resnet18",
+    *(f"analyse {name}" for name in ("indicator", "triplet-example", "tightness", "operating-region", "ablation")),
+    "analyse cost",
+    "analyse queries --data folder:{photos} --model {photos}",
+    "analyse classes --data folder:{photos} --model {photos}",
+    "analyse all",
+]
+FILES = [
+    ("evaluate --model none --data none --out", "figures.json"),
+    ("export none --out", "model.onnx"),
+    ("data show none --out", "sheet.png"),
+    ("search none photo.jpg --html", "found.html"),
+]
+
+
+@pytest.mark.parametrize("command", FOLDERS, ids=lambda value: " ".join(value.split()[:2]))
+def test_a_file_in_the_place_of_a_folder_is_told_before_the_work(command, photos):
+    words = command.format(photos=photos).split()
+    for out, told in [("x.npy", "is a file: give a folder"), ("x.npy/run", r"lies below .*x\.npy, which is a file")]:
+        with pytest.raises(ValueError, match=rf"--out .*{out} {told}"):
+            app([*words, "--out", str(photos / out)], result_action="return_value", exit_on_error=False)
+
+
+@pytest.mark.parametrize(("command", "example"), FILES, ids=lambda value: value.split()[0])
+def test_a_folder_in_the_place_of_a_file_is_told_before_the_work(command, example, tmp_path):
+    folder = tmp_path / "sheet.png"  # a contact sheet's name is looked at first
+    folder.mkdir()
+    with pytest.raises(ValueError, match=rf"sheet\.png is a folder: give a file, such as .*sheet\.png/{example}\.$"):
+        app([*command.split(), str(folder)], result_action="return_value", exit_on_error=False)
+    assert not list(folder.iterdir())

@@ -2,6 +2,7 @@ import builtins
 import sys
 
 import pytest
+from photo_makers import tiny_model
 
 from smoothap.cli.names import DATA, open_data, open_model
 
@@ -13,6 +14,10 @@ from smoothap.cli.names import DATA, open_data, open_model
         ("folder", "folder needs a path: folder:PATH, where PATH is a folder"),
         ("folder:", "folder needs a path"),
         ("glyphs:here", "glyphs takes no path"),
+        ("/some/photos", r"Did you mean folder:/some/photos\?"),
+        ("photos/of:mine", r"Did you mean folder:photos/of:mine\?"),
+        ("foldr:/some/photos", r"called 'foldr'. Did you mean folder\?"),
+        ("things.CSV", r"Did you mean csv:things.CSV\?"),
     ],
 )
 def test_a_wrong_name_or_path_is_explained(spec, complaint):
@@ -48,6 +53,21 @@ def test_a_missing_extra_is_a_sentence(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_pyarrow)
     with pytest.raises(ValueError, match=r"The set csv needs pyarrow: pip install 'smoothap\[data\]'"):
         open_data("csv:table.csv")
+
+
+def test_a_folder_that_is_there_is_taken_for_one_of_photos(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"Did you mean folder:photos\?"):
+        open_data("photos")
+
+
+def test_the_folder_of_a_training_is_not_its_model(tmp_path):
+    tiny_model(tmp_path / "mine" / "model")
+    with pytest.raises(FileNotFoundError, match=r"No model in .*mine: .* Did you mean .*mine/model\?"):
+        open_model(str(tmp_path / "mine"))
+    with pytest.raises(FileNotFoundError, match=r"No model in .*: a model folder holds .* and model\.json\.$"):
+        open_model(str(tmp_path))
 
 
 def test_a_model_folder_that_is_not_there_is_no_timm_name():

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shlex
 import signal
 
 import numpy as np
@@ -12,6 +13,7 @@ from photo_makers import pattern_folder
 from smoothap.cli import app
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
+from smoothap.models import Embedder
 
 SIDE = 24
 
@@ -56,6 +58,39 @@ def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, caps
     assert figures["mean_average_precision"] == saved["mean_average_precision"]
 
 
+def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
+    train(photos, tmp_path / "run", "--steps", 2, "--seed", 3, "--test-fraction", 0.25)
+    told = capsys.readouterr().out
+    (line,) = [each for each in told.splitlines() if each.startswith("Next: smoothap evaluate")]
+    assert line.endswith("--test-fraction 0.25")
+    smoothap(*shlex.split(line)[2:], "--json")
+    found = json.loads(capsys.readouterr().out)["test"]["mean_average_precision"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["figures"]["after"]["test"]
+    assert found == saved["mean_average_precision"]
+
+
+def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path, capsys, monkeypatch):
+    forward = Embedder.forward
+
+    def blank(self, images):
+        vectors = forward(self, images)
+        return vectors if any(name.startswith("embedding") for name, _ in self.named_parameters()) else 0 * vectors
+
+    monkeypatch.setattr(Embedder, "forward", blank)
+    train(photos, tmp_path / "run", "--steps", 1)
+    told = capsys.readouterr().out
+    assert "test_resnet gives nothing but zeros for 40 of 40 images of 24 pixels" in told
+    assert "before is the network with its new layer" in told
+    monkeypatch.setattr(Embedder, "forward", lambda self, images: 0 * forward(self, images))
+    with pytest.raises(ValueError, match="give a larger --size"):
+        smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}")
+
+
+def test_a_batch_of_one_class_is_refused(photos, tmp_path):
+    with pytest.raises(ValueError, match="take at least 8"):
+        train(photos, tmp_path / "run", "--batch-size", 4)
+
+
 def test_a_finished_training_tells_its_figures_again(photos, tmp_path, capsys):
     train(photos, tmp_path / "run", "--steps", 2)
     first = capsys.readouterr().out
@@ -77,7 +112,7 @@ def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch
     assert ended.value.code == 130
     assert "Interrupted after step 1. To go on, repeat the command with --resume." in capsys.readouterr().out
     train(photos, tmp_path / "run", "--steps", 3, "--resume")
-    assert "The best of 3 steps" in capsys.readouterr().out
+    assert "Of 3 steps the best" in capsys.readouterr().out
 
 
 def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
@@ -114,6 +149,17 @@ def test_evaluate_of_files(vectors, capsys):
     assert figures["mean_average_precision"] == expected.mean_average_precision
     assert figures["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
     assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
+
+
+def test_figures_are_told_even_where_they_cannot_be_written(vectors, capsys, monkeypatch):
+    def full(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("smoothap.cli.evaluate.write_atomically", full)
+    with pytest.raises(OSError, match="full"):
+        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy", "--json",
+                 "--out", vectors / "report.json")  # fmt: skip
+    assert "mean_average_precision" in json.loads(capsys.readouterr().out)
 
 
 def test_evaluate_against_a_gallery(vectors, capsys):

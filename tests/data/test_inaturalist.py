@@ -50,7 +50,7 @@ def test_half_of_the_published_split_is_refused(root):
 
 
 def test_neither_lists_nor_json_is_explained(root):
-    with pytest.raises(FileNotFoundError, match=r"no train2018.json"):
+    with pytest.raises(FileNotFoundError, match=r"neither Inaturalist_train_set1.txt \(.*\) nor train2018.json \("):
         inaturalist(root)
 
 

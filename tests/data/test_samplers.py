@@ -244,7 +244,7 @@ LABELS = np.repeat(np.arange(10), 5)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: BalancedBatches(LABELS, 48), "needs 12 classes, and the set has 10: take batches of at most 40"),
+        (lambda: BalancedBatches(LABELS, 48), "needs 12 classes, and the set has 10: take a batch size of at most 40$"),
         (lambda: BalancedBatches(LABELS, 30), "30 does not divide into parts of 4 images.*: take 28"),
         (lambda: BalancedBatches(LABELS, 2), "2 does not divide into parts of 4 images.*: take 4"),
         (lambda: BalancedBatches(LABELS, 20, ranks=3), "20 does not divide over 3 processes"),

@@ -91,3 +91,9 @@ def test_train_validation_and_test_classes_are_disjoint():
 def test_a_benchmark_without_training_images_says_so():
     with pytest.raises(ValueError, match="no training images"):
         Benchmark("ijbc", None, {}).train_and_validation()
+
+
+def test_a_list_of_classes_that_is_not_there_is_told(tmp_path):
+    for missing in (tmp_path / "nope.txt", tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"There is no file .*: give a text file that names the classes"):
+            split_by_list(image_set([0, 1], 2), missing)

@@ -193,12 +193,22 @@ def test_a_set_without_any_positive_is_all_skipped(core_path):
         ({"gallery": np.eye(4), "gallery_labels": list("abcd")}, "one kind for both"),
         ({"gallery_labels": [1]}, "gallery, which is missing"),
         ({"recall_at": (0, 1)}, "recall_at"),
+        ({"recall_at": 0}, "recall_at must be whole numbers"),
+        ({"recall_at": "5"}, "recall_at must be whole numbers"),
+        ({"recall_at": None}, "recall_at must be whole numbers"),
+        ({"recall_at": float("inf")}, "recall_at must be whole numbers"),
         ({"ignore": np.zeros(5, bool)}, r"\(4,\) or \(4, 4\)"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused_with_a_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))
+
+
+@pytest.mark.parametrize("one", [5, np.int64(5)])
+def test_one_number_is_a_recall_too(one):
+    report = evaluate(np.eye(4), np.zeros(4, int), recall_at=one)
+    assert list(report.recall) == list(report.precision) == [5]
 
 
 @pytest.mark.promise(5)

@@ -201,6 +201,11 @@ def test_a_recipe_that_was_cut_short_is_gone_on_with(tmp_path, capsys, monkeypat
     assert "The best of 3 steps" in capsys.readouterr().out
 
 
+def test_a_recipe_takes_the_path_of_its_set_alone(tmp_path):
+    with pytest.raises(ValueError, match=r"sop_384.py says itself which set .* path alone, --data here\.$"):
+        smoothap("train", FOLDER / "sop_384.py", "--data", "sop:here", "--out", tmp_path / "run")
+
+
 def test_weights_that_must_be_fetched_are_asked_for(tmp_path):
     with pytest.raises(ValueError, match=r"faces_senet50.py starts from .*senet50_256.pth .* as --weights FILE"):
         smoothap("train", FOLDER / "faces_senet50.py", "--data", tmp_path, "--out", tmp_path / "run")

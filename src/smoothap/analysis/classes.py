@@ -32,7 +32,8 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
     found = confusions(compared.after, images.labels, pairs, is_query=images.is_query, is_gallery=images.is_gallery)
     sizes = size_groups(changes, np.bincount(images.labels, minlength=images.classes))
     shown = min(number, len(changes) // 2)
-    gained, lost = changes[:shown], changes[: -shown - 1 : -1]
+    gained = [change for change in changes[:shown] if change.after > change.before]
+    lost = [change for change in changes[: -shown - 1 : -1] if change.after < change.before]
     return Analysis(
         name="classes",
         title="Classes: gains, losses, confusions, and size",
@@ -129,10 +130,12 @@ def _summary(
 ) -> str:
     gained = sum(change.after > change.before for change in changes)
     lost = sum(change.after < change.before for change in changes)
-    told = (
-        f"Of {len(changes):,} classes, {gained:,} gained and {lost:,} lost; classes of {sizes[0].words} images have a "
-        f"mean AP of {100 * sizes[0].after:.1f} after training, those of {sizes[-1].words} {100 * sizes[-1].after:.1f}"
-    )
+    told = f"Of {len(changes):,} classes, {gained:,} gained and {lost:,} lost"
+    if len(sizes) > 1:
+        told += (
+            f"; classes of {sizes[0].words} images have a mean AP of {100 * sizes[0].after:.1f} after training, those "
+            f"of {sizes[-1].words} {100 * sizes[-1].after:.1f}"
+        )
     if not found.pairs:
         return f"{told}; no class takes a rank from another."
     worst = found.pairs[0]

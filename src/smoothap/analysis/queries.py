@@ -100,7 +100,7 @@ def find_query(images: ImageSet, name: str, asked: np.ndarray) -> int:
         if matches.any():
             return int(asked[matches][0])
     near = difflib.get_close_matches(name, [*classes.tolist(), *names[asked].tolist()], 1, 0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else f"An image is called like {names[asked[0]]!r}."
+    hint = f"Did you mean {near[0]!r}?" if near else f"An image is called like {str(names[asked[0]])!r}."
     raise ValueError(f"No query or class of {images.name} is called {name!r}. {hint}")
 
 
@@ -112,6 +112,8 @@ def _agreement(
     room = sum(min(first, before.positives) for before, _ in pairs)
     met = (gains > 0) if layout != "column" else np.array([after.right[:first].all() for _, after in pairs])
     verdict = "Agrees" if met.all() else "Agrees in part" if met.any() else "Does not agree"
+    if reason in ("gained", "lost", "changed"):
+        verdict = "Chosen by how AP changed, so these show what a change looks like, not how often there is one"
     means = [100 * each for each in compared.mean_average_precisions]
     whose = f"{len(pairs)} queries {_REASONS[reason]}" if len(pairs) > 1 else f"one query {_REASONS[reason]}"
     return (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from smoothap.cli.analysis_output import NETWORK, OUT, chosen_device, command_line, numbers_of, show
+from smoothap.cli.analysis_output import NETWORK, OUT, command_line, numbers_of, show
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights
+from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights, check_folder, chosen_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,6 +56,7 @@ def indicator(
     """
     from smoothap.analysis.indicator import indicator
 
+    check_folder(out)
     batch, given = None, {"width": width}
     if data is not None:
         batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
@@ -99,6 +100,7 @@ def triplet_example(
     """
     from smoothap.analysis.triplet_example import triplet_example
 
+    check_folder(out)
     batch, given = None, {"tau": tau, "step": step, "margin": margin}
     if data is not None:
         batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
@@ -141,7 +143,9 @@ def tightness(
     from smoothap.analysis.tightness import tightness
     from smoothap.training.settings import QUICK
 
-    images, validation = open_data(data, seed=seed).train_and_validation(seed)
+    check_folder(out)
+    place = chosen_device(device)
+    images, validation = open_data(data).train_and_validation(seed)
     settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
     given = {
         "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "tau": tau,
@@ -151,7 +155,7 @@ def tightness(
     analysis = tightness(
         partial(open_model, model, dimension=512, size=size, weights=weights, seed=seed),
         images, validation, settings, out / "tightness" / name.replace("/", "_").replace(":", "_"),
-        temperatures=numbers_of(tau, float), data=data, device=device, command=command_line("tightness", **given),
+        temperatures=numbers_of(tau, float), data=data, device=place, command=command_line("tightness", **given),
     )  # fmt: skip
     show(analysis, out)
 
@@ -191,7 +195,9 @@ def operating_region(
     from smoothap.data.dataset import ImageDataset
     from smoothap.training.testing import embed_set
 
-    benchmark, sizes, names = open_data(data, seed=seed), numbers_of(batch_sizes, int), model or [NETWORK]
+    check_folder(out)
+    place = chosen_device(device)
+    benchmark, sizes, names = open_data(data), numbers_of(batch_sizes, int), model or [NETWORK]
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     sets = [benchmark.train]
@@ -202,7 +208,7 @@ def operating_region(
     models = []
     labels = np.zeros(0, np.int64)
     for name in names:
-        embedder = open_model(name, size=size, weights=weights, seed=seed).to(chosen_device(device))
+        embedder = open_model(name, size=size, weights=weights, seed=seed).to(place)
         parts = [
             embed_set(embedder, ImageDataset(each, embedder.transform, report=out / "unreadable.csv")) for each in sets
         ]
@@ -263,6 +269,9 @@ def ablation(
     """
     from smoothap.analysis.ablation import ablation
 
+    check_folder(out)
+    place = chosen_device(device)
+
     def new_model(seed: int) -> Embedder:
         embedder = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         embedder.transform = replace(embedder.transform, flip=flip)
@@ -274,7 +283,7 @@ def ablation(
     }  # fmt: skip
     analysis = ablation(
         open_data(data), new_model, out / "ablation", vary=vary.split(","), seeds=range(seed, seed + seeds),
-        images_seen=images_seen, batch_size=batch_size, data=data, device=device,
+        images_seen=images_seen, batch_size=batch_size, data=data, device=place,
         command=command_line("ablation", **given),
     )  # fmt: skip
     show(analysis, out)
@@ -315,6 +324,8 @@ def cost(
     """
     from smoothap.analysis.cost import PIECE, cost
 
+    check_folder(out)
+    place = chosen_device(device)
     given = {
         "data": data, "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,
         "backbone_rounds": backbone_rounds, "seed": seed,
@@ -327,7 +338,7 @@ def cost(
         pixels = next(iter(evaluation_batches(images, PIECE))).images
     analysis = cost(
         embedder, batch_sizes=numbers_of(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds,
-        pixels=pixels, data=data or "", device=device, command=command_line("cost", **given),
+        pixels=pixels, data=data or "", device=place, command=command_line("cost", **given),
     )  # fmt: skip
     show(analysis, out)
 
@@ -336,7 +347,7 @@ def _some_images(data: str, number: int, seed: int) -> ImageSet:
     """One balanced batch of a set's training images; of its test images where it has no others."""
     from smoothap.data.samplers import BalancedBatches
 
-    benchmark = open_data(data, seed=seed)
+    benchmark = open_data(data)
     images = benchmark.train_and_validation(seed)[0] if benchmark.train else next(iter(benchmark.tests.values()))
     return images.rows(BalancedBatches(images.labels, number, seed=seed).rows(0)[0])
 
@@ -347,8 +358,9 @@ def _embedded_batch(
     """Embeddings and labels of one balanced batch, and the options that chose it."""
     import torch
 
+    place = chosen_device(device)
     images = _some_images(data, batch_size, seed)
-    embedder = open_model(model, size=size, weights=weights, seed=seed).to(chosen_device(device))
+    embedder = open_model(model, size=size, weights=weights, seed=seed).to(place)
     batch = embedder.embed(images), torch.from_numpy(images.labels)
     return batch, {
         "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from smoothap.cli import analyse
 from smoothap.cli.analysis_output import NETWORK, OUT, command_line, show
-from smoothap.cli.options import Data, Device, Size, Weights, Workers
+from smoothap.cli.options import Data, Device, Size, Weights, Workers, check_folder, chosen_device
 
 if TYPE_CHECKING:
     from smoothap.analysis.before_after import BeforeAfter
@@ -64,6 +64,8 @@ def everything(
     """
     from smoothap.report.analyses_page import write_analyses_page
 
+    check_folder(out)
+    device = chosen_device(device)
     trained: dict[str, Any] = {
         "data": data,
         "weights": weights,

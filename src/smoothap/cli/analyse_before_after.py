@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.analysis_output import OUT, chosen_device, command_line, show
+from smoothap.cli.analysis_output import OUT, command_line, show
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, FigureFolder, TestClasses, TestFraction, TestName, Weights, Workers
+from smoothap.cli.options import (
+    Device,
+    FigureFolder,
+    TestClasses,
+    TestFraction,
+    TestName,
+    Weights,
+    Workers,
+    check_folder,
+    chosen_device,
+)
 
 if TYPE_CHECKING:
     from smoothap.analysis.before_after import BeforeAfter
@@ -52,11 +62,11 @@ def queries(
     choose
         Which queries, where none is named: at random, or those whose AP rose, fell or changed most.
     number
-        How many of them; by default as many as the paper shows.
+        How many of them; by default 4 rows, 10 columns of 3, 1 grid or 5 columns of 10.
     first
         How many images of each ranking to draw; by default as many as the paper shows.
     seed
-        Draws the queries, and chooses the test classes when a fraction is given.
+        Draws the queries.
     """
     from smoothap.analysis.queries import queries_analysis
 
@@ -107,7 +117,7 @@ def classes(
     pairs
         How many pairs of classes that take each other's ranks.
     seed
-        Chooses the test classes when a fraction is given.
+        Draws the new layer of a network by name, where it needs one.
     """
     from smoothap.analysis.classes import classes_analysis
 
@@ -141,13 +151,15 @@ def compare(
         raise ValueError(
             f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
         )
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+    check_folder(out)
+    place = chosen_device(device)
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     if test is not None and test not in benchmark.tests:
         raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
     images = benchmark.tests[test or next(iter(benchmark.tests))]
     from smoothap.analysis.before_after import embed_before_and_after
+    from smoothap.training.testing import NoFeatures
 
-    place = chosen_device(device)
     trained = open_model(model).to(place)
 
     def compared(dimension: int | None) -> BeforeAfter:
@@ -161,7 +173,7 @@ def compare(
 
     try:
         return compared(None)
-    except ValueError:  # in very small images a backbone's own features can be all zeros, which has no ranking
+    except NoFeatures:  # the backbone's own features of very small images
         if before is not None:
             raise
         return compared(trained.dimension)

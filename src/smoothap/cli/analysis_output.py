@@ -45,10 +45,3 @@ def numbers_of(text: str, kind: type[Any]) -> list[Any]:
         return [kind(each) for each in text.split(",")]
     except ValueError:
         raise ValueError(f"{text!r} is not a list of numbers with commas between them, such as 64,128.") from None
-
-
-def chosen_device(device: str | None) -> str:
-    """The device that was asked for, else CUDA where there is one."""
-    import torch
-
-    return device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothap.cli.names import open_data, open_methods, open_model
-from smoothap.cli.options import Data, Device, Size, TestClasses, TestFraction, Weights, Workers
+from smoothap.cli.options import (
+    Data,
+    Device,
+    Size,
+    TestClasses,
+    TestFraction,
+    Weights,
+    Workers,
+    check_folder,
+    chosen_device,
+)
 
 if TYPE_CHECKING:
     from smoothap.compare.runner import Outcome, Plan
@@ -84,6 +94,7 @@ def compare(
     for name, value in {"seeds": seeds, "steps": steps, "validations": validations}.items():
         if value < 1:
             raise ValueError(f"{name} must be at least 1, not {value}.")
+    check_folder(out)
     if importlib.util.find_spec("pytorch_metric_learning") is None:
         raise ValueError("The comparison needs pytorch_metric_learning: pip install 'smoothap[compare]'")
     from dataclasses import replace
@@ -110,7 +121,7 @@ def compare(
             flip=flip,
             images=out / "images",
             minutes=minutes,
-            device=device,
+            device=chosen_device(device),
             workers=workers,
         ),
         out=out,
@@ -150,8 +161,9 @@ def _tell(plan: Plan, data: str, found: dict[str, list[Row]], outcomes: list[Out
     )
     introduction = (
         f"{data}: each method from the same weights, with the same batches of {plan.settings.batch_size}, "
-        f"{plan.settings.steps} steps, {plan.seeds} seed{'s' if plan.seeds > 1 else ''}; the best of "
-        f"{plan.validations} looks at the validation classes is tested. {searched} Machine: {machine}."
+        f"{plan.settings.steps} steps, {plan.seeds} seed{'s' if plan.seeds > 1 else ''}; tested is the "
+        f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
+        f"{searched} Machine: {machine}."
     )
     text = "\n\n".join(f"{name}\n\n{as_markdown(rows)}" if len(found) > 1 else as_markdown(rows)
                        for name, rows in found.items())  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from smoothap.cli.names import open_data
-from smoothap.cli.options import TestClasses, TestFraction
+from smoothap.cli.options import TestClasses, TestFraction, check_file
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def check(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
-    seed: int = 0,
 ) -> None:
     """Count a set's images and classes, read every image, and look for exact duplicates.
 
@@ -48,13 +47,11 @@ def check(
         Read the images; without it they are only counted.
     as_json
         Print the findings as JSON, with every unreadable file.
-    seed
-        Chooses the test classes when a fraction is given.
     """
     from smoothap.data.check import check as check_benchmark
 
     start = time.perf_counter()
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     listed = time.perf_counter() - start
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
@@ -80,7 +77,6 @@ def show(
     columns: int = 8,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
-    seed: int = 0,
 ) -> None:
     """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
 
@@ -94,15 +90,14 @@ def show(
         How many classes of each split.
     columns
         How many images of each class.
-    seed
-        Chooses the test classes when a fraction is given.
     """
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
     if out.suffix.lower() not in formats:
         raise ValueError(f"A contact sheet is a .png, .jpg or .webp file, not {out.name!r}.")
     if classes < 1 or columns < 1:
         raise ValueError("A contact sheet needs at least one class and one column.")
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
+    check_file(out, "sheet.png")
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     from smoothap.data.sheet import contact_sheet
 
     picture = io.BytesIO()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Size
+from smoothap.cli.options import Size, check_folder
 from smoothap.cli.printing import comparison
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def demo(
     """
     if not minutes > 0:
         raise ValueError(f"minutes must be positive, such as 5, not {minutes}.")
+    check_folder(out)
     from dataclasses import replace
 
     import torch
@@ -53,7 +54,7 @@ def demo(
     from smoothap.training.log import read_rows
     from smoothap.training.loop import MODEL, train
     from smoothap.training.settings import DEMO
-    from smoothap.training.testing import embed_set, figures_of
+    from smoothap.training.testing import NoFeatures, embed_set, figures_of
 
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = open_data("emoji")
@@ -74,9 +75,16 @@ def demo(
         f"{result.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
         f"step {result.best_step}. Testing before and after ..."
     )
-    untrained = open_model("tf_efficientnet_lite0", size=size).to(next(model.parameters()).device)
+    device = next(model.parameters()).device
     views = ImageDataset(test, model.transform, report=out / "unreadable-test.csv", in_memory=True)
-    before, after = (embed_set(each, views) for each in (untrained, model))
+    after = embed_set(model, views)
+    try:
+        untrained = open_model("tf_efficientnet_lite0", size=size).to(device)
+        before = embed_set(untrained, views)
+    except NoFeatures as nothing:
+        print(f"{nothing} Until then, before is the network with its new layer, as the training began.")
+        untrained = open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed).to(device)
+        before = embed_set(untrained, views)
     reports = [figures_of(each, test, _RECALL_AT) for each in (before, after)]
     model.save(
         out / MODEL,

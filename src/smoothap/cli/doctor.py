@@ -81,7 +81,11 @@ def _threads() -> dict[str, Any]:
         "torch": torch.get_num_threads(),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
-        "kernels": "off: SMOOTHAP_NO_NUMBA is set" if os.environ.get("SMOOTHAP_NO_NUMBA") else "numba where installed",
+        "kernels": "off: SMOOTHAP_NO_NUMBA is set"
+        if os.environ.get("SMOOTHAP_NO_NUMBA")
+        else "numba"
+        if _version("numba")
+        else "torch alone: pip install 'smoothap[fast]'",
     }
 
 

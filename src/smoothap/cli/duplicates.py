@@ -26,7 +26,7 @@ def duplicates(
     album
         The folder that smoothap index made.
     score
-        From which cosine on two photos are near duplicates.
+        From which cosine on two photos are near duplicates, from -1 to 1.
     as_json
         Print the groups as JSON.
     """

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, NetworkSize, TestClasses, TestFraction, Workers
+from smoothap.cli.names import check_network_options, open_data, open_model
+from smoothap.cli.options import (
+    Device,
+    NetworkSize,
+    TestClasses,
+    TestFraction,
+    Weights,
+    Workers,
+    check_file,
+    chosen_device,
+)
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -26,6 +35,7 @@ def evaluate(
     gallery_labels: Path | None = None,
     model: str | None = None,
     data: str | None = None,
+    weights: Weights = None,
     size: NetworkSize = None,
     recall_at: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
@@ -34,7 +44,6 @@ def evaluate(
     workers: Workers = 0,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
-    seed: int = 0,
 ) -> None:
     """Exact retrieval figures over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -58,8 +67,6 @@ def evaluate(
         Print the figures as JSON.
     out
         A JSON file for the figures, with the values of each query.
-    seed
-        Chooses the test classes when a fraction is given.
     """
     if (embeddings is None) == (model is None):
         raise ValueError("Give --embeddings and --labels, or --model and --data.")
@@ -67,22 +74,29 @@ def evaluate(
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
+    if model is not None:
+        check_network_options(model, size=size, weights=weights)
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
+    if out is not None:
+        check_file(out, "figures.json")
+    place = chosen_device(device)
     from smoothap.distributed import joined_processes
 
     with joined_processes() as processes:
         if embeddings is not None and labels is not None:
-            reports = {"": _of_files(embeddings, labels, gallery, gallery_labels, wanted or [1, 10, 100, 1000], device)}
+            reports = {
+                "": _of_files(
+                    embeddings, labels, gallery, gallery_labels, wanted or [1, 10, 100, 1000], device and place
+                )
+            }
         else:
             assert model is not None
             assert data is not None
-            benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=seed)
-            import torch
-
+            benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
             from smoothap.training.testing import benchmark_figures
 
-            embedder = open_model(model, size=size).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+            embedder = open_model(model, size=size, weights=weights).to(place)
             unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
             reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
         if processes.rank == 0:
@@ -136,11 +150,13 @@ def _whole_numbers(text: str) -> list[int]:
 
 def _tell(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
     whole = {name: json.loads(report.to_json()) for name, report in reports.items()}
-    if out is not None:
-        write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
-    if as_json:
-        brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
-        print(json.dumps(brief.get("", brief), indent=1))
-        return
-    for name, report in reports.items():
-        print(f"{name}\n{report}" if name else report)
+    try:
+        if out is not None:
+            write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
+    finally:  # figures that took hours are told even where the disk does not take them
+        if as_json:
+            brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
+            print(json.dumps(brief.get("", brief), indent=1))
+        else:
+            for name, report in reports.items():
+                print(f"{name}\n{report}" if name else report)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from smoothap.cli.options import check_file
+
 
 def export(model: Path, /, *, out: Path = Path("model.onnx")) -> None:
     """Write a trained model as one ONNX file and check it against torch.
@@ -13,6 +15,7 @@ def export(model: Path, /, *, out: Path = Path("model.onnx")) -> None:
     out
         The file to write.
     """
+    check_file(out, "model.onnx")
     from smoothap.models import Embedder
     from smoothap.models.export import export_onnx
 

@@ -1,7 +1,8 @@
 """What `smoothap train` does once its arguments are read: train, test before and after, tell, save."""
 
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from smoothap.models import Embedder
 from smoothap.training.loop import MODEL, train
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings
-from smoothap.training.testing import benchmark_figures
+from smoothap.training.testing import NoFeatures, benchmark_figures
 
 _FEWEST_VALIDATION_CLASSES = 2  # with one class every ranking is perfect
 
@@ -32,16 +33,20 @@ def fine_tune(
     changes: dict[str, Any],
     choose_batch: bool,
     further: Sequence[str],
+    split: Mapping[str, object],
     workers: int,
     **how: Any,
 ) -> None:
     """Run every training of the recipe; `changes` are fields of the transform, `further` are more sets to test on.
+
+    `split` has the options that chose the test classes, by their names.
 
     `how` goes to the loop of training as it is: resume, minutes, device, tensorboard.
     """
     trainings = recipe.trainings()
     benchmark = recipe.data(Path(data).expanduser())
     spec = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"  # recipes take the path alone
+    spec += "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
     others = [open_data(each) for each in further]
     with joined_processes() as processes:
         told: dict[str, dict[str, Report]] = {}
@@ -96,8 +101,10 @@ def _one(
     torch.manual_seed(settings.seed)
     try:
         before = figures_of((recipe.before or recipe.model)(weights))
-    except ValueError:  # in very small images a backbone's own features can be all zeros, which has no ranking
+    except NoFeatures as nothing:
         before = figures_of(recipe.model(weights))
+        if processes.rank == 0:
+            print(f"{nothing} Until then, before is the network with its new layer, as the training began.")
     after = figures_of(embedder)
     if processes.rank == 0:
         figures = {
@@ -108,7 +115,8 @@ def _one(
             "after": {name: report.summary() for name, report in after.items()},
         }
         embedder.save(out / MODEL, data_set=spec, figures=figures)
-        print(f"\nThe best of {result.steps} steps on the validation classes is step {result.best_step}.")
+        untrained = "" if result.best_step else ", the network before training"
+        print(f"\nOf {result.steps} steps the best on the validation classes is step {result.best_step}{untrained}.")
         for name in after:
             own = name in benchmark.tests or name in benchmark.averages
             print(f"\nOn the unseen classes of {benchmark.name} ({name}):" if own else f"\nOn {name}:")

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data
-from smoothap.cli.options import Device, NetworkSize
+from smoothap.cli.names import check_network_options, open_data, open_model
+from smoothap.cli.options import Device, NetworkSize, Weights, check_folder, chosen_device
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from smoothap.data.benchmark import Benchmark
+    from smoothap.models import Embedder
     from smoothap.search import Album, UpdateReport
     from smoothap.search.updating import Labels
 
 _LISTED = 10  # unreadable files that are printed
+_NETWORK = "network"  # the folder in an album for a network whose weights came from a file
 
 
 def index(
@@ -25,6 +29,7 @@ def index(
     *,
     out: Path,
     model: str | None = None,
+    weights: Weights = None,
     size: NetworkSize = None,
     labels: str | None = None,
     calibrate: str | None = None,
@@ -49,32 +54,53 @@ def index(
         (relative to the photo folder) and label.
     calibrate
         NAME or NAME:PATH, such as emoji or folder:PATH: labelled photos to learn from what a score means, for
-        searches that ask for a recall. Its validation classes are used.
+        searches that ask for a recall. All classes are used that a training with this set leaves out.
     as_json
         Print the report as JSON.
     """
+    from smoothap.models import Embedder
     from smoothap.search import Album
     from smoothap.search.description import NAME
 
-    known = _labels(labels)
+    if model is None and (size is not None or weights is not None):
+        raise ValueError("--size and --weights say more of a --model by its timm name: give that too.")
+    check_folder(out)
+    known, place = _labels(labels), chosen_device(device)
     benchmark = None if calibrate is None else open_data(calibrate)
     if (out / NAME).exists():
-        album = Album.open(out, root=photos, model=None if model is None else _source(model, size), device=device)
+        source = None if model is None else _source(model, size, weights, place)
+        album = Album.open(out, root=photos, model=source, device=place)
     elif model is None:
         raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
     else:
-        if not photos.is_dir():
-            raise ValueError(f"There is no folder {photos}: give the folder that holds the photos.")
-        album = Album.create(out, _source(model, size), photos, device=device)
+        _check_new(photos, out)
+        source = _source(model, size, weights, place)
+        if isinstance(source, Embedder):  # weights of a file, which may move: the album keeps a copy
+            source = source.save(out / _NETWORK)
+        album = Album.create(out, source, photos, device=place)
     report = album.update(labels=known)
     if benchmark is not None:
         _calibrate(album, benchmark, out)
     _tell(album, report, out, as_json)
 
 
-def _source(model: str, size: int | None) -> Path | str:
+def _check_new(photos: Path, out: Path) -> None:
+    """See that there is something to make an album of, and a place for it, before there is an album."""
+    from smoothap.search.walking import walk_photos
+
+    walk_photos(photos)
+    # Hidden files and the network are what an index that was stopped in its first moments leaves.
+    files = [file.name for file in out.iterdir()] if out.exists() else []
+    if others := [name for name in files if name[0] != "." and name != _NETWORK]:
+        raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
+
+
+def _source(model: str, size: int | None, weights: str | None, device: str) -> Embedder | Path | str:
+    check_network_options(model, size=size, weights=weights)
     if Path(model).is_dir():
         return Path(model)
+    if weights is not None:
+        return open_model(model, size=size, weights=weights).eval().to(device)
     return model if size is None else f"{model}@{size}"
 
 
@@ -95,14 +121,24 @@ def _labels(labels: str | None) -> Labels | None:
 
 
 def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
+    import numpy as np
+
     from smoothap.data.dataset import ImageDataset
     from smoothap.training.testing import embed_set
 
-    images = next(iter(benchmark.tests.values())) if benchmark.train is None else benchmark.train_and_validation()[1]
-    model = album.embedder()
-    dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
-    embedded = embed_set(model, dataset)
-    album.calibrate(embedded.vectors, images.labels[embedded.rows], f"{images.name}, {images.classes} classes")
+    unseen = [next(iter(benchmark.tests.values()))]
+    if benchmark.train is not None:
+        unseen.append(benchmark.train_and_validation()[1])
+    model, classes = album.embedder(), 0
+    vectors: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for images in unseen:
+        dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
+        embedded = embed_set(model, dataset)
+        vectors.append(embedded.vectors)
+        labels.append(images.labels[embedded.rows] + classes)
+        classes += images.classes
+    album.calibrate(np.concatenate(vectors), np.concatenate(labels), f"{benchmark.name}, {classes} classes")
 
 
 def _tell(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:

@@ -73,21 +73,17 @@ _EXTRAS = {
 }
 
 
-def open_data(
-    spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None, seed: int = 0
-) -> Benchmark:
+def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None) -> Benchmark:
     """The benchmark that NAME[:PATH] stands for, such as `emoji`, `sop:/data/sop` or `folder:photos`.
 
-    `test_fraction`, `test_classes` (a file of class names) and `seed` choose the test classes of the user's own images;
-    the other sets come with their split.
+    `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; no seed
+    does, so that what one command trained on no other takes for unseen. The other sets come with their split.
     """
     name, colon, path = spec.partition(":")
     if spec in DATA:
         name, path = spec, ""
     if name not in DATA:
-        near = difflib.get_close_matches(name, DATA, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"There is no data set called {name!r}.{hint} Known: {', '.join(DATA)}.")
+        raise ValueError(f"There is no data set called {name!r}.{_data_hint(spec)} Known: {', '.join(DATA)}.")
     data = DATA[name]
     if data.path and not path:
         raise ValueError(f"{name} needs a path: {name}:PATH, where PATH is {data.path}.")
@@ -95,7 +91,7 @@ def open_data(
         raise ValueError(f"{name} takes no path, but {spec!r} gives one.")
     options = dict(data.options)
     if data.chooses_split:
-        options |= {"name": Path(path).name, "seed": seed, "test_classes": test_classes}
+        options |= {"name": Path(path).name, "test_classes": test_classes}
         if test_fraction is not None:
             options["test_fraction"] = test_fraction
     elif test_fraction is not None or test_classes is not None:
@@ -112,6 +108,17 @@ def open_data(
         if (install := remedy(missing.name)) is None:
             raise
         raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
+
+
+def _data_hint(spec: str) -> str:
+    """The question whether something else was meant: a path without its word, or a name that is spelled nearly so."""
+    name, place = spec.partition(":")[0], Path(spec).expanduser()
+    if place.suffix.lower() in (".csv", ".parquet"):
+        return f" Did you mean {place.suffix.lower()[1:]}:{spec}?"
+    if "/" in name or "\\" in name or place.is_dir():
+        return f" Did you mean folder:{spec}?"
+    near = difflib.get_close_matches(name, DATA, 1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def open_model(
@@ -133,6 +140,16 @@ def open_model(
     torch.manual_seed(seed)
     pretrained = True if weights is None else False if weights == "none" else Path(weights)
     return Embedder(name, dimension, size=size, pretrained=pretrained)
+
+
+def check_network_options(model: str, **options: object) -> None:
+    """Refuse what only a network by its timm name takes where `model` is the folder of a trained one."""
+    for name, value in options.items():
+        if value is not None and Path(model).is_dir():
+            raise ValueError(
+                f"--{name} is for a network by its timm name, and {model} is the folder of a trained model, which has "
+                f"its own {name}: leave --{name} out."
+            )
 
 
 def open_methods(spec: str) -> tuple[Method, ...]:

@@ -27,3 +27,53 @@ TestClasses = Annotated[
 Device = Annotated[str | None, Parameter(help="Such as cpu or cuda; by default cuda where there is one.")]
 Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads them in this one.")]
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
+
+
+def check_folder(out: Path, option: str = "--out") -> None:
+    """See before the work that a folder can be made where its results are to go."""
+    _check_parents(out, option)
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{option} {out} is a file: give a folder, which is made if it is not there.")
+
+
+def check_file(out: Path, example: str, option: str = "--out") -> None:
+    """See before the work that a file can be written where its results are to go."""
+    _check_parents(out, option)
+    if out.is_dir():
+        raise ValueError(f"{option} {out} is a folder: give a file, such as {out / example}.")
+
+
+def _check_parents(out: Path, option: str) -> None:
+    above = next(parent for parent in out.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise ValueError(f"{option} {out} lies below {above}, which is a file: give another place.")
+
+
+def chosen_device(device: str | None) -> str:
+    """The device that was asked for, if this machine has it; where none was, CUDA if there is one, else the CPU."""
+    import torch
+
+    cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device is None:
+        return "cuda" if cards else "cpu"
+    try:
+        asked = torch.device(device)
+    except RuntimeError:
+        asked = torch.device("meta")
+    if asked.type == "meta":  # torch's device for shapes alone, which holds no numbers
+        raise ValueError(f"There is no device called {device!r}: leave --device out, or say {_devices(cards)}.")
+    if asked.type == "cuda":  # nothing is put there yet: each process of torchrun takes a card of its own later
+        found = cards > (asked.index or 0)
+    else:
+        try:
+            found = torch.zeros(1, device=asked).device.type == asked.type
+        except Exception:  # each kind of device has its own way to say that it is not there
+            found = False
+    if not found:
+        missing = "no CUDA" if asked.type == "cuda" and not cards else f"no device {device}"
+        raise ValueError(f"This machine has {missing}: leave --device out, or say {_devices(cards)}.")
+    return device
+
+
+def _devices(cards: int) -> str:
+    return " or ".join(f"--device {name}" for name in ("cpu", *(f"cuda:{card}" for card in range(cards))))

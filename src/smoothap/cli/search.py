@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from smoothap.cli.options import check_file
+
 if TYPE_CHECKING:
     from smoothap.search import Album, Hit
 
@@ -17,16 +19,16 @@ def search(
     album: Path,
     /,
     *photos: Path,
-    id: Annotated[tuple[int, ...], Parameter(name="--id", negative=())] = (),
+    id: Annotated[tuple[int, ...], Parameter(name="--id", negative=(), show_default=False)] = (),
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
-    box: str | None = None,
+    box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
     minimum: float | None = None,
     recall: float | None = None,
     expand: int = 0,
     alpha: float | None = None,
-    right: Annotated[tuple[int, ...], Parameter(negative=())] = (),
-    wrong: Annotated[tuple[int, ...], Parameter(negative=())] = (),
+    right: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
+    wrong: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
@@ -71,6 +73,8 @@ def search(
     """
     if not photos and not id:
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
+    if html is not None:
+        check_file(html, "found.html", "--html")
     from smoothap.search import Album
     from smoothap.search.refining import ALPHA
 
@@ -137,6 +141,8 @@ def _print(hits: list[Hit], told: tuple[float, float, float] | None) -> None:
         label = (printable(hit.label or ""),) if labelled else ()
         table.add_row(str(hit.rank), f"{hit.score:.3f}", str(hit.id), *label, printable(hit.path))
     console = Console(markup=False, highlight=False)
+    if not console.is_terminal:
+        console.width = 10_000  # whoever reads it by a program wants one line a photo
     console.print(table if hits else "Nothing was found.")
     if told is not None:
         console.print(_sentence(told), soft_wrap=True)

@@ -25,7 +25,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: Annotated[str | None, Parameter(env_var="SMOOTHAP_TOKEN")] = None,
-    model: list[Path] | None = None,
+    model: Annotated[list[Path] | None, Parameter(negative=())] = None,
     engine: str = "auto",
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
@@ -69,6 +69,8 @@ def serve(
                 raise
             raise ValueError(f"The page needs {missing.name}: pip install 'smoothap[web]'") from missing
         albums = _open([each for each in (album, compare) if each is not None], model or [], engine)
+        if len(albums) == 2:
+            _refuse_strangers(*albums.values())
         run(albums, listener, host=host, token=token, open_page=open_page)
 
 
@@ -81,6 +83,15 @@ def _open(paths: list[Path], models: list[Path], engine: str) -> dict[str, Album
         short = path.resolve().name or str(path)
         albums[short if short not in albums else str(path)] = Album.open(path, engine=engine, model=model)
     return albums
+
+
+def _refuse_strangers(first: Album, second: Album) -> None:
+    """Two albums are compared photo by photo: without a path in common there is nothing to compare."""
+    if len(first) and len(second) and not set(first.photos.paths()) & set(second.photos.paths()):
+        raise ValueError(
+            "The two albums have no photo in common, by the paths in their photo folders: compare albums of the same "
+            "photos, or serve one at a time."
+        )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import open_data, open_model
-from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers
+from smoothap.cli.names import DATA, check_network_options, open_data, open_model
+from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, check_folder, chosen_device
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -145,12 +145,15 @@ def train(
     from smoothap.models import Embedder
     from smoothap.training.recipe import Recipe
 
+    check_folder(out)
+    place = chosen_device(device)
     if recipe is None:
+        check_network_options(model or _MODEL, weights=weights)
         side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
         first = _SEED if seed is None else seed
 
         def opened(_: Path) -> Benchmark:
-            return open_data(data, test_fraction=test_fraction, test_classes=test_classes, seed=first)
+            return open_data(data, test_fraction=test_fraction, test_classes=test_classes)
 
         def network(_: bool | Path, dimension: int | None = None) -> Embedder:
             return open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
@@ -161,6 +164,9 @@ def train(
         chosen = replace(PAPER if settings == "paper" else QUICK, **given)
         cooked = Recipe(opened, partial(network, dimension=length), loss, chosen, before=network)
     else:
+        name, colon, path = data.partition(":")
+        if colon and name in DATA and DATA[name].path and not Path(data).exists():
+            raise ValueError(f"{recipe} says itself which set it is for: give the path alone, --data {path}.")
         options = {
             "--model": model, "--dimension": dimension, "--settings": settings, "--test-fraction": test_fraction,
             "--test-classes": test_classes,
@@ -180,9 +186,10 @@ def train(
         changes={name: value for name, value in changes.items() if value is not None},
         choose_batch=recipe is None and batch_size is None,
         further=test_on or (),
+        split={"--test-fraction": test_fraction, "--test-classes": test_classes},
         resume=resume,
         minutes=minutes,
-        device=device,
+        device=place,
         workers=workers,
         tensorboard=tensorboard,
     )

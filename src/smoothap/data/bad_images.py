@@ -38,7 +38,7 @@ class BadImages:
             raise TooManyBadImages(
                 f"{len(self):,} of the {self.total:,} images of {self.set_name} cannot be read, more than "
                 f"{self.limit:.1%}; the first is {next(iter(self.reasons))} ({next(iter(self.reasons.values()))}). "
-                f"{self.report} lists them: repair the copy of the set, or allow a greater share."
+                f"{self.report} lists them: repair these files, or take them out of the set."
             )
 
     def write(self) -> None:

@@ -16,6 +16,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.manifest import find_file, find_listed, image_files, read_from
 from smoothap.data.splits import split_by_class
 
+_COMPETITION = ("train2018.json", "val2018.json")
 PAPER = {"train": Counts(325_846, 5_690), "test": Counts(136_093, 2_452)}
 
 
@@ -32,6 +33,11 @@ def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) 
         )
         warnings = [*compare_counts(train, paper["train"]), *compare_counts(test, paper["test"])]
         return Benchmark("inaturalist", train, {"test": test}, warnings=tuple(warnings))
+    if not any((root / name).is_file() for name in _COMPETITION):
+        raise FileNotFoundError(
+            f"There is neither {published[0].name} (the published split) nor {_COMPETITION[0]} (the competition's "
+            f"list) in {root}: give the folder that holds one of them beside train_val2018."
+        )
     everything = _listed(root, "inaturalist", "the json files", _paths_of_json(root))
     expected = Counts(paper["train"].images + paper["test"].images, paper["train"].classes + paper["test"].classes)
     warnings = [
@@ -45,7 +51,7 @@ def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) 
 
 def _paths_of_json(root: Path) -> pa.Array:
     paths: list[str] = []
-    for name in ("train2018.json", "val2018.json"):
+    for name in _COMPETITION:
         content = read_json(find_file(root, name))
         try:
             paths += [str(image["file_name"]) for image in content["images"]]

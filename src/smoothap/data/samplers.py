@@ -58,7 +58,7 @@ class BalancedBatches:
         if classes < wanted:
             raise ValueError(
                 f"a batch of {batch_size} with {per_class} images of each class needs {wanted} classes, and the set "
-                f"has {classes}: take batches of at most {classes * per_class}, or more images of each class"
+                f"has {classes}: take a batch size of at most {classes * per_class}"
             )
         self._stream = ClassStream(np.arange(len(labels)), labels, wanted, per_class, seed=(seed, 0), by_size=False)
         in_a_round = self._stream.batches_per_round

@@ -48,6 +48,10 @@ def split_by_class(
 
 def split_by_list(images: ImageSet, test_classes: Path) -> tuple[ImageSet, ImageSet]:
     """Two sets with disjoint classes, the second with those that a text file names, one a line."""
+    if not test_classes.is_file():
+        raise FileNotFoundError(
+            f"There is no file {test_classes}: give a text file that names the classes to test on, one a line."
+        )
     wanted = {line.strip() for line in read_text(test_classes).splitlines() if line.strip()}
     unknown = sorted(wanted - set(images.class_names))
     if unknown:

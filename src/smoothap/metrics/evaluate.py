@@ -1,6 +1,6 @@
 """Exact retrieval figures over the full ranking, at any size."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ def evaluate(
     labels: Labels,
     gallery: Embeddings | None = None,
     gallery_labels: Labels | None = None,
-    recall_at: Sequence[int] = (1, 10, 100, 1000),
+    recall_at: Sequence[int] | int = (1, 10, 100, 1000),
     *,
     ignore: Tensor | np.ndarray | None = None,
     block_size: int | None = None,
@@ -135,10 +135,15 @@ class _Results:
             self.precision[queries, column] = np.add.reduceat((rank <= k).astype(np.float64), begins) / k
 
 
-def _check_recall_at(recall_at: Sequence[int]) -> tuple[int, ...]:
-    if not all(int(k) == k and k >= 1 for k in recall_at):
+def _check_recall_at(recall_at: Sequence[int] | int) -> tuple[int, ...]:
+    several = tuple(recall_at) if isinstance(recall_at, Iterable) else (recall_at,)
+    try:
+        numbers = tuple(int(k) for k in several)
+    except (TypeError, ValueError, OverflowError):
+        numbers = ()
+    if numbers != several or any(k < 1 for k in numbers):
         raise ValueError(f"recall_at must be whole numbers from 1, such as (1, 10, 100), not {recall_at!r}")
-    return tuple(int(k) for k in recall_at)
+    return numbers
 
 
 def _check_matrix(matrix: Embeddings, name: str) -> None:

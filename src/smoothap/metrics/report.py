@@ -34,7 +34,7 @@ class Report:
             ("R-precision", self.r_precision),
             ("mAP, mean over classes", self.class_mean_average_precision),
         ]
-        lines = [f"{name:<24}{100 * value:8.2f}" for name, value in rows]
+        lines = [f"{name:<24}{100 * value:8.2f} %" for name, value in rows]
         lines.append(f"{'queries':<24}{self.queries:8,}")
         if self.skipped:
             lines.append(f"{'without a positive':<24}{self.skipped:8,}")

@@ -53,7 +53,9 @@ def read_description(folder: Path | str) -> dict[str, Any]:
     """What `model.json` says: architecture, dimension, transform, data set, figures, version and checksum."""
     file = Path(folder) / DESCRIPTION
     if not file.is_file():
-        raise FileNotFoundError(f"No model in {folder}: a model folder holds {WEIGHTS} and {DESCRIPTION}")
+        inner = Path(folder) / "model"  # where a training puts it
+        meant = f" Did you mean {inner}?" if (inner / DESCRIPTION).is_file() else ""
+        raise FileNotFoundError(f"No model in {folder}: a model folder holds {WEIGHTS} and {DESCRIPTION}.{meant}")
     try:
         text = file.read_text(encoding="utf-8")
         described = json.loads(text)

@@ -17,14 +17,14 @@ from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.engines import Engine, checked_name, open_engine
 from smoothap.search.exact import best_rows
-from smoothap.search.identity import ModelIdentity, found_again, identity_of, load_model, same_model, source_of
+from smoothap.search.identity import ModelIdentity, find_model, identity_of, load_model, same_model, source_of
 from smoothap.search.pairs import Pair, pairs_above
 from smoothap.search.photos import Hit, Photo, Photos, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.querying import Query, query_vector
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.walking import Walk, look_at, walk
+from smoothap.search.walking import Walk, look_at, walk_photos
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -160,10 +160,7 @@ class Album:
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
         was; files that cannot be read are reported and listed in the album's unreadable.csv.
         """
-        root = self._known_root()
-        found = walk(root)
-        if not found.found and not found.unreadable:
-            raise ValueError(f"There are no photos in {root}: give the folder that holds them, or mount its disk.")
+        found = walk_photos(self._known_root())
         return self._run(found, labels, progress, whole=True)
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
@@ -275,15 +272,7 @@ class Album:
     def _load_embedder(self) -> Embedder:
         if self.model is None or self._storage is None:
             raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
-        source = found_again(self._description.source, self._storage.folder)
-        try:
-            model = load_model(source)
-        except ValueError as error:
-            raise ValueError(
-                f"The model of this album ({self.model}) is not at {source} any more: open the album with model=FOLDER "
-                "(--model FOLDER on the command line)."
-            ) from error
-        return same_model(model, self.model, str(self._storage.folder))
+        return find_model(self._description.source, self.model, self._storage.folder)
 
     def search(
         self,

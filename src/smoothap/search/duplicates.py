@@ -16,6 +16,8 @@ def exact_copies(album: Album) -> list[list[Photo]]:
 
 def near_copies(album: Album, score: float) -> list[list[Photo]]:
     """Groups of photos linked by scores at or above `score`; of exact copies only the first takes part."""
+    if not -1 <= score <= 1:
+        raise ValueError(f"A score is a cosine, from -1 to 1, such as 0.98, not {score}.")
     first: dict[bytes, int] = {}
     rows: list[int] = []
     for row, digest in enumerate(album.photos.column("sha256").to_pylist()):

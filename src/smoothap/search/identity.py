@@ -82,3 +82,22 @@ def found_again(source: str, album: Path) -> Path | str:
     if kind == "folder":
         return album / place
     raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")
+
+
+def find_model(source: str, wanted: ModelIdentity, album: Path) -> Embedder:
+    """The model of an album, from where `source_of` says it was found."""
+    place = found_again(source, album)
+    try:
+        model = load_model(place)
+    except ConnectionError as error:
+        raise ValueError(
+            f"The model of this album is {place} with its published weights, which are not on this machine and "
+            "cannot be fetched: run this once with a network, or fetch the weights elsewhere and make the album "
+            f"again (smoothap index PHOTOS --model {str(place).replace('@', ' --size ')} --weights FILE --out ALBUM)."
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"The model of this album ({wanted}) is not at {place} any more: open the album with model=FOLDER "
+            "(--model FOLDER on the command line)."
+        ) from error
+    return same_model(model, wanted, str(album))

@@ -54,6 +54,14 @@ def walk(root: Path) -> Walk:
     return result
 
 
+def walk_photos(root: Path) -> Walk:
+    """What `walk` finds under a folder of photos; an error where it holds none."""
+    found = walk(root)
+    if not found.found and not found.unreadable:
+        raise ValueError(f"There are no photos in {root}: give the folder that holds them, or mount its disk.")
+    return found
+
+
 def _sort_in(result: Walk, waiting: list[str], entry: "os.DirEntry[str]", path: str, top: Path) -> None:
     image = entry.name.lower().endswith(SUFFIXES)
     if entry.name.startswith(".") or entry.name == "__MACOSX":

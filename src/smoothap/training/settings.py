@@ -52,6 +52,11 @@ class Settings:
                 raise ValueError(f"{name} must be positive, or left out, not {value}")
         if self.per_class < 2:
             raise ValueError("per_class must be at least 2: with one image of a class a query has nothing to find")
+        if self.batch_size < 2 * self.per_class:
+            raise ValueError(
+                f"a batch of {self.batch_size} with {self.per_class} images of each class has one class, nothing to "
+                f"rank it against: take at least {2 * self.per_class}"
+            )
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """How many steps the training has."""

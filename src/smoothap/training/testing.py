@@ -18,6 +18,10 @@ from smoothap.progress import Progress
 BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector
 
 
+class NoFeatures(ValueError):  # noqa: N818
+    """A network that gives nothing but zeros for some images, which then cannot be ranked."""
+
+
 @dataclass(frozen=True, eq=False)
 class Embedded:
     """The vectors (n, d) of the images that could be read, and their rows (n,) in the set."""
@@ -59,6 +63,12 @@ def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown
     processes.add_up(vectors)  # each row has one process that filled it, the others hold zeros
     processes.add_up(there)
     rows = np.flatnonzero(there)
+    blank = len(rows) - int(vectors[rows].any(axis=1).sum())
+    if blank:
+        raise NoFeatures(
+            f"{model.architecture} gives nothing but zeros for {blank:,} of {len(rows):,} images of "
+            f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
+        )
     return Embedded(vectors if len(rows) == len(vectors) else vectors[rows], rows)
 
 
