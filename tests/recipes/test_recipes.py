@@ -194,7 +194,7 @@ def test_a_recipe_that_was_cut_short_is_gone_on_with(tmp_path, capsys, monkeypat
     monkeypatch.setattr(embedder, "build_backbone", lambda *_, **__: build_backbone("test_resnet", pretrained=False))
     words = ("inaturalist_224", write_inaturalist(tmp_path / "data"), tmp_path / "run", "--batch-size", 16)
     run(*words, "--steps", 3, "--minutes", 1e-9)
-    assert "The best of 1 steps" in capsys.readouterr().out
+    assert "The best on the validation classes is step" in capsys.readouterr().out
     with pytest.raises(ValueError, match="already holds a training: go on with --resume"):
         run(*words, "--steps", 3)
     run(*words, "--steps", 3, "--resume")

@@ -116,7 +116,7 @@ def _one(
         }
         embedder.save(out / MODEL, data_set=spec, figures=figures)
         untrained = "" if result.best_step else ", the network before training"
-        print(f"\nOf {result.steps} steps the best on the validation classes is step {result.best_step}{untrained}.")
+        print(f"\nThe best on the validation classes is step {result.best_step} of {result.steps}{untrained}.")
         for name in after:
             own = name in benchmark.tests or name in benchmark.averages
             print(f"\nOn the unseen classes of {benchmark.name} ({name}):" if own else f"\nOn {name}:")
