@@ -46,7 +46,7 @@ format: .venv/installed  ## format the code and fix what can be fixed
 bench: .venv/installed  ## side-by-side timings, each prints ratios
 	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
 
-torture: .venv/installed  ## the long form of every promise of docs/promises.md; ends by itself
+torture: .venv/installed  ## the long form of every promise of docs/promises.md, about 80 minutes on two cores; ends by itself
 	@$(BIN)/python tests/torture.py
 
 audit: .venv/installed  ## licences of the pinned packages, and known flaws in them

@@ -41,9 +41,10 @@ def run_tests(numbers: list[int], short: bool) -> dict[int, dict[str, Any]]:
         failed = [each["test"] for each in kept if each["outcome"] == "failed"]
         passed = [each["test"] for each in kept if each["outcome"] == "passed"]
         figures = list(dict.fromkeys(figure for each in kept for figure in each["measured"]))
+        passes = f"{len(passed)} test{'s' if len(passed) != 1 else ''} passed"
         found[number] = {
             "kept": bool(passed) and not failed,
-            "figure": f"failed: {failed[0]}" if failed else "; ".join([f"{len(passed)} tests passed", *figures]),
+            "figure": f"failed: {failed[0]}" if failed else "; ".join([passes, *figures]),
             "tests": sorted({re.sub(r"\[.*", "", test) for test in passed + failed}),
             "seconds": round(sum(each["seconds"] for each in kept)),
         }
