@@ -32,6 +32,7 @@ NOTES = {
         "images, so a larger batch makes fewer steps. The deviation is over the seeds; a batch above 256 is "
         "trained once, in two passes."
     ),
+    "ablation-emoji": "The temperature on emoji, whose classes have at most seven images.",
     "cost": (
         "Two CPU cores where the paper has a GPU. The authors' tensors grow with the cube of the batch and are "
         "left out above 512."
@@ -75,10 +76,14 @@ def table(rows: list[dict[str, object]]) -> list[str]:
 def section(name: str, note: str) -> list[str]:
     """One analysis: figures, command, what the paper says and what ours shows, and the table."""
     saved = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
-    figures = sorted(HERE.glob(f"{name}*.png"))
-    lines = ["", f"## {saved['title']}", ""]
+    others = tuple(other for other in NOTES if other != name and other.startswith(name))
+    figures = [
+        figure for figure in sorted(HERE.glob(f"{name}*.png")) if not (others and figure.name.startswith(others))
+    ]
+    title = saved["title"] + (" (emoji)" if name.endswith("-emoji") else "")
+    lines = ["", f"## {title}", ""]
     for figure in figures:
-        lines += [f"![{saved['title']}]({figure.name})", ""]
+        lines += [f"![{title}]({figure.name})", ""]
     lines += [f"    {saved['command']}", "", note, "", f"**The paper.** {saved['paper']}", ""]
     lines += [f"**Ours.** {saved['agreement']}", "", *(table(saved["table"]) if saved["table"] else [])]
     return lines
