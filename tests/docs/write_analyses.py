@@ -32,7 +32,7 @@ NOTES = {
         "images, so a larger batch makes fewer steps. The deviation is over the seeds; a batch above 256 is "
         "trained once, in two passes."
     ),
-    "ablation-emoji": "The temperature on emoji, whose classes have at most seven images.",
+    "ablation-emoji": "The temperature on emoji, whose classes have at most seven images: one seed, 40 steps.",
     "cost": (
         "Two CPU cores where the paper has a GPU. The authors' tensors grow with the cube of the batch and are "
         "left out above 512."

@@ -58,8 +58,9 @@ def ablation_figure(
                 axes.set_title(title, loc="left", fontsize=11.5, color=LIGHT["ink"], fontweight="bold")
                 named = [*named, *zip(*axes.get_legend_handles_labels(), strict=True)]
     handles, labels = zip(*named, strict=True)
+    columns = (1, 2, 4)[min(len(paper), 3) - 1]  # of names, as the figure has room for
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(4, 2 * len(paper)), frameon=False, fontsize=10,
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=10,
         labelcolor=LIGHT["ink"],
     )  # fmt: skip
     return figure
