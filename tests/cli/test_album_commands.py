@@ -76,12 +76,20 @@ def test_a_calibrated_album_answers_by_recall(place, album, capsys):
     with pytest.raises(ValueError, match="--calibrate"):
         run(capsys, "search", album, "--id", 1, "--recall", 0.9)
     labelled = photo_folder(place / "labelled", 80, classes=40)
-    run(capsys, "index", place / "photos", "--out", album, "--calibrate", f"folder:{labelled}")
+    calibrated = run(capsys, "index", place / "photos", "--out", album, "--calibrate", f"folder:{labelled}")
+    assert "of labelled, 22 classes" in calibrated  # 20 to test on and 2 to validate on: all that training leaves out
     told = json.loads(run(capsys, "search", album, "--id", 1, "--recall", 0.9, "--json"))
     assert told["expected"]["recall"] >= 0.9
     assert 0 <= told["expected"]["precision"] <= 1
     assert all(hit["score"] >= told["expected"]["score"] - 1e-6 for hit in told["hits"])
     assert "of the right photos" in run(capsys, "search", album, "--id", 1, "--recall", 0.9)
+
+
+def test_what_a_program_reads_has_one_line_a_photo(album, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    lines = run(capsys, "search", album, "--id", 1, "-k", 3).splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["1", "2", "3"]
+    assert all(line.endswith(".png") for line in lines[1:4])
 
 
 def test_labels_from_a_table(place, album, capsys, tmp_path):

@@ -35,6 +35,14 @@ def test_beyond_this_machine_a_token_is_required(album, host, monkeypatch):
         serve(album, "--host", host)
 
 
+def test_two_albums_without_a_common_photo_are_not_compared(album, tmp_path, monkeypatch):
+    monkeypatch.setattr("smoothap.web.running.run", lambda *_, **__: None)  # a server that started would not end
+    metadata = [{"path": f"other-{number}.jpg"} for number in range(6)]
+    Album.from_arrays(np.random.default_rng(0).normal(size=(6, 4)), metadata, tmp_path / "strangers")
+    with pytest.raises(ValueError, match="no photo in common"):
+        serve(album, tmp_path / "strangers", "--port", 0)
+
+
 @pytest.mark.parametrize("token", ["short", "with spaces in it", "täglich-Brot-heute"])
 def test_a_weak_or_odd_token_is_refused(album, token):
     with pytest.raises(ValueError, match="12 or more letters"):
