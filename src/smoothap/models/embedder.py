@@ -1,6 +1,7 @@
 """The network of the paper: a pretrained backbone, one linear layer, vectors of length 1."""
 
 from collections.abc import Sequence, Sized
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,8 +14,10 @@ from torch.utils.data import DataLoader, Dataset
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import enough_pixels, read_image
 from smoothap.data.transforms import Transform
+from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
 from smoothap.models.folder import read_model, write_model
+from smoothap.models.folding import fold_batch_norm
 from smoothap.models.weights import build_backbone, load_state, published_settings
 from smoothap.progress import Progress
 
@@ -51,6 +54,7 @@ class Embedder(nn.Module):
         self.freeze_batch_norm = freeze_batch_norm
         self.backbone = build_backbone(architecture, size, pretrained)
         self.transform = transform_of(self.backbone, size)
+        fold_batch_norm(self.backbone, self.transform.size)
         features = int(getattr(self.backbone, "head_hidden_size", 0))
         self.embedding = None if dimension is None else nn.Linear(features, dimension)
         self.dimension = features if dimension is None else dimension
@@ -98,7 +102,12 @@ class Embedder(nn.Module):
         vectors: list[Tensor] = []
         try:
             total = len(loader.dataset) if isinstance(loader.dataset, Sized) else 0
-            with torch.inference_mode(), Progress("Embedding", total, "images", shown=progress) as line:
+            long = total > batch_size
+            with (
+                torch.inference_mode(),
+                freed_memory_kept() if long else nullcontext(),
+                Progress("Embedding", total, "images", shown=progress) as line,
+            ):
                 for batch in loader:
                     tensors = batch if isinstance(batch, Tensor) else batch[0]
                     vectors.append(self(tensors.to(device, non_blocking=True)).float().cpu())

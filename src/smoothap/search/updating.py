@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
 from smoothap.search.description import Description, write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
@@ -121,7 +122,7 @@ class Updater:
         model = self.model()
         batch: list[Prepared] = []
         try:
-            with Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
+            with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
                 for outcome in prepared_in_order(self.root, wanted, model.transform):
                     line.advance()
                     if isinstance(outcome, Refused):

@@ -20,6 +20,7 @@ from smoothap.data.reading import UnreadableImage, enough_pixels
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.data.transforms import Transform
 from smoothap.distributed import Processes
+from smoothap.memory import freed_memory_kept
 from smoothap.metrics import Report
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
@@ -64,6 +65,7 @@ class Course(Protocol):
         ...
 
 
+@freed_memory_kept()
 def train(
     model: Embedder,
     loss: nn.Module,

@@ -11,6 +11,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
+from smoothap.memory import freed_memory_kept
 from smoothap.metrics import Report, evaluate
 from smoothap.models import Embedder
 from smoothap.progress import Progress
@@ -30,6 +31,7 @@ class Embedded:
     rows: np.ndarray
 
 
+@freed_memory_kept()
 def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
     """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
     processes = Processes.here()

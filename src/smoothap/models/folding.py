@@ -1,0 +1,109 @@
+"""Frozen batch norm as part of the convolution before it: the same network, a third less memory and fewer passes.
+
+With running statistics, batch norm multiplies each channel by a number and adds another. Both can be moved into the
+weights of the convolution, so that what the convolution gives out need not be kept for the backward pass. The numbers
+are worked out anew at every pass, and so their own parameters learn as before.
+"""
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothap.torchvision_guard import ensure_torchvision
+
+ensure_torchvision()
+from timm.layers.conv2d_same import Conv2dSame, conv2d_same  # noqa: E402
+from timm.layers.norm_act import BatchNormAct2d  # noqa: E402
+
+_CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
+_Call = tuple[nn.Module, Tensor, Tensor]  # a layer, what it was given, what it gave
+_NORMS = (nn.BatchNorm2d, BatchNormAct2d)
+
+
+def fold_batch_norm(backbone: nn.Module, size: int) -> int:
+    """Join each batch norm with the convolution that feeds it and nothing else; how many pairs there are.
+
+    Names and shapes of the parameters stay. A pair is joined while its batch norm is in evaluation mode, as when it
+    is frozen, and works as ever in training mode. A hook on a joined convolution sees normalised values.
+    """
+    pairs = _pairs(backbone, size)
+    for convolution, norm in pairs:
+        convolution.forward = partial(_convolve, convolution, norm)  # ty: ignore[invalid-assignment]
+        norm.forward = partial(_after_folded, norm)  # ty: ignore[invalid-assignment]
+    return len(pairs)
+
+
+def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> Tensor:
+    if norm.training:
+        return type(convolution).forward(convolution, images)
+    mean, variance = norm.running_mean, norm.running_var
+    assert mean is not None
+    assert variance is not None
+    factor = norm.weight * (variance + norm.eps).rsqrt()
+    weight = convolution.weight * factor[:, None, None, None]
+    bias = norm.bias - factor * (mean if convolution.bias is None else mean - convolution.bias)
+    if isinstance(convolution, Conv2dSame):
+        stride, dilation, groups = convolution.stride, convolution.dilation, convolution.groups
+        return conv2d_same(images, weight, bias, stride, (0, 0), dilation, groups)  # ty: ignore[invalid-argument-type]
+    return convolution._conv_forward(images, weight, bias)
+
+
+def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
+    if norm.training:
+        return type(norm).forward(norm, features)
+    return norm.act(norm.drop(features)) if isinstance(norm, BatchNormAct2d) else features
+
+
+def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
+    """Each convolution whose output goes into one batch norm and nowhere else, as a pass with an empty image shows."""
+    convolutions = [each for each in backbone.modules() if type(each) in _CONVOLUTIONS]
+    norms = [each for each in backbone.modules() if type(each) in _NORMS and _is_line(each)]
+    if not norms:
+        return []
+    calls: list[_Call] = []
+    hooks = [each.register_forward_hook(partial(_note, calls)) for each in (*convolutions, *norms)]
+    was_training, weight = backbone.training, next(backbone.parameters())
+    image = torch.zeros(1, 3, size, size, dtype=weight.dtype, device=weight.device, requires_grad=True)
+    try:
+        with torch.enable_grad():
+            output = backbone.eval()(image)
+    except RuntimeError:
+        return []  # an image too small for this network, which says so itself when it is used
+    finally:
+        backbone.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    times = Counter(id(layer) for layer, _, _ in calls)
+    made_by = {id(result): layer for layer, _, result in calls if isinstance(layer, nn.Conv2d)}
+    uses = _uses(output)
+    pairs = [(made_by.get(id(given)), norm, given) for norm, given, _ in calls if isinstance(norm, nn.BatchNorm2d)]
+    return [
+        (convolution, norm)
+        for convolution, norm, given in pairs
+        if convolution is not None and uses[given.grad_fn] == 1 and times[id(convolution)] == times[id(norm)] == 1
+    ]
+
+
+def _is_line(norm: nn.Module) -> bool:
+    """Whether a batch norm has both numbers of each channel, and running statistics."""
+    return isinstance(norm, nn.BatchNorm2d) and norm.affine and norm.track_running_stats
+
+
+def _note(calls: list[_Call], layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
+    calls.append((layer, given[0], result))
+
+
+def _uses(output: Tensor) -> Counter[Any]:
+    """How many operations take the result of each operation, in the graph that leads to `output`."""
+    uses: Counter[Any] = Counter()
+    waiting: list[Any] = [output.grad_fn]
+    while waiting:
+        for before, _ in waiting.pop().next_functions:
+            if before is not None:
+                if before not in uses:
+                    waiting.append(before)
+                uses[before] += 1
+    return uses

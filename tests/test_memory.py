@@ -1,0 +1,63 @@
+"""Freed memory stays with the process while a piece of work lasts, and goes back to the system afterwards."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="only glibc gives large blocks back at once and can be told not to"
+)
+
+COUNT_FAULTS = """
+import resource
+from pathlib import Path
+import torch
+from smoothap.memory import freed_memory_kept
+
+BLOCK = 64 * 2**20  # bytes: more than glibc would ever keep by itself
+
+def faults_of_ten_blocks():
+    for _ in range(20):  # the first few find their place
+        torch.ones(BLOCK // 4)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        torch.ones(BLOCK // 4)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+outside = faults_of_ten_blocks()
+with freed_memory_kept():
+    with freed_memory_kept():
+        inside = faults_of_ten_blocks()
+    still = faults_of_ten_blocks()
+    held = resident()
+given_back = held - resident()
+print(outside, inside, still, faults_of_ten_blocks(), given_back > BLOCK // 2)
+"""
+
+
+def run(**variables: str) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    command = [sys.executable, "-c", COUNT_FAULTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**environment, **variables})
+    return done.stdout.split()
+
+
+def test_blocks_are_used_again_inside_and_given_back_afterwards() -> None:
+    *faults, given_back = run()
+    outside, inside, still, afterwards = map(int, faults)
+    assert outside > 1000
+    assert inside < outside / 10
+    assert still < outside / 10  # leaving the inner one does not end the outer one
+    assert afterwards > outside / 2
+    assert given_back == "True"
+
+
+def test_settings_chosen_by_the_user_are_left_alone() -> None:
+    outside, inside, *_ = map(int, run(MALLOC_ARENA_MAX="2")[:4])
+    assert inside > outside / 2
