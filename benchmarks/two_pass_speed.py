@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from smoothap.losses import SmoothAP
+from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.training.two_pass import one_pass, two_pass
 
@@ -75,6 +76,7 @@ def peak() -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
+@freed_memory_kept()  # as a training does
 def main() -> None:
     """Print both ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -34,6 +34,7 @@ SEARCH, DISK, ENGINES = (
     "tests/search/test_album_on_disk.py",
     "tests/search/test_engines.py",
 )
+FOLDING = "tests/models/test_folding.py"
 GATE, SERVER = "tests/web/test_gate.py", "tests/web/test_server.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
@@ -111,6 +112,13 @@ MUTANTS = [
     Mutant("web: the token is not compared", "web/gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),
     Mutant("web: an announced length is believed", "web/limits.py", "if len(body) + len(chunk) > limit:", "if False:", "tests/attacks/test_uploads_are_bounded.py -k above_the_limit"),
     Mutant("web: what travels with a photo is served", "web/finder.py", 'clean = Image.frombytes("RGB", image.size, image.convert("RGB").tobytes())', 'clean = image.convert("RGB")', SERVER + " -k stripped"),
+    Mutant("folding: shared outputs folded", "models/folding.py", "and uses[given.grad_fn] == 1", "", FOLDING),
+    Mutant("folding: a convolution used twice folded", "models/folding.py", "and times[id(convolution)] == times[id(norm)] == 1", "", FOLDING),
+    Mutant("folding: bias of the convolution lost", "models/folding.py", "mean - convolution.bias", "mean", FOLDING),
+    Mutant("folding: batch statistics ignored", "models/folding.py", "if norm.training:\n        return type(norm)", "if False:\n        return type(norm)", FOLDING),
+    Mutant("folding: gradient of the factor lost", "models/folding.py", "factor = norm.weight *", "factor = norm.weight.detach() *", FOLDING),
+    Mutant("freed memory goes back at once", "memory.py", "library.mallopt(_MMAP_MAX, 0)", "pass", "tests/test_memory.py"),
+    Mutant("freed memory never goes back", "memory.py", "library.malloc_trim(0)", "pass", "tests/test_memory.py"),
 ]  # fmt: skip
 
 
