@@ -73,6 +73,12 @@ def test_several_photos_are_one_query_and_are_left_out():
     same_ranking(album.search([album.vectors[4], 9], 10), album.vectors, mean, 10, (9,))
 
 
+@pytest.mark.parametrize("minimum", [2, -1.5, float("nan")])
+def test_a_minimum_that_no_score_can_have_is_refused(minimum: float):
+    with pytest.raises(ValueError, match="between -1 and 1"):
+        random_album(40, 6, 3).search(0, minimum=minimum)
+
+
 def test_everything_ranks_the_whole_album_and_minimum_cuts_it():
     album = random_album(40, 6, 3)
     everything = album.search(0, everything=True)

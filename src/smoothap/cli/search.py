@@ -51,7 +51,7 @@ def search(
     everything
         Rank all photos of the album.
     minimum
-        All photos with at least this score.
+        All photos with at least this score, between -1 and 1.
     recall
         Such as 0.95: the shortest list expected to hold this share of the right photos; for a calibrated album.
     expand

@@ -297,6 +297,8 @@ class Album:
         """
         if k < 1:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
+        if minimum is not None and not -1 <= minimum <= 1:
+            raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
         vector, asked = query_vector(self, query, box)
         right, wrong = [int(each) for each in right], [int(each) for each in wrong]
         if right or wrong:
