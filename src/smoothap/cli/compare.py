@@ -162,7 +162,7 @@ def _tell(plan: Plan, data: str, found: dict[str, list[Row]], outcomes: list[Out
     introduction = (
         f"{data}: each method from the same weights, with the same batches of {plan.settings.batch_size}, "
         f"{plan.settings.steps} steps, {plan.seeds} seed{'s' if plan.seeds > 1 else ''}; tested is the "
-        f"best of {plan.validations + 1} {'look' if plan.validations == 0 else 'looks'} at the validation classes, the first of them before training. "
+        f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
         f"{searched} Machine: {machine}."
     )
     text = "\n\n".join(f"{name}\n\n{as_markdown(rows)}" if len(found) > 1 else as_markdown(rows)
