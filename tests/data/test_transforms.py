@@ -60,10 +60,11 @@ def test_the_papers_train_views_are_all_crops_of_the_resized_image_and_their_mir
     assert counts.max() < 40
 
 
-@pytest.mark.parametrize("shape", [(200, 150), (150, 200), (600, 100)])
-def test_the_released_train_views_are_spread_like_torchvisions(shape):
-    image, transform = ruler(*shape), Transform("released", 8)
-    reference = v2.Compose([v2.RandomResizedCrop(8, antialias=True), v2.RandomHorizontalFlip()])
+@pytest.mark.parametrize(("shape", "least_area"), [((200, 150), 0.08), ((150, 200), 0.5), ((600, 100), 0.08)])
+def test_the_released_train_views_are_spread_like_torchvisions(shape, least_area):
+    image, transform = ruler(*shape), Transform("released", 8, least_area=least_area)
+    crop = v2.RandomResizedCrop(8, scale=(least_area, 1), antialias=True)
+    reference = v2.Compose([crop, v2.RandomHorizontalFlip()])
     torch.manual_seed(0)
     ours = np.stack([transform.train(image, (0, 0, position)).numpy() for position in range(1500)]).astype(float)
     theirs = np.stack([as_array(reference(image)) for _ in range(1500)]).astype(float)
@@ -75,7 +76,7 @@ def test_the_released_train_views_are_spread_like_torchvisions(shape):
         return np.stack([width, height, width * height, (left + right) / 500, (upper + lower) / 500, left > right])
 
     ours, theirs = summary(ours), summary(theirs)
-    error = np.sqrt(ours.var(1) / 1500 + theirs.var(1) / 1500) + 1e-3
+    error = np.sqrt(ours.var(1) / 1500 + theirs.var(1) / 1500) + 2e-3  # our part is not rounded to whole pixels
     assert (np.abs(ours.mean(1) - theirs.mean(1)) < 4 * error).all()
     assert (np.abs(ours.std(1) - theirs.std(1)) < 0.02).all()
 
@@ -151,7 +152,7 @@ def test_a_transform_survives_json():
         assert Transform.from_dict(json.loads(json.dumps(transform.to_dict()))) == transform
 
 
-@pytest.mark.parametrize("wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}])
+@pytest.mark.parametrize("wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}, {"least_area": 1.5}])
 def test_a_wrong_setting_is_an_error_that_shows_it(wrong):
     with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
         Transform(**wrong)

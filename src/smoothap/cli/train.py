@@ -44,6 +44,7 @@ def train(
     size: Annotated[int | None, _shown(_SIZE)] = None,
     dimension: Annotated[int | None, Parameter(show_default=lambda _: _DIMENSION)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
+    least_area: Annotated[float | None, _shown("0.08")] = None,
     flip: Annotated[bool | None, _shown("--flip")] = None,
     settings: Annotated[Literal["quick", "paper"] | None, Parameter(show_default=lambda _: "quick")] = None,
     epochs: Annotated[int | None, _setting("epochs")] = None,
@@ -89,6 +90,8 @@ def train(
         The length of the embedding vectors. Not with a recipe.
     crops
         The paper's random crops, those of the authors' released code, or none; by default what the model takes.
+    least_area
+        The smallest share of an image that a crop of the released kind takes; more keeps small images whole.
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     settings
@@ -139,7 +142,7 @@ def train(
         "checkpoint_every": checkpoint_every, "seed": seed,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
-    changes = {"name": crops, "size": size, "flip": flip}
+    changes = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     from smoothap.cli.fine_tuning import fine_tune
     from smoothap.losses import SmoothAP
     from smoothap.models import Embedder

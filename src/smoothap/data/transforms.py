@@ -18,8 +18,7 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 _NAMES = ("paper", "released", "whole")
-_AREA = (0.08, 1.0)  # share of the image that the released code's random crop takes
-_RATIO = (3 / 4, 4 / 3)  # its width over its height
+_RATIO = (3 / 4, 4 / 3)  # width over height of the released code's random crop
 _ATTEMPTS = 10
 
 Box = tuple[float, float, float, float]  # left, upper, right, lower, in pixels of the image
@@ -31,7 +30,8 @@ class Transform:
 
     `paper`: resize to 256 x 256, crop 224 x 224 at random, flip half of the time; test: the centre crop.
     `released` (the authors' code): crop a random part of 8% to 100% of the area, resize it to 224 x 224, flip;
-    test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73).
+    test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73); `least_area` may
+    take the place of the 8%.
     `whole`: the image as it is, resized to `size` x `size`, flipped in training; for faces that are aligned already.
 
     A pixel value v of 0 ... 255 enters the network as (v * scale - mean) / std, the channels in `channel_order`, in
@@ -44,6 +44,7 @@ class Transform:
     std: tuple[float, float, float] = IMAGENET_STD
     channel_order: str = "RGB"
     scale: float = 1 / 255
+    least_area: float = 0.08  # the smallest share of the image that a random crop takes, for `released`
     flip: bool = True  # False where a mirror image is another thing: arrows, clocks, letters
 
     def __post_init__(self) -> None:
@@ -53,6 +54,8 @@ class Transform:
             raise ValueError(f"channel_order is RGB or BGR, not {self.channel_order!r}")
         if self.size < 1:
             raise ValueError(f"size is the side of the square in pixels, at least 1, not {self.size}")
+        if not 0 < self.least_area <= 1:
+            raise ValueError(f"least_area is a share of the image, more than 0 and at most 1, not {self.least_area}")
 
     @property
     def resized(self) -> int:
@@ -68,7 +71,7 @@ class Transform:
         """
         if not train or self.name != "released":
             return self.resized
-        share = _AREA[0] if seed is None else np.random.default_rng(seed).uniform(*_AREA)
+        share = self.least_area if seed is None else np.random.default_rng(seed).uniform(self.least_area, 1)
         return ceil(self.size / sqrt(share))
 
     def train(self, image: Image.Image, seed: tuple[int, int, int]) -> Tensor:
@@ -78,7 +81,7 @@ class Transform:
             left, upper = random.integers(self.resized - self.size + 1, size=2).tolist()
             box = self._cut(image, (self.resized, self.resized), left, upper)
         else:
-            box = _random_part(image.width, image.height, random)
+            box = _random_part(image.width, image.height, self.least_area, random)
         return self._view(image, box, flip=self.flip and random.random() < 0.5)
 
     def test(self, image: Image.Image) -> Tensor:
@@ -131,13 +134,13 @@ class Transform:
         return torch.from_numpy(np.array(square)).permute(2, 0, 1)
 
 
-def _random_part(width: int, height: int, random: np.random.Generator) -> Box:
+def _random_part(width: int, height: int, least_area: float, random: np.random.Generator) -> Box:
     """The box of torchvision's RandomResizedCrop: ten attempts at an area and a ratio, then the centre.
 
     It is not rounded to whole pixels, so that an image decoded at half its size has the same part taken out.
     """
     for _ in range(_ATTEMPTS):
-        area = width * height * random.uniform(*_AREA)
+        area = width * height * random.uniform(least_area, 1)
         ratio = exp(random.uniform(log(_RATIO[0]), log(_RATIO[1])))
         across, down = sqrt(area * ratio), sqrt(area / ratio)
         if across <= width and down <= height:

@@ -128,6 +128,7 @@ def train(
     described = {
         **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
         "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
+        "least_area": model.transform.least_area, "flip": model.transform.flip,
     }  # fmt: skip
     if resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, described)

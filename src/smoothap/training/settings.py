@@ -80,4 +80,4 @@ PAPER = Settings()
 # A small set of images and a pretrained network, in minutes.
 QUICK = Settings(batch_size=128, epochs=3, optimiser="adamw", learning_rate=5e-4, schedule="cosine", warm_up=5)
 # The emoji at 64 pixels in five minutes on two cores, tuned on validation classes.
-DEMO = replace(QUICK, batch_size=256)
+DEMO = replace(QUICK, batch_size=256, learning_rate=1e-3)
