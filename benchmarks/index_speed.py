@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from side_by_side import ratio, take_turns
 
+from smoothap.memory import freed_memory_kept
 from smoothap.search import Album
 from smoothap.search.identity import load_model
 from smoothap.search.preparing import Prepared, prepared_in_order
@@ -36,7 +37,7 @@ def main() -> None:
     views = torch.stack([each.view for each in outcomes if isinstance(each, Prepared) and each.view is not None])
 
     def forward() -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), freed_memory_kept():  # as indexing does
             for start in range(0, len(views), BATCH):
                 model(views[start : start + BATCH])
 
