@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from smoothap.data.image_set import ImageSet
     from smoothap.training.testing import Embedded
 
-_STEPS_A_MINUTE = 32  # what two cores manage, validation included; the number of steps decides the figures, not a clock
+_STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the figures, not a clock
 _CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _RECALL_AT = (1, 10, 100)
 

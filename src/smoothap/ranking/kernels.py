@@ -24,6 +24,8 @@ _LN2_LOW = np.float32(1.42860682030941723e-6)
 _OUTSIDE = np.float32(-1e30)  # scores below it are outside the retrieval set
 _ONE = np.float32(1.0)
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
+# forceinline, below: a helper that is called and not inlined is another piece of code in the process that compiles it
+# than in one that finds its caller in the cache, and under _FAST the two may differ in the last bit.
 
 
 @njit(inline="always")
@@ -43,7 +45,7 @@ def _exp(x: np.float32) -> np.float32:
     return value * power.view(np.float32)
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def share(scores: np.ndarray, middle: np.float32) -> None:
     """Replace each score by shared_j = e^(middle - z_j), infinite for an item outside the retrieval set."""
     for j in range(scores.shape[0]):
@@ -51,7 +53,7 @@ def share(scores: np.ndarray, middle: np.float32) -> None:
         scores[j] = np.float32(np.inf) if scores[j] < _OUTSIDE else value
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def sum_terms(shared: np.ndarray, own: np.float32) -> tuple[np.float32, np.float32]:
     """Sum over j of G and of its slope G (1 - G), for one positive."""
     total, slopes = np.float32(0.0), np.float32(0.0)
@@ -62,7 +64,7 @@ def sum_terms(shared: np.ndarray, own: np.float32) -> tuple[np.float32, np.float
     return total, slopes
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def add_terms(shared: np.ndarray, own: np.ndarray, totals: np.ndarray, slopes: np.ndarray) -> None:
     """The same for many queries at once, one item each: own_j is that of query j, which sees this row's item."""
     for j in range(shared.shape[0]):
@@ -71,7 +73,7 @@ def add_terms(shared: np.ndarray, own: np.ndarray, totals: np.ndarray, slopes: n
         slopes[j] += value * (_ONE - value)
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def add_slopes(shared: np.ndarray, own: np.float32, weight: np.float32, gradient: np.ndarray) -> None:
     """Add weight * G (1 - G) to the gradient with respect to each z_j, for one positive."""
     for j in range(shared.shape[0]):
@@ -79,7 +81,7 @@ def add_slopes(shared: np.ndarray, own: np.float32, weight: np.float32, gradient
         gradient[j] += weight * (value * (_ONE - value))
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def add_each_slope(shared: np.ndarray, own: np.ndarray, weight: np.ndarray, gradient: np.ndarray) -> None:
     """The same for many queries at once, one item each."""
     for j in range(shared.shape[0]):
@@ -87,7 +89,7 @@ def add_each_slope(shared: np.ndarray, own: np.ndarray, weight: np.ndarray, grad
         gradient[j] += weight[j] * (value * (_ONE - value))
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def dot(left: np.ndarray, right: np.ndarray) -> np.float32:
     """The dot product of two rows."""
     total = np.float32(0.0)
@@ -96,7 +98,7 @@ def dot(left: np.ndarray, right: np.ndarray) -> np.float32:
     return total
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def scale_to_unit(row: np.ndarray, unit: np.ndarray) -> np.float32:
     """Set unit = row / |row| and return |row|; a row of NaN, infinite or zero length is left to the caller."""
     length = np.float32(math.sqrt(dot(row, row)))
@@ -106,7 +108,7 @@ def scale_to_unit(row: np.ndarray, unit: np.ndarray) -> np.float32:
     return length
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def back_through_unit(gradient: np.ndarray, unit: np.ndarray, length: np.float32) -> None:
     """Turn the gradient with respect to row / |row| into that with respect to the row."""
     along = dot(gradient, unit)
@@ -133,7 +135,7 @@ def back_through_units(gradient: np.ndarray, units: np.ndarray, lengths: np.ndar
         back_through_unit(gradient[q], units[q], lengths[q, 0])
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
 def among_positives(
     shared: np.ndarray, own: np.ndarray, negatives: np.ndarray, slopes: np.ndarray, count: int, weight: np.float32,
     gradient: np.ndarray,
