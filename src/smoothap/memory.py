@@ -21,8 +21,8 @@ def freed_memory_kept() -> Generator[None]:
     """While this lasts, memory that is freed stays with the process; afterwards it goes back to the system.
 
     The C library gives every large block back at once, and the system fills each page with zeros when it is asked for
-    again, which takes as long as much of a network's own work on a CPU. Only where that library is glibc and nobody has
-    chosen its settings by MALLOC_... variables; without effect elsewhere. Works as a decorator too.
+    again, which on a CPU is a good part of a training step. Only where that library is glibc and nobody has chosen its
+    settings by MALLOC_... variables; without effect elsewhere. Works as a decorator too.
     """
     library = _glibc()
     if library is None:
