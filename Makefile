@@ -23,8 +23,9 @@ help:  ## list the commands
 demo: .venv/installed  ## train on the emoji for a few minutes, and show what that did to retrieval
 	@if [ -t 1 ] && [ -z "$$CI" ] && [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then $(BIN)/smoothap demo --serve; else $(BIN)/smoothap demo; fi
 
-test: .venv/installed lint  ## lint, types and the tests
-	@$(BIN)/python -m pytest -q
+test: .venv/installed lint  ## lint, types and the tests, on all cores
+	@$(BIN)/python -m pytest -q --numprocesses=logical --dist=worksteal -m "not slow and not browser and not alone"
+	@$(BIN)/python -m pytest -q -m "alone and not slow and not browser"
 
 test-slow: .venv/installed  ## the tests that take minutes
 	@$(BIN)/python -m pytest -q -m slow

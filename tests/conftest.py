@@ -6,10 +6,15 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 from promises import PROMISES, TORTURE
 
 from smoothap.ranking.threads import numba_is_there
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; a test that needs more threads says so
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 settings.register_profile("test", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("torture", deadline=None, max_examples=1_000)

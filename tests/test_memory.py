@@ -7,9 +7,12 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    platform.libc_ver()[0] != "glibc", reason="only glibc gives large blocks back at once and can be told not to"
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        platform.libc_ver()[0] != "glibc", reason="only glibc gives large blocks back at once and can be told not to"
+    ),
+]
 
 COUNT_FAULTS = """
 import resource

@@ -9,6 +9,8 @@ import pytest
 from attackers import ask, photo_bytes
 from promises import short_or_long
 
+pytestmark = pytest.mark.alone
+
 CLIENTS = short_or_long(12, 50)
 SECONDS = short_or_long(5, 600)
 

@@ -22,6 +22,8 @@ from smoothap.training.queue import Queue
 from smoothap.training.testing import image_set_figures
 from smoothap.training.two_pass import one_pass, two_pass
 
+pytestmark = pytest.mark.alone
+
 CASES = ("plain", "proxies", "pieces", "queue", "unequal shares")
 # Uneven, and across the ranks; 2, 3 and 4 processes have equal shares of them, as our samplers see to.
 LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 1, 0, 2])

@@ -85,6 +85,8 @@ def test_a_killed_worker_comes_back_and_training_goes_on(folder, tmp_path):
 LATE = """
 import os, time
 from smoothap.distributed import joined_processes
+
+pytestmark = pytest.mark.alone
 again, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
 if again and rank == 1:
     time.sleep(3)  # so that the other looks for this one while only the address of its dead forerunner is there

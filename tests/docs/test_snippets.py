@@ -70,6 +70,7 @@ if processes.rank == 0:
 """
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_two_processes_of_accelerate_have_the_gradient_of_one(tmp_path):
     pytest.importorskip("accelerate")

@@ -290,6 +290,7 @@ def two_processes():
         return [results[rank] for rank in range(2)]
 
 
+@pytest.mark.alone
 @pytest.mark.promise(7)
 @every("two processes")
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):

@@ -67,6 +67,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("processes", [2, 3])
 def test_several_processes_change_no_bit(processes, tmp_path):
     embeddings, labels = many(np.float32)

@@ -8,7 +8,7 @@ Queries are sorted by class and worked through in strips: at no time is there mo
 """
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,11 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
 from smoothap.metrics.rows import Embeddings, Rows
 from smoothap.progress import Progress
 from smoothap.ranking.precision import full_precision
 
-_TILE = 512  # columns of a product: all have one shape, so that equal vectors have equal scores
+_ITEMS_AT_ONCE = 8192
 _SCORES_AT_ONCE = 1 << 24
 _LONGEST_STRIP = 256
 
@@ -121,8 +122,7 @@ def class_losses(
     if not len(queries) or not len(items):
         return
     device = embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
-    dtype = torch.float64 if "float64" in str(embeddings.dtype) else torch.float32
-    asking, matrix = (Rows.of(embeddings, rows, device, dtype, "embeddings") for rows in (queries, items))
+    asking, matrix = (Rows.of(embeddings, rows, device, "embeddings") for rows in (queries, items))
     strip = min(_LONGEST_STRIP, max(1, _SCORES_AT_ONCE // len(items)))
     classes = int(labels.max()) + 1
     waiting: ClassLosses | None = None  # a class whose queries may go on in the next strip
@@ -133,8 +133,7 @@ def class_losses(
     ):
         for start in range(0, len(queries), strip):
             rows = queries[start : start + strip]
-            vectors = asking.tile(start, start + len(rows), strip)
-            for found in _strip_losses(vectors, matrix, labels, rows, items, classes):
+            for found in _strip_losses(asking, start, start + len(rows), matrix, labels, classes):
                 if waiting is not None and waiting.losing == found.losing:
                     found = _added(waiting, found)
                 elif waiting is not None:
@@ -146,38 +145,52 @@ def class_losses(
 
 
 def _strip_losses(
-    vectors: Tensor, matrix: Rows, labels: np.ndarray, rows: np.ndarray, items: np.ndarray, classes: int
+    asking: Rows, start: int, stop: int, matrix: Rows, labels: np.ndarray, classes: int
 ) -> Iterator[ClassLosses]:
-    """The losses of the classes of a strip of queries. vectors (strip, d), rows (queries,), items (items,) sorted"""
-    scores = torch.empty(len(vectors), len(items), dtype=vectors.dtype, device=vectors.device)
-    for left in range(0, len(items), _TILE):
-        right = min(left + _TILE, len(items))
-        scores[:, left:right] = torch.mm(vectors, matrix.tile(left, right, _TILE).T)[:, : right - left]
-    table, item_labels, query_labels = scores.cpu().numpy(), labels[items], labels[rows]
+    """The losses of the classes of queries start ... stop - 1; items are sorted by class."""
+    rows, items = asking.order[start:stop], matrix.order
+    proposed = np.empty((len(rows), len(items)), np.float32)
+    vectors = asking.units(start, stop, torch.float32)
+    bound = error_bound(vectors.shape[1], vectors.dtype)
+    for left in range(0, len(items), _ITEMS_AT_ONCE):
+        right = min(left + _ITEMS_AT_ONCE, len(items))
+        proposed[:, left:right] = (vectors @ matrix.units(left, right, torch.float32).T).cpu().numpy()
+    item_labels, query_labels = labels[items], labels[rows]
     for label in np.unique(query_labels):
-        here = np.flatnonzero(query_labels == label)
         begin, end = np.searchsorted(item_labels, (label, label + 1))
-        shares = [_shares(table[query], begin, end, items[begin:end] != rows[query]) for query in here]
-        taken, ranks = np.zeros(classes), np.zeros(classes, np.int64)
-        for negatives, cost, overtaken in shares:
-            taken += np.bincount(item_labels[negatives], cost, classes)
-            ranks += np.bincount(item_labels[negatives], overtaken, classes).astype(np.int64)
-        asked = sum(bool((items[begin:end] != rows[query]).any()) for query in here)
+        taken, ranks, asked = np.zeros(classes), np.zeros(classes, np.int64), 0
+        for query in np.flatnonzero(query_labels == label):
+            positives = begin + np.flatnonzero(items[begin:end] != rows[query])
+            proposed[query, begin:end] = -np.inf
+            if len(positives):
+                definition = partial(_scores, asking, start + query, matrix)
+                negatives, cost, overtaken = _shares(proposed[query], definition(positives), bound, definition)
+                taken += np.bincount(item_labels[negatives], cost, classes)
+                ranks += np.bincount(item_labels[negatives], overtaken, classes).astype(np.int64)
+                asked += 1
         yield ClassLosses(int(label), asked, taken, ranks)
 
 
-def _shares(scores: np.ndarray, begin: int, end: int, there: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scores(asking: Rows, query: int, matrix: Rows, items: np.ndarray) -> np.ndarray:
+    """The scores of one query with some items (k,), by the definition. -> (k,) float64"""
+    places = np.arange(len(items))
+    side = asking.side(query, query + 1)
+    return pair_scores(*side, matrix.given(items), matrix.norms[items], np.zeros_like(places), places)
+
+
+def _shares(
+    proposed: np.ndarray, positives: np.ndarray, bound: float, definition: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The negatives (k,) that take a rank of one query, the AP that each takes, and how many positives it overtakes.
 
-    scores (items,), of which begin ... end - 1 are of the query's class; there (end - begin,): not the query itself
+    proposed (items,) scores of the negatives, off by at most `bound`, and minus infinity for all that is no negative;
+    positives (p,) are scores by the definition, which `definition` gives for any items.
     """
-    positives = np.sort(scores[begin:end][there])
-    if not len(positives):
-        return np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)
-    above = scores >= positives[0]
-    above[begin:end] = False
-    negatives = np.flatnonzero(above)
-    overtaken = np.searchsorted(positives, scores[negatives], side="right")  # a tie counts against the positive
+    positives = np.sort(positives)
+    negatives = np.flatnonzero(proposed >= positives[0] - bound)
+    # a tie counts against the positive
+    overtaken = certain_places(proposed[negatives], positives, bound, lambda places: definition(negatives[places]))
+    negatives, overtaken = negatives[overtaken > 0], overtaken[overtaken > 0]
     number = len(positives)
     negatives_above = np.bincount(overtaken, minlength=number + 1)[:0:-1].cumsum()[::-1]
     positives_above = number - np.searchsorted(positives, positives)  # itself and its equals included

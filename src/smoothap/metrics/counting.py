@@ -1,9 +1,10 @@
 """How many negatives score at least as high as each positive, for every query, by tiles of the score matrix.
 
-Sorted by class, the positives of a query are neighbours. A first pass over the few tiles that hold positives takes
-their scores; a second over all tiles counts the negatives at or above each. Counts are whole numbers: they do not
-depend on block size, threads or processes. A positive is never compared with itself, and every tile is a product of
-one fixed shape (the last one padded), so that the same two vectors always give the same bits.
+Sorted by class, the positives of a query are neighbours. Their scores are computed by the definition (`cosine.py`).
+Then a matrix product proposes the scores of all pairs, tile by tile: a negative whose proposed score lies further from
+a positive's than the product can err is counted or not, and the few others are scored by the definition too. So the
+counts are those of the definition: whole numbers that depend neither on the processor nor on block size, threads or
+processes.
 """
 
 from collections.abc import Iterator
@@ -14,14 +15,14 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
-from smoothap.metrics.counters import CompiledCounter, PlainCounter
-from smoothap.metrics.rows import Rows
+from smoothap.metrics.counters import AnyCounter, CompiledCounter, PlainCounter
+from smoothap.metrics.rows import Rows, has_float64
 from smoothap.progress import Progress
 from smoothap.ranking.threads import numba_is_there
 
 _LARGEST_TILE = 1024
-_BYTES_KEPT = 160 << 20
-_POSITIVES_AT_ONCE = 1 << 24  # 400 MB of scores, counts and tables
+_POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables
+_TOO_MANY_UNDECIDED = 8  # one pair in so many: from there on a product in float64, which decides nearly all, is faster
 
 
 @dataclass(frozen=True)
@@ -53,22 +54,20 @@ def count_negatives(problem: Problem, block_size: int | None, processes: Process
     """The counts of every query, a block of queries at a time."""
     queries, items = len(problem.queries.order), len(problem.items.order)
     widest = int((problem.last - problem.first).max(initial=1))
-    size = _tile_size(max(queries, items), problem.items.matrix.shape[1], widest)
+    size = min(_LARGEST_TILE, max(64, _POSITIVES_AT_ONCE // widest))
     tiles_at_once = max(1, _POSITIVES_AT_ONCE // max(1, size * widest))
     if block_size is not None:
         tiles_at_once = min(tiles_at_once, max(1, block_size // size))
     block = tiles_at_once * size
     total = sum(_pairs(start, min(start + block, queries), items, size, problem) for start in range(0, queries, block))
+    dtype = torch.float32
     with Progress("Ranking", total, "tiles", shown and processes.rank == 0) as progress:
         for start in range(0, queries, block):
-            yield _count_block(problem, start, min(start + block, queries), size, processes, progress)
-
-
-def _tile_size(rows: int, dimension: int, widest: int) -> int:
-    """One size for all tiles: not so small that a product is cut along the dimension, whose sum would round anew."""
-    smallest = 64 if dimension <= 64 else 512 if dimension <= 1024 else _LARGEST_TILE
-    fitting = max(64, _POSITIVES_AT_ONCE // widest // 64 * 64)
-    return min(max(smallest, -(-rows // 64) * 64), _LARGEST_TILE, max(smallest, fitting))
+            counter = _count_block(problem, start, min(start + block, queries), size, dtype, processes, progress)
+            dtype = counter.dtype
+            yield Counts(
+                start, min(start + block, queries), counter.offset, counter.count, counter.exact, counter.counts
+            )
 
 
 def _corners(start: int, stop: int, items: int, size: int, symmetric: bool) -> Iterator[tuple[int, int]]:
@@ -88,57 +87,63 @@ def _symmetric(problem: Problem) -> bool:
 
 
 def _count_block(
-    problem: Problem, start: int, stop: int, size: int, processes: Processes, progress: Progress
-) -> Counts:
-    items = len(problem.items.order)
+    problem: Problem, start: int, stop: int, size: int, dtype: torch.dtype, processes: Processes, progress: Progress
+) -> AnyCounter:
+    items, device = len(problem.items.order), problem.queries.device
     width = problem.last[start:stop] - problem.first[start:stop]
     offset = np.zeros(len(problem.first) + 1, np.int64)
     offset[start + 1 : stop + 1] = np.cumsum(width + 1)
     offset[stop + 1 :] = offset[stop]
-    precise = np.float64 if problem.queries.dtype == torch.float64 else np.float32
-    compiled = numba_is_there() and problem.queries.device.type == "cpu"
-    counting = (CompiledCounter if compiled else PlainCounter)(
-        problem.first, problem.last, problem.one_set, problem.left_out, offset, np.zeros(offset[stop], precise)
+    kind = CompiledCounter if numba_is_there() and device.type == "cpu" else PlainCounter
+    counter = kind(
+        problem.queries, problem.items, problem.first, problem.last, problem.one_set, problem.left_out, offset
     )
+    _score_positives(problem, counter, start, stop, processes)
+    counter.sort()
+    counter.propose_in(dtype)
     symmetric = _symmetric(problem)
-    room = torch.empty(size, size, dtype=problem.queries.dtype, device=problem.queries.device)
-    mine = [
-        (top, left)
-        for top, left in _corners(start, stop, items, size, symmetric)
-        if processes.has((top + left) // size)
-    ]
-    kept: dict[tuple[int, int], Tensor] = {}  # tiles of the first pass that the second need not make again
-    for top, left in mine:
-        bottom = min(top + size, stop)
-        if left < problem.last[top:bottom].max() and problem.first[top:bottom].min() < left + size:
-            tile = _tile(problem, top, bottom, left, room, outside=float("nan"))
-            if problem.ignored is None and len(kept) * room.nbytes < _BYTES_KEPT:
-                kept[top, left] = tile = tile.clone()
-            counting.take(tile, top, left)
-            if symmetric and start <= left < stop and left != top:
-                counting.take(tile.T, left, top)
-    processes.add_up(counting.thresholds)
-    counting.sort()
-    for top, left in mine:
-        tile = kept.pop((top, left), None)
-        if tile is None:
-            tile = _tile(problem, top, min(top + size, stop), left, room, outside=float("-inf"))
-        counting.count_rows(tile, top, left)
+    room = torch.empty(size * size, dtype=dtype, device=device)
+    for top, left in _corners(start, stop, items, size, symmetric):
+        if not processes.has((top + left) // size):
+            continue
+        before, bottom, right = counter.asked, min(top + size, stop), min(left + size, items)
+        tile = _tile(problem, top, bottom, left, right, room)
+        counter.count_rows(tile, top, left)
         if symmetric and start <= left < stop and left != top:
-            counting.count_columns(tile, top, left)
+            counter.count_columns(tile, top, left)
+        if (counter.asked - before) * _TOO_MANY_UNDECIDED > tile.numel() and has_float64(device):
+            counter.propose_in(torch.float64)
+            room = room.double()
         progress.advance()
-    processes.add_up(counting.counts)
-    counting.finish()
-    return Counts(start, stop, offset, counting.count, counting.thresholds, counting.counts)
+    processes.add_up(counter.counts)
+    counter.finish()
+    return counter
 
 
-def _tile(problem: Problem, top: int, bottom: int, left: int, room: Tensor, outside: float) -> Tensor:
-    """Scores of queries top ... bottom - 1 and items from `left`, in `room`; `outside` where a pair is ignored."""
-    size = len(room)
-    right = min(left + size, len(problem.items.order))
-    torch.mm(problem.queries.tile(top, bottom, size), problem.items.tile(left, right, size).T, out=room)
-    tile = room[: bottom - top, : right - left]
+def _score_positives(problem: Problem, counter: AnyCounter, start: int, stop: int, processes: Processes) -> None:
+    """Work out the scores of all positives of a block, some queries at a time."""
+    step = max(_LARGEST_TILE, 2 * int((problem.last[start:stop] - problem.first[start:stop]).max(initial=0)))
+    for number, top in enumerate(range(start, stop, step)):
+        bottom = min(top + step, stop)
+        wide = np.flatnonzero(problem.last[top:bottom] > problem.first[top:bottom]) + top
+        if not len(wide) or not processes.has(number):
+            continue
+        counter.score_positives(top, bottom, int(problem.first[wide].min()), int(problem.last[wide].max()))
+        if problem.ignored is not None:
+            for query in wide:
+                first, last = problem.first[query], problem.last[query]
+                out = problem.ignored[problem.queries.order[query], problem.items.order[first:last]]
+                counter.exact[counter.offset[query] : counter.offset[query] + last - first][out] = np.inf
+    processes.add_up(counter.exact)
+
+
+def _tile(problem: Problem, top: int, bottom: int, left: int, right: int, room: Tensor) -> Tensor:
+    """Proposed scores of queries top ... bottom - 1 and items left ... right - 1; minus infinity for ignored pairs."""
+    queries, items = problem.queries.units(top, bottom, room.dtype), problem.items.units(left, right, room.dtype)
+    tile = room[: len(queries) * len(items)].view(len(queries), len(items))
+    torch.mm(queries, items.T, out=tile)
     if problem.ignored is not None:
         rows, columns = problem.queries.order[top:bottom], problem.items.order[left:right]
-        tile = tile.masked_fill(torch.from_numpy(problem.ignored[np.ix_(rows, columns)]).to(tile.device), outside)
+        ignored = torch.from_numpy(problem.ignored[np.ix_(rows, columns)]).to(tile.device)
+        tile.masked_fill_(ignored, float("-inf"))
     return tile

@@ -45,6 +45,29 @@ def evaluate(
     (1.0, {1: 1.0})
     """
     recall_at = _check_recall_at(recall_at)
+    place = torch.device(device) if device is not None else _device_of(embeddings)
+    problem, classes = ranking_problem(embeddings, labels, gallery, gallery_labels, ignore=ignore, device=place)
+    processes = Processes.here() if distributed else Processes()
+    results = _Results(len(embeddings), recall_at)
+    with torch.inference_mode(), full_precision(place.type):
+        for counts in count_negatives(problem, block_size, processes, progress):
+            results.take(counts, problem.queries.order)
+    return make_report(
+        results.average_precision, results.first_hit_rank, results.map_at_r, results.r_precision, results.precision,
+        classes, recall_at,
+    )  # fmt: skip
+
+
+def ranking_problem(
+    embeddings: Embeddings,
+    labels: Labels,
+    gallery: Embeddings | None = None,
+    gallery_labels: Labels | None = None,
+    *,
+    ignore: Tensor | np.ndarray | None = None,
+    device: torch.device,
+) -> tuple[Problem, np.ndarray]:
+    """What `evaluate` was given, checked and sorted by class; and the class of each query as a number (n,)."""
     _check_matrix(embeddings, "embeddings")
     names = _as_labels(labels, len(embeddings), "labels", "embeddings")
     one_set = gallery is None
@@ -62,30 +85,20 @@ def evaluate(
                 f"embeddings have {embeddings.shape[1]} dimensions and the gallery {gallery.shape[1]}: they must come "
                 "from the same model"
             )
-    place = torch.device(device) if device is not None else _device_of(embeddings)
-    dtype = torch.float64 if any("float64" in str(each.dtype) for each in (embeddings, items)) else torch.float32
     classes, item_classes = _as_classes(names, item_names)
     order, item_order = _small_classes_first(classes, item_classes)
     left_out, ignored = _check_ignore(ignore, len(embeddings), len(items))
-    queries = Rows.of(embeddings, order, place, dtype, "embeddings")
+    queries = Rows.of(embeddings, order, device, "embeddings")
     problem = Problem(
         queries=queries,
-        items=queries if one_set else Rows.of(items, item_order, place, dtype, "gallery"),
+        items=queries if one_set else Rows.of(items, item_order, device, "gallery"),
         first=_edge(item_classes[item_order], classes[order], right=False),
         last=_edge(item_classes[item_order], classes[order], right=True),
         one_set=one_set,
         left_out=left_out[item_order],
         ignored=ignored,
     )
-    processes = Processes.here() if distributed else Processes()
-    results = _Results(len(embeddings), recall_at)
-    with torch.inference_mode(), full_precision(place.type):
-        for counts in count_negatives(problem, block_size, processes, progress):
-            results.take(counts, order)
-    return make_report(
-        results.average_precision, results.first_hit_rank, results.map_at_r, results.r_precision, results.precision,
-        classes, recall_at,
-    )  # fmt: skip
+    return problem, classes
 
 
 class _Results:

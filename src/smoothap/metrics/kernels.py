@@ -4,24 +4,96 @@ For every query q the sorted scores of its positives, the thresholds, stand at o
 counts at the same places of another; one place behind them stays free for an infinity. The columns of a query's own
 class, first[q] ... last[q] - 1, are no negatives. With up to `FEW` thresholds a count is the number of negatives at or
 above that threshold; with more, a histogram of the negatives between thresholds, which `sum_up` turns into the same.
+
+A tile holds proposals. From `upper` on, a proposed score is certainly at or above the threshold, and below upper -
+width certainly under it; what lies between is undecided, and scored by the definition.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from smoothap.metrics.cosine_kernels import cosine, halves_of
 from smoothap.ranking.compiled import compiled
 
 FEW = 16
 BINS = 4  # for each threshold
+MEMORY = 1024  # scores by the definition that a thread remembers: copies of one image ask for them again and again
+
+
+class Thresholds(NamedTuple):
+    """The positives of a block of queries and what is counted for them; all arrays that the kernels share."""
+
+    first: np.ndarray  # (queries,) where the items of the query's class begin
+    last: np.ndarray  # (queries,) and end
+    offset: np.ndarray  # (queries + 1,)
+    count: np.ndarray  # (queries,) how many thresholds
+    exact: np.ndarray  # float64: the scores of the positives by the definition
+    upper: np.ndarray  # of the tile's dtype
+    width: np.ndarray  # (1,) of the tile's dtype
+    counts: np.ndarray
+    scales: np.ndarray  # (queries,) how many bins there are to one unit of score
+    tables: np.ndarray
+
+
+class Side(NamedTuple):
+    """The rows behind the rows or the columns of a tile."""
+
+    given: np.ndarray  # (n, d)
+    norms: np.ndarray  # (n,)
+    group: np.ndarray  # (n,) the same number for equal rows
+
+
+class Scratch(NamedTuple):
+    """Room for one row of a tile, and the last scores by the definition: equal columns ask for the same again."""
+
+    places: np.ndarray  # (columns + 1,)
+    undecided: np.ndarray  # (columns + 1,) columns
+    settled: np.ndarray  # (columns + 1,) their scores by the definition
+    found: np.ndarray  # (most thresholds of a query + 1,)
+    keys: np.ndarray  # (MEMORY,) the row and the group of columns that `known` is the score of
+    known: np.ndarray  # (MEMORY,)
+    halves: np.ndarray
+
+
+@compiled()
+def _scratch(columns: int, thresholds: int, dimension: int) -> Scratch:
+    return Scratch(
+        np.empty(columns + 1, np.uint32), np.empty(columns + 1, np.int64), np.empty(columns + 1, np.float64),
+        np.empty(thresholds + 1, np.int32), np.full(MEMORY, -1, np.int64), np.empty(MEMORY, np.float64),
+        halves_of(dimension),
+    )  # fmt: skip
+
+
+@compiled()
+def _settle(rows: Side, row: int, columns: Side, number: int, scratch: Scratch) -> int:
+    """Score the first `number` undecided columns of a row by the definition; returns how many were worked out."""
+    one, norm = rows.given[row], rows.norms[row]
+    given, norms, group = columns.given, columns.norms, columns.group
+    undecided, settled, keys, known, halves = (
+        scratch.undecided, scratch.settled, scratch.keys, scratch.known, scratch.halves,
+    )  # fmt: skip
+    asked = 0
+    for j in range(number):
+        column = undecided[j]
+        slot, key = group[column] % MEMORY, np.int64(row) << 40 | group[column]
+        if keys[slot] != key:
+            keys[slot] = key
+            known[slot] = cosine(one, given[column], norm * norms[column], halves)
+            asked += 1
+        settled[j] = known[slot]
+    return asked
 
 
 @compiled(fastmath={"reassoc"})
-def _at_least(scores: np.ndarray, threshold: float) -> np.int32:
-    total = np.int32(0)
+def _at_least(scores: np.ndarray, upper: float, lower: float) -> tuple[np.int32, np.int32]:
+    """How many scores are certainly at or above the threshold, and how many perhaps."""
+    certain, perhaps = np.int32(0), np.int32(0)
     for j in range(scores.shape[0]):
-        total += np.int32(scores[j] >= threshold)
-    return total
+        certain += np.int32(scores[j] >= upper)
+        perhaps += np.int32(scores[j] >= lower)
+    return certain, perhaps
 
 
 @compiled()
@@ -34,27 +106,23 @@ def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: float, bins
 
 
 @compiled()
-def tabulate(
-    part: int, parts: int, offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, scales: np.ndarray,
-    tables: np.ndarray,
-) -> None:  # fmt: skip
+def tabulate(part: int, parts: int, block: Thresholds) -> None:
     """Spread each query's thresholds over more bins, so that a score finds its place among them at once.
 
     Of the query's table, tables[BINS * offset[q] ...], entry 0 is for scores below all thresholds and entry b holds the
     number of thresholds in bins lower than b: a score in bin b needs comparing with those of its own bin only.
-    scales (queries,): how many bins there are to one unit of score.
     """
-    bins = np.empty(max(1, count.max()), np.int32)
-    number = thresholds.dtype.type
-    for query in range(part, count.shape[0], parts):
-        many = count[query]
+    bins = np.empty(max(1, block.count.max()), np.int32)
+    number = block.upper.dtype.type
+    for query in range(part, block.count.shape[0], parts):
+        many, begin = block.count[query], block.offset[query]
         if many <= FEW:
             continue
-        row = thresholds[offset[query] : offset[query] + many]
+        row = block.upper[begin : begin + many]
         spread = row[many - 1] - row[0]
-        scales[query] = number(min((BINS * many - 2) / spread, 1e30) if spread > 0 else 1.0)
-        _bins(row, row[0], scales[query], number(BINS * many - 2), bins)
-        table = tables[BINS * offset[query] : BINS * (offset[query] + many)]
+        block.scales[query] = number(min((BINS * many - 2) / spread, 1e30) if spread > 0 else 1.0)
+        _bins(row, row[0], block.scales[query], number(BINS * many - 2), bins)
+        table = block.tables[BINS * begin : BINS * (begin + many)]
         table[:] = 0
         for i in range(many):
             table[bins[i]] += 1
@@ -67,131 +135,213 @@ def tabulate(
 
 @compiled()
 def _add_histogram(
-    scores: np.ndarray, limits: np.ndarray, many: int, scale: float, table: np.ndarray, packed: np.ndarray,
-    found: np.ndarray,
-) -> None:  # fmt: skip
-    """found (many + 1,): how many scores are above so many thresholds; of none, which nobody asks for, it stays 0.
+    scores: np.ndarray, left: int, limits: np.ndarray, width: float, scale: float, table: np.ndarray,
+    scratch: Scratch, number: int,
+) -> int:  # fmt: skip
+    """Add to `found` how many scores are above so many thresholds; of none, which nobody asks for, it stays 0.
 
-    packed is scratch for one number more than there are scores: those from the lowest threshold on, without a branch.
+    limits (many + 1,) are the upper ones, infinity last. The columns of undecided scores are written into `undecided`
+    from `number` on; the new number is returned. First the places of the scores that can matter are gathered, without
+    a branch.
     """
-    lowest, last_bin = limits[0], limits.dtype.type(BINS * many - 2)
+    places, found, undecided = scratch.places, scratch.found, scratch.undecided
+    lowest, last_bin = limits[0], limits.dtype.type(table.shape[0] - 2)
+    perhaps, zero = lowest - width, limits.dtype.type(0)
     kept = np.uintp(0)  # unsigned: nobody looks for a negative index
     for j in range(scores.shape[0]):
-        packed[kept] = scores[j]
-        kept += np.uintp(scores[j] >= lowest)
+        places[kept] = np.uint32(j)
+        kept += np.uintp(scores[j] >= perhaps)
     for j in range(kept):
-        score = packed[j]
-        bin_of = (score - lowest) * scale  # as in `_bins`
+        score = scores[np.uintp(places[j])]
+        bin_of = max((score - lowest) * scale, zero)  # as in `_bins`
         bin_of = last_bin if bin_of > last_bin else bin_of
         place = np.uintp(table[np.uintp(np.int32(bin_of) + np.int32(1))])
         place += np.uintp(limits[place] <= score)  # most bins hold one threshold at most: no branch to guess
         while limits[place] <= score:
             place += np.uintp(1)
-        found[place] += np.int32(1)
+        if score >= limits[place] - width:
+            undecided[number] = left + places[j]
+            number += 1
+        else:
+            found[place] += np.int32(1)
+    return number
 
 
 @compiled()
 def _add_counts(
-    before: np.ndarray, behind: np.ndarray, query: int, offset: np.ndarray, many: int, thresholds: np.ndarray,
-    counts: np.ndarray, scales: np.ndarray, tables: np.ndarray, packed: np.ndarray, found: np.ndarray,
-) -> None:  # fmt: skip
-    """Count the scores before and behind a query's own class against its thresholds; packed and found are scratch."""
-    begin = offset[query]
+    scores: np.ndarray, row: int, begin: int, end: int, query: int, block: Thresholds, rows: Side, columns: Side,
+    scratch: Scratch,
+) -> int:  # fmt: skip
+    """Count the scores of a row of the tile but those from `begin` to `end`, the query's own class."""
+    start, many, width = block.offset[query], block.count[query], block.width[0]
+    counts, exact, asked = block.counts, block.exact[start : start + many], 0
     if many <= FEW:
-        for i in range(begin, begin + many):
-            counts[i] += _at_least(before, thresholds[i]) + _at_least(behind, thresholds[i])
-        return
-    limits = thresholds[begin : begin + many + 1]  # with the infinity behind them
-    table = tables[BINS * begin : BINS * (begin + many)]
+        for i in range(many):
+            upper = block.upper[start + i]
+            before, perhaps_before = _at_least(scores[:begin], upper, upper - width)
+            behind, perhaps_behind = _at_least(scores[end:], upper, upper - width)
+            counts[start + i] += before + behind
+            number = perhaps_before - before + perhaps_behind - behind
+            if number:
+                _find(scores, begin, end, upper - width, upper, scratch.undecided)
+                asked += _settle(rows, row, columns, number, scratch)
+                for j in range(number):
+                    counts[start + i] += np.int32(scratch.settled[j] >= exact[i])
+        return asked
+    limits = block.upper[start : start + many + 1]  # with the infinity behind them
+    table, scale, found = block.tables[BINS * start : BINS * (start + many)], block.scales[query], scratch.found
     found[: many + 1] = 0
-    _add_histogram(before, limits, many, scales[query], table, packed, found)
-    _add_histogram(behind, limits, many, scales[query], table, packed, found)
+    number = _add_histogram(scores[:begin], 0, limits, width, scale, table, scratch, 0)
+    number = _add_histogram(scores[end:], end, limits, width, scale, table, scratch, number)
+    asked = _settle(rows, row, columns, number, scratch)
+    for j in range(number):
+        found[_at_or_below(exact, scratch.settled[j])] += np.int32(1)
     for i in range(many):
-        counts[begin + i] += found[i + 1]
+        counts[start + i] += found[i + 1]
+    return asked
+
+
+@compiled(forceinline=True)
+def _at_or_below(exact: np.ndarray, score: float) -> int:
+    """How many of the rising thresholds are at or below the score."""
+    low, high = 0, exact.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if exact[middle] <= score:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled()
-def take_positives(
-    tile: np.ndarray, top: int, left: int, first: np.ndarray, last: np.ndarray, offset: np.ndarray,
-    is_own: bool, left_out: np.ndarray, thresholds: np.ndarray,
+def _find(scores: np.ndarray, begin: int, end: int, lower: float, upper: float, undecided: np.ndarray) -> None:
+    """Write the columns of the scores from `lower` to below `upper`, but for those from `begin` to `end`."""
+    number = np.uintp(0)
+    for j in range(begin):
+        undecided[number] = j
+        number += np.uintp((scores[j] >= lower) & (scores[j] < upper))
+    for j in range(end, scores.shape[0]):
+        undecided[number] = j
+        number += np.uintp((scores[j] >= lower) & (scores[j] < upper))
+
+
+@compiled()
+def score_positives(
+    part: int, parts: int, start: int, begin: int, queries: Side, items: Side, one_set: bool, left_out: np.ndarray,
+    block: Thresholds,
 ) -> None:  # fmt: skip
-    """Store the scores of a tile's positives; infinity for what does not count (the query itself, left out, NaN)."""
-    for r in range(tile.shape[0]):
-        query = top + r
-        for item in range(max(first[query], left), min(last[query], left + tile.shape[1])):
-            score = tile[r, item - left]
-            out = (is_own and item == query) or left_out[item] or np.isnan(score)
-            thresholds[offset[query] + item - first[query]] = np.inf if out else score
+    """The scores of queries from `start` on with the items of their classes, by the definition; infinity for a pair
+    that does not count. The rows of items begin with item `begin`. In one set a pair serves both of its queries.
+    """
+    room = halves_of(items.given.shape[1])
+    stop = start + queries.given.shape[0]
+    for query in range(start + part, stop, parts):
+        first, length = block.first[query], queries.norms[query - start]
+        for item in range(first, block.last[query]):
+            mirrored = one_set and start <= item < stop
+            if mirrored and item < query:
+                continue
+            row = item - begin
+            score = cosine(queries.given[query - start], items.given[row], length * items.norms[row], room)
+            itself = one_set and item == query
+            block.exact[block.offset[query] + item - first] = np.inf if itself or left_out[item] else score
+            if mirrored and not itself:
+                block.exact[block.offset[item] + query - first] = np.inf if left_out[query] else score
 
 
 @compiled()
-def sort_thresholds(part: int, parts: int, offset: np.ndarray, thresholds: np.ndarray, count: np.ndarray) -> None:
+def sort_thresholds(part: int, parts: int, block: Thresholds) -> None:
     """Sort each query's thresholds, those that do not count last, and say how many count."""
-    for query in range(part, count.shape[0], parts):
-        row = thresholds[offset[query] : offset[query + 1]]
+    for query in range(part, block.count.shape[0], parts):
+        row = block.exact[block.offset[query] : block.offset[query + 1]]
         if row.shape[0]:
             row[-1] = np.inf
             row.sort()
-            count[query] = np.searchsorted(row, np.inf)
+            block.count[query] = np.searchsorted(row, np.inf)
 
 
 @compiled()
 def count_rows(
-    tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
-    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, scales: np.ndarray,
-    tables: np.ndarray,
-) -> None:  # fmt: skip
-    """The tile's rows are queries, its columns items."""
-    width = tile.shape[1]
-    packed = np.empty(width + 1, tile.dtype)
-    found = np.empty(1 + count[top : top + tile.shape[0]].max(), np.int32)
-    for r in range(part, tile.shape[0], parts):
+    part: int, parts: int, tile: np.ndarray, top: int, left: int, rows: Side, columns: Side, block: Thresholds
+) -> int:
+    """The tile's rows are queries, its columns items. Returns how many pairs were scored by the definition."""
+    height, width = tile.shape
+    scratch = _scratch(width, block.count[top : top + height].max(), rows.given.shape[1])
+    asked = 0
+    for r in range(part, height, parts):
         query = top + r
-        if count[query]:
-            begin, end = min(max(first[query] - left, 0), width), min(max(last[query] - left, 0), width)
-            _add_counts(
-                tile[r, :begin], tile[r, end:], query, offset, count[query], thresholds, counts, scales, tables, packed,
-                found,
-            )  # fmt: skip
+        if block.count[query]:
+            begin = min(max(block.first[query] - left, 0), width)
+            end = min(max(block.last[query] - left, 0), width)
+            asked += _add_counts(tile[r], r, begin, end, query, block, rows, columns, scratch)
+    return asked
 
 
 @compiled()
 def count_columns_of_few(
-    tile: np.ndarray, top: int, left: int, part: int, parts: int, first: np.ndarray, last: np.ndarray,
-    offset: np.ndarray, count: np.ndarray, thresholds: np.ndarray, counts: np.ndarray, scales: np.ndarray,
-    tables: np.ndarray,
-) -> None:  # fmt: skip
+    part: int, parts: int, tile: np.ndarray, top: int, left: int, rows: Side, columns: Side, block: Thresholds
+) -> int:
     """The tile's columns are queries of at most `FEW` thresholds, its rows items: no need to transpose it."""
-    width = tile.shape[1]
+    height, width = tile.shape
     begin, end = width * part // parts, width * (part + 1) // parts
-    most = count[left : left + width].max()
+    most = block.count[left : left + width].max()
     limits = np.full((most, end - begin), np.inf, tile.dtype)
+    lowest = np.full((most, end - begin), np.inf, tile.dtype)
     found = np.zeros((most, end - begin), np.int32)
+    scratch, asked = _scratch(width, 0, rows.given.shape[1]), 0
     for c in range(begin, end):
-        for k in range(count[left + c]):
-            limits[k, c - begin] = thresholds[offset[left + c] + k]
-    for r in range(tile.shape[0]):
+        for k in range(block.count[left + c]):
+            limits[k, c - begin] = block.upper[block.offset[left + c] + k]
+            lowest[k, c - begin] = limits[k, c - begin] - block.width[0]
+    for r in range(height):
         # the columns of the item's own class stand together, and take nothing from it
-        right_of = min(max(first[top + r] - left, begin), end)
-        left_of = min(max(last[top + r] - left, begin), end)
-        for k in range(most):
-            _add_each(tile[r, begin:right_of], limits[k, : right_of - begin], found[k, : right_of - begin])
-            _add_each(tile[r, left_of:end], limits[k, left_of - begin :], found[k, left_of - begin :])
+        right_of = min(max(block.first[top + r] - left, begin), end)
+        left_of = min(max(block.last[top + r] - left, begin), end)
+        for here, there in ((begin, right_of), (left_of, end)):
+            scores, span = tile[r, here:there], slice(here - begin, there - begin)
+            for k in range(most):
+                number = int(_add_each(scores, limits[k, span], lowest[k, span], found[k, span]))
+                if number:
+                    _find_each(tile[r], here, there, begin, lowest[k], limits[k], scratch.undecided)
+                    asked += _settle(rows, r, columns, number, scratch)
+                    for j in range(number):
+                        c = scratch.undecided[j]
+                        exact = block.exact[block.offset[left + c] + k]
+                        found[k, c - begin] += np.int32(scratch.settled[j] >= exact)
     for c in range(begin, end):
-        for k in range(count[left + c]):
-            counts[offset[left + c] + k] += found[k, c - begin]
+        for k in range(block.count[left + c]):
+            block.counts[block.offset[left + c] + k] += found[k, c - begin]
+    return asked
 
 
 @compiled()
-def _add_each(scores: np.ndarray, limits: np.ndarray, found: np.ndarray) -> None:
+def _find_each(
+    scores: np.ndarray, here: int, there: int, begin: int, lowest: np.ndarray, limits: np.ndarray,
+    undecided: np.ndarray,
+) -> None:  # fmt: skip
+    """Write the columns from `here` to `there` whose score is undecided; lowest and limits start with column begin."""
+    number = np.uintp(0)
+    for c in range(here, there):
+        undecided[number] = c
+        number += np.uintp((scores[c] >= lowest[c - begin]) & (scores[c] < limits[c - begin]))
+
+
+@compiled(fastmath={"reassoc"})
+def _add_each(scores: np.ndarray, limits: np.ndarray, lowest: np.ndarray, found: np.ndarray) -> np.int32:
+    """Count each score against the limit of its column; returns how many are undecided."""
+    undecided = np.int32(0)
     for c in range(scores.shape[0]):
-        found[c] += np.int32(scores[c] >= limits[c])
+        certain = np.int32(scores[c] >= limits[c])
+        found[c] += certain
+        undecided += np.int32(scores[c] >= lowest[c]) - certain
+    return undecided
 
 
 @compiled()
-def sum_up(offset: np.ndarray, count: np.ndarray, counts: np.ndarray) -> None:
+def sum_up(block: Thresholds) -> None:
     """Turn histograms into numbers of negatives at or above each threshold."""
-    for query in range(count.shape[0]):
-        if count[query] > FEW:
-            for i in range(offset[query] + count[query] - 2, offset[query] - 1, -1):
-                counts[i] += counts[i + 1]
+    for query in range(block.count.shape[0]):
+        if block.count[query] > FEW:
+            for i in range(block.offset[query] + block.count[query] - 2, block.offset[query] - 1, -1):
+                block.counts[i] += block.counts[i + 1]

@@ -88,7 +88,7 @@ def make_report(
     number = int(asked.sum())
 
     def mean(values: np.ndarray) -> float:
-        return float(values[asked].mean()) if number else math.nan
+        return _exact_mean(values[asked])
 
     sums = np.bincount(classes[asked], weights=average_precision[asked])
     sizes = np.bincount(classes[asked])
@@ -107,7 +107,7 @@ def make_report(
 
 
 def _exact_mean(values: np.ndarray) -> float:
-    """The mean, whatever the order of the classes."""
+    """The mean, the same for any order of the values."""
     return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 

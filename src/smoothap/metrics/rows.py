@@ -1,36 +1,41 @@
-"""Embeddings wherever they are (torch or numpy, in memory or mapped from a file), read a tile of rows at a time."""
+"""Embeddings wherever they are (torch or numpy, in memory or mapped from a file), read some rows at a time."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap.metrics.cosine import given_rows, norms_and_marks, unit_rows
+
 Embeddings: TypeAlias = Tensor | np.ndarray
-_ROWS_AT_ONCE = 8192
+_NUMBERS_AT_ONCE = 1 << 20  # 8 MB of float64
 _SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a matrix in a given order, of length 1, on a device."""
+    """Rows of a matrix in a given order: as they were given, and scaled to length 1 on a device."""
 
     matrix: Embeddings
     order: np.ndarray  # (n,) which row stands where
-    lengths: np.ndarray | None  # (rows,) to divide by; None: they are all equal, and cosine is the plain product
-    dtype: torch.dtype
+    norms: np.ndarray  # (n,) the length of the row that stands there, by the definition
+    group: np.ndarray  # (n,) the same number for equal rows
     device: torch.device
-    held: Tensor | None = None  # a small matrix, in order and of length 1
+    held: Tensor | None = None  # a small matrix as it was given, in order
+    held_units: Tensor | None = None  # and of length 1, float32, on the device
 
     @classmethod
-    def of(cls, matrix: Embeddings, order: np.ndarray, device: torch.device, dtype: torch.dtype, name: str) -> "Rows":
+    def of(cls, matrix: Embeddings, order: np.ndarray, device: torch.device, name: str) -> "Rows":
         """Look at every row once; NaN, infinite and zero rows are refused by name."""
-        lengths = np.empty(len(matrix))
-        for start in range(0, len(matrix), _ROWS_AT_ONCE):
-            block = _as_tensor(matrix[start : start + _ROWS_AT_ONCE], dtype)
-            part = torch.linalg.vector_norm(block.double(), dim=1).cpu().numpy()
-            lengths[start : start + _ROWS_AT_ONCE] = part
+        number, dimension = matrix.shape
+        norms, marks = np.empty(number), np.empty(number, np.int64)
+        step = max(1, _NUMBERS_AT_ONCE // dimension)
+        for start in range(0, number, step):
+            block = given_rows(matrix[start : start + step])
+            part, marks_here = norms_and_marks(block if has_float64(block.device) else block.cpu())
             wrong = ~np.isfinite(part) | (part == 0)
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
@@ -38,36 +43,55 @@ class Rows:
                 raise ValueError(
                     f"{name} {what} in row {start + row}, which cannot be ranked: embed that image again or drop it"
                 )
-        # Rows that have one length already, up to rounding, are taken as they are: their ranking is that of the
-        # cosine, and dividing would only round them once more.
-        tolerance = 8 * torch.finfo(dtype).eps
-        even = lengths.max() - lengths.min() <= tolerance * lengths.max()
-        rows = cls(matrix, order, None if even else lengths, dtype, device)
-        if matrix.shape[0] * matrix.shape[1] > _SMALL_ENOUGH_TO_HOLD:
+            norms[start : start + step], marks[start : start + step] = part, marks_here
+        rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], device)
+        if number * dimension > _SMALL_ENOUGH_TO_HOLD:
             return rows
-        return replace(rows, held=rows.tile(0, len(order), len(order)))
+        rows = replace(rows, held=rows.given(slice(None)))
+        return replace(rows, held_units=rows.units(0, len(order), torch.float32))
 
-    def tile(self, start: int, stop: int, size: int) -> Tensor:
-        """Rows start ... stop - 1 of the order, and zeros up to `size` rows. (size, d)"""
-        if self.held is not None:
-            return _padded(self.held[start:stop], size)
-        places = self.order[start:stop]
-        if isinstance(self.matrix, Tensor):
-            block = self.matrix[torch.from_numpy(places).to(self.matrix.device)]
-        else:
-            block = np.asarray(self.matrix[places])
-        rows = _as_tensor(block, self.dtype).to(self.device)
-        if self.lengths is not None:
-            rows = rows / torch.from_numpy(self.lengths[places]).to(rows)[:, None]
-        return _padded(rows, size)
+    def given(self, places: slice | np.ndarray) -> Tensor:
+        """The rows that stand in these places as they were given, where float64 can be computed. (n, d)"""
+        if self.held is None:
+            rows = _read(self.matrix, self.order[places])
+            return rows.to(self.device) if has_float64(self.device) else rows.cpu()
+        return self.held[places if isinstance(places, slice) else torch.from_numpy(places).to(self.held.device)]
+
+    def side(self, start: int, stop: int) -> tuple[Tensor, np.ndarray]:
+        """Rows start ... stop - 1 as they were given, and their norms: one side of `pair_scores`. (n, d), (n,)"""
+        return self.given(slice(start, stop)), self.norms[start:stop]
+
+    def units(self, start: int, stop: int, dtype: torch.dtype) -> Tensor:
+        """The same rows at length 1, on the device. (n, d)"""
+        if self.held_units is not None and dtype == self.held_units.dtype:
+            return self.held_units[start:stop]
+        rows, norms = self.side(start, stop)
+        return unit_rows(rows, norms, dtype).to(self.device)
 
 
-def _padded(rows: Tensor, size: int) -> Tensor:
-    return rows if len(rows) == size else torch.cat([rows, rows.new_zeros(size - len(rows), rows.shape[1])])
+@cache
+def has_float64(device: torch.device) -> bool:
+    """Whether the device computes in float64; Apple's does not."""
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):
+        return False
+    return True
 
 
-def _as_tensor(block: Embeddings, dtype: torch.dtype) -> Tensor:
-    if isinstance(block, Tensor):
-        return block.detach().to(dtype)
-    numpy_type = np.float64 if dtype == torch.float64 else np.float32
-    return torch.from_numpy(np.array(block, dtype=numpy_type))
+def _read(matrix: Embeddings, places: np.ndarray) -> Tensor:
+    if isinstance(matrix, Tensor):
+        return given_rows(matrix[torch.from_numpy(places).to(matrix.device)])
+    return given_rows(np.asarray(matrix[places]))
+
+
+def _groups(matrix: Embeddings, marks: np.ndarray) -> np.ndarray:
+    """The same number for equal rows: those of one mark, if they are equal to the first that has it. (n,)"""
+    _, first, group, sizes = np.unique(marks, return_index=True, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero((sizes[group] > 1) & (first[group] != np.arange(len(marks))))
+    step = max(1, _NUMBERS_AT_ONCE // matrix.shape[1])
+    for start in range(0, len(alike), step):
+        places = alike[start : start + step]
+        unequal = (_read(matrix, places) != _read(matrix, first[group[places]])).any(1).cpu().numpy()
+        group[places[unequal]] = len(first) + places[unequal]
+    return group

@@ -5,6 +5,13 @@ from contextlib import contextmanager
 
 import torch
 
+# Where torch lets products of float32 be rounded to TF32 or bfloat16; new in torch 2.9, beside the older setting.
+_PRODUCTS = [
+    place
+    for place in (torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None))
+    if hasattr(place, "fp32_precision")
+]
+
 
 @contextmanager
 def full_precision(device_type: str) -> Generator[None]:
@@ -13,12 +20,20 @@ def full_precision(device_type: str) -> Generator[None]:
         with torch.autocast(device_type, enabled=False), full_precision(device_type):
             yield
         return
-    chosen = torch.get_float32_matmul_precision()
-    if chosen == "highest":
+    chosen = [place.fp32_precision for place in _PRODUCTS]
+    try:
+        older = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the user chose by the newer setting, so that the older one has no name for it
+        older = None
+    if older == "highest" and not set(chosen) & {"tf32", "bf16"}:
         yield
         return
-    torch.set_float32_matmul_precision("highest")
+    torch.set_float32_matmul_precision("highest")  # sets the newer ones too
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(chosen)
+        if older is not None:
+            torch.set_float32_matmul_precision(older)
+        for place, precision in zip(_PRODUCTS, chosen, strict=True):
+            if place.fp32_precision != precision:
+                place.fp32_precision = precision

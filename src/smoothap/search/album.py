@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from smoothap.metrics.cosine import Cosines
 from smoothap.search import refining
 from smoothap.search.arrays import cut, record_of, rows_of, unit_rows
 from smoothap.search.calibration import Calibration, calibrate
@@ -51,7 +52,9 @@ class Album:
         self.photos, self.vectors, self.root = photos, vectors, root
         self._storage = storage
         self._description = description or Description(dimension=vectors.shape[1])
-        self._engine_name, self._engine = checked_name(engine), None
+        self._engine_name = checked_name(engine)
+        self._engine: Engine | None = None
+        self._cosines: Cosines | None = None
         self._embedder: Embedder | None = None
         self.device: str | None = None  # for the model, when it is loaded; None: cuda where there is one
 
@@ -193,7 +196,7 @@ class Album:
 
     def _reload(self) -> None:
         self._description, self.photos, self.vectors = self._known_storage().load()
-        self._engine = None
+        self._engine, self._cosines = None, None
 
     def _known_storage(self) -> Storage:
         if self._storage is None:
@@ -343,6 +346,13 @@ class Album:
         return place
 
     @property
+    def cosines(self) -> Cosines:
+        """The scores of any query with the photos, by their definition."""
+        if self._cosines is None:
+            self._cosines = Cosines(self.vectors)
+        return self._cosines
+
+    @property
     def engine(self) -> Engine:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
         if self._engine is None:
@@ -361,15 +371,15 @@ class Album:
         if len(candidates) < wanted:  # too many for the engine, or it gave fewer than it was asked for
             return self._best(vector, k, left_out)
         candidates = np.setdiff1d(candidates, left_out)
-        scores = self.vectors[candidates] @ vector
+        scores = self.cosines.of(vector, candidates)
         best = best_rows(scores, k)
         return candidates[best], scores[best]
 
     def _best(
         self, vector: np.ndarray, k: int | None, left_out: np.ndarray, minimum: float = -2.0
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best k rows at or above a score, or all of them, by the product with every vector."""
-        scores = self.vectors @ vector
+        """The best k rows at or above a score, or all of them, by their scores with every vector."""
+        scores = self.cosines.of(vector)
         scores[left_out] = -np.inf
         enough = int((scores >= minimum).sum())
         rows = best_rows(scores, enough if k is None else min(k, enough))

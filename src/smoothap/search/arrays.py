@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
+from smoothap.metrics import cosine
+from smoothap.metrics.cosine import given_rows, norms_and_marks
 from smoothap.search.photos import new_record
 
 
@@ -14,11 +17,12 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
     array = np.asarray(vectors)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise ValueError(f"Vectors are numbers of shape (n, d), not {array.dtype} of shape {array.shape}.")
-    lengths = np.linalg.norm(array.astype(np.float64), axis=1)
-    bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
+    given = given_rows(array)
+    norms, _ = norms_and_marks(given)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if len(bad):
         raise ValueError(f"Vector {bad[0]} is zero or has a number that is not finite: leave that photo out.")
-    return np.ascontiguousarray(array / lengths[:, None], dtype=np.float32)
+    return cosine.unit_rows(given, norms, torch.float32).numpy()
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

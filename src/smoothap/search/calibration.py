@@ -1,9 +1,13 @@
 """From a score to what it means: which share of the right photos lies above it, and how many wrong ones do."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+
+from smoothap.metrics.cosine import Cosines, certain_places, error_bound
 
 POINTS = 512  # of the curve that is kept
 
@@ -46,7 +50,7 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for json; how many photos the album has is not part of it."""
         return {
-            "scores": [round(float(value), 7) for value in self.scores],
+            "scores": [float(value) for value in self.scores],
             "recall": [round(float(value), 7) for value in self.recall],
             "false_positive_rate": [float(f"{value:.6g}") for value in self.false_positive_rate],
             "right_per_query": self.right_per_query,
@@ -73,46 +77,51 @@ def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str, *, photos: i
     if len(sizes) < 2:
         raise ValueError(f"{source} has one class only: calibration needs wrong pairs too.")
     order = np.argsort(classes, kind="stable")
-    vectors, classes = np.asarray(vectors, np.float32)[order], classes[order]
+    cosines, classes = Cosines(np.asarray(vectors, np.float32)[order]), classes[order]
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    right_scores, right_weights = _right_pairs(vectors, starts)
+    right_scores, right_weights = _right_pairs(cosines, starts)
     queries = int(sizes[sizes > 1].sum())
     # Scores at even steps of recall: the curve is finest where it is asked for.
-    rising = np.argsort(right_scores)
+    rising = np.argsort(right_scores, kind="stable")
     missed = np.cumsum(right_weights[rising]) / queries  # the share below or at each score
     steps = np.linspace(0, 1, POINTS)
     chosen = np.unique(right_scores[rising][np.minimum(np.searchsorted(missed, steps), len(missed) - 1)])
     below = np.concatenate([[0.0], missed])[np.searchsorted(right_scores[rising], chosen, side="left")]
-    counts, pairs = _wrong_pairs(vectors, classes, chosen.astype(np.float32))
+    counts, pairs = _wrong_pairs(cosines, classes, chosen)
     mean_right = float((sizes * (sizes - 1)).sum() / queries)
     return Calibration(
-        chosen.astype(float), 1 - below, counts / pairs, mean_right,
+        chosen, 1 - below, counts / pairs, mean_right,
         len(vectors) if photos is None else photos, source, queries,
     )  # fmt: skip
 
 
-def _right_pairs(vectors: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _right_pairs(cosines: Cosines, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The score of each query with each of its right photos, and the weight that makes queries count alike."""
     scores: list[np.ndarray] = []
     weights: list[np.ndarray] = []
     for first, size in zip(starts, np.diff(starts), strict=False):
-        last = first + size
         if size < 2:
             continue
-        block = vectors[first:last] @ vectors[first:last].T
-        scores.append(block[~np.eye(size, dtype=bool)])
+        pairs = np.argwhere(~np.eye(size, dtype=bool))
+        scores.append(cosines.between(first + pairs[:, 0], first + pairs[:, 1]))
         weights.append(np.full(size * (size - 1), 1 / (size - 1)))
     return np.concatenate(scores), np.concatenate(weights)
 
 
-def _wrong_pairs(vectors: np.ndarray, classes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, int]:
+def _wrong_pairs(cosines: Cosines, classes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, int]:
     """How many pairs of two classes score at or above each of `at` (p,), and how many such pairs there are."""
     counts = np.zeros(len(at) + 1, np.int64)
+    vectors, bound = cosines.vectors, error_bound(cosines.vectors.shape[1], torch.float32)
     pairs, rows = 0, max(1, 4_000_000 // len(vectors))
     for first in range(0, len(vectors), rows):
         part = slice(first, first + rows)
         block = vectors[part] @ vectors.T
-        wrong = block[classes[part, None] != classes[None, :]]
-        counts += np.bincount(np.searchsorted(at, wrong, side="right"), minlength=len(at) + 1)
-        pairs += len(wrong)
+        across, down = np.nonzero(classes[part, None] != classes[None, :])
+        definition = partial(_scores, cosines, first + across, down)
+        counts += np.bincount(certain_places(block[across, down], at, bound, definition), minlength=len(at) + 1)
+        pairs += len(across)
     return counts[::-1].cumsum()[::-1][1:], pairs
+
+
+def _scores(cosines: Cosines, first: np.ndarray, second: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return cosines.between(first[places], second[places])

@@ -1,20 +1,22 @@
-"""All scores, by one product: exact, and fast enough for a hundred thousand photos."""
+"""All scores by their definition: exact, and fast enough for a hundred thousand photos."""
 
 import numpy as np
 
+from smoothap.metrics.cosine import Cosines
+
 
 class Exact:
-    """The product of the query with every vector; an album that has this engine asks for all scores at once."""
+    """The score of the query with every vector; an album that has this engine asks for all scores at once."""
 
     name = "exact"
     limit = 0
 
     def __init__(self, vectors: np.ndarray) -> None:
-        self.vectors = vectors
+        self.cosines = Cosines(vectors)
 
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """The k rows with the highest scores for the query (d,)."""
-        return best_rows(self.vectors @ query, k)
+        return best_rows(self.cosines.of(query), k)
 
 
 def best_rows(scores: np.ndarray, k: int) -> np.ndarray:

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import torch
+
+from smoothap.metrics.cosine import Cosines, error_bound
 
 _TILE = 2048
 
@@ -20,7 +23,7 @@ def pairs_above(vectors: np.ndarray, score: float, limit: int = 10_000_000) -> l
     """All pairs of rows of vectors (n, d) at or above the score, best first."""
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     number = 0
-    for first, second, scores in _tiles(vectors, score):
+    for first, second, scores in _tiles(Cosines(vectors), score):
         found.append((first, second, scores))
         number += len(first)
         if number > limit:
@@ -33,19 +36,23 @@ def pairs_above(vectors: np.ndarray, score: float, limit: int = 10_000_000) -> l
     return [Pair(*each) for each in zip(*columns, strict=True)]
 
 
-def _tiles(vectors: np.ndarray, score: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _tiles(cosines: Cosines, score: float) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     from smoothap.progress import Progress
 
+    vectors, bound = cosines.vectors, error_bound(cosines.vectors.shape[1], torch.float32)
     starts = range(0, len(vectors), _TILE)
     with Progress("Comparing", len(starts) * (len(starts) + 1) // 2, "tiles") as line:
         for top in starts:
             rows = np.asarray(vectors[top : top + _TILE])
             for left in range(top, len(vectors), _TILE):
                 block = rows @ np.asarray(vectors[left : left + _TILE]).T
-                across, down = np.nonzero(np.triu(block >= score, 1) if left == top else block >= score)
+                likely = block >= score - bound  # the product proposes, the definition decides
+                across, down = np.nonzero(np.triu(likely, 1) if left == top else likely)
+                scores = cosines.between(across + top, down + left)
+                across, down, scores = (part[scores >= score] for part in (across, down, scores))
                 line.advance()
                 if len(across):
-                    yield across + top, down + left, block[across, down]
+                    yield across + top, down + left, scores
 
 
 def groups_of(pairs: list[Pair]) -> list[list[int]]:

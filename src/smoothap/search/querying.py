@@ -24,8 +24,9 @@ def query_vector(album: Album, query: Query, box: Box | None = None) -> tuple[np
         raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
     if isinstance(query, (int, np.integer)):
         row = album.photos.row_of(int(query))
-        vector = album.vectors[row] if box is None else album.embed(album.photo_path(int(query)), box)
-        return unit(vector), [int(query)]
+        if box is None:
+            return np.array(album.vectors[row]), [int(query)]  # as it is: its scores are those of an evaluation
+        return unit(album.embed(album.photo_path(int(query)), box)), [int(query)]
     if isinstance(query, (str, Path, Image.Image)):
         return unit(album.embed(query, box)), []
     if isinstance(query, Sequence) and not all(isinstance(each, (float, np.floating)) for each in query):

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
+import torch
+
+from smoothap.metrics.cosine import given_rows, norms_and_marks, unit_rows
 
 ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 0 is the plain average
 RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query's own weight of 1
@@ -10,10 +13,11 @@ RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query
 
 def unit(vector: np.ndarray) -> np.ndarray:
     """The vector (d,) at length 1; one of length 0 or with a number that is none is refused."""
-    length = float(np.linalg.norm(vector))
-    if not np.isfinite(length) or length == 0:
+    given = given_rows(np.asarray(vector)[None])
+    norms, _ = norms_and_marks(given)
+    if not np.isfinite(norms[0]) or norms[0] == 0:
         raise ValueError("The query's vector is zero or not finite: it points nowhere, so nothing is like it.")
-    return np.ascontiguousarray(vector / length, dtype=np.float32)
+    return unit_rows(given, norms, torch.float32)[0].numpy()
 
 
 def joined(queries: Sequence[np.ndarray]) -> np.ndarray:
@@ -26,12 +30,14 @@ def joined(queries: Sequence[np.ndarray]) -> np.ndarray:
 def expanded(query: np.ndarray, answers: np.ndarray, scores: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
     """The query (d,) plus its first answers (n, d), each weighted by its score (n,) to the power alpha."""
     weights = np.maximum(scores, 0) ** alpha
-    return unit(query + weights.astype(np.float32) @ answers)
+    return unit(query + (weights[:, None] * answers).sum(axis=0))
 
 
 def corrected(query: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """Rocchio: the query (d,) moved towards the mean of right (m, d) and away from that of wrong (n, d)."""
+    """Rocchio: the query (d,) moved towards the mean of right (m, d) and away from that of wrong (n, d), if any."""
     moved = query.astype(np.float32)
+    if not len(right) and not len(wrong):
+        return moved
     if len(right):
         moved = moved + RIGHT * right.mean(axis=0)
     if len(wrong):

@@ -56,9 +56,8 @@ class Ranking:
         """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
         if self.right is None or not self.whole or not self.right.any():
             return None
-        scores = self.scores.astype(np.float64)
-        found = average_precision(torch.from_numpy(scores), torch.from_numpy(self.right)).item()
-        row = RankedRow(-1, self.rows, scores, self.right, found)
+        found = average_precision(torch.from_numpy(self.scores), torch.from_numpy(self.right)).item()
+        row = RankedRow(-1, self.rows, self.scores, self.right, found)
         precision, recall = row.precision_recall()
         rises = np.append(True, np.diff(recall) > 0)
         precision, recall = precision[rises], recall[rises]
@@ -202,7 +201,9 @@ class Finder:
         if own is None and question.vector is None:
             raise NotPossible("A search needs a photo of the album or a vector: give one of them.")
         vectors = self.album.vectors
-        vector = np.asarray(vectors[own]) if question.vector is None else unpacked(question.vector, vectors.shape[1])
+        vector = (
+            np.array(vectors[own]) if question.vector is None else unit(unpacked(question.vector, vectors.shape[1]))
+        )
         wanted = question.offset + question.limit
         whole = len(self) <= _WHOLE
         key = (own, vector.tobytes(), tuple(question.right), tuple(question.wrong), whole or wanted)
@@ -222,14 +223,14 @@ class Finder:
             # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
             right_rows, wrong_rows = ([self.row(each) for each in marks] for marks in (question.right, question.wrong))
             vectors = self.album.vectors
-            moved = corrected(unit(vector), vectors[right_rows], vectors[wrong_rows])
-            every = vectors @ moved
+            moved = corrected(vector, vectors[right_rows], vectors[wrong_rows])
+            every = self.album.cosines.of(moved)
             rows = best_rows(every, len(every))
             scores = every[rows]
         else:
             hits = self.album.search(vector, k=first + 1, right=question.right, wrong=question.wrong)
             rows = np.array([self.row(hit.id) for hit in hits], np.int64)
-            scores = np.array([hit.score for hit in hits], np.float32)
+            scores = np.array([hit.score for hit in hits])
         right = None
         if own is not None:
             others = rows != own

@@ -39,6 +39,6 @@ def _precision_of(finder: Finder, identity: int) -> float:
     assert finder.labels is not None
     row = finder.row(identity)
     others = np.arange(len(finder)) != row
-    scores = (finder.album.vectors @ finder.album.vectors[row])[others]
+    scores = finder.album.cosines.of(finder.album.vectors[row])[others]
     right = np.asarray(finder.labels[others] == finder.labels[row], bool)
     return average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item()

@@ -1,0 +1,176 @@
+"""The score of two rows, defined so that every processor computes the same bits, and how far a product may be off.
+
+    score(x, y) = S(x, y) / (|x| |y|),   |x| = sqrt(S(x, x)),   S(x, y) = the sum of x_i y_i, added by halves in float64
+
+Added by halves: the products are padded with zeros to a power of two, and the second half is added to the first until
+one number is left. Products of float32 or shorter numbers are exact in float64, so it does not matter whether a
+processor fuses a product with the sum behind it; rows of float64 are first scaled by a power of two, and their products
+and sums are separate operations. Sum, product, root and quotient are those of IEEE 754, which rounds each in one way.
+So equal rows have equal scores, and so have rows that differ by a power of two.
+
+A matrix product sums in an order of its own, which depends on processor, library and place: it proposes scores, and
+`error_bound` says how far they may lie from the definition.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothap.ranking.threads import numba_is_there, on_threads, parts_for
+
+_NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor
+_EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
+
+
+def error_bound(dimension: int, dtype: torch.dtype) -> float:
+    """By how much a product of unit rows (d,) of this dtype, summed in any order, can differ from the definition.
+
+    Rounding both rows and d products and sums gives (d + 2) u / (1 - (d + 2) u), since the products of two unit rows
+    add up to at most 1 in absolute value. The definition itself, the division of the rows by their lengths, and
+    numbers too small for the dtype are covered by a few d of 2^-53.
+    """
+    share = (dimension + 2) * torch.finfo(dtype).eps / 2
+    if share >= 0.5:
+        raise ValueError(f"Rows of {dimension:,} numbers are too long to be ranked exactly by products of {dtype}.")
+    return share / (1 - share) + 4 * (dimension + 8) * 2.0**-53
+
+
+def given_rows(rows: Tensor | np.ndarray) -> Tensor:
+    """Rows (n, d) of any kind as float32 where that holds them exactly, else as float64 scaled by a power of two."""
+    if isinstance(rows, np.ndarray):
+        exact = np.float32 if np.can_cast(rows.dtype, np.float32) else np.float64
+        rows = torch.from_numpy(np.array(rows, exact, order="C"))
+    if rows.dtype in _EXACT_IN_FLOAT32:
+        return rows.detach().float()
+    tensor = rows.detach().double()
+    largest = tensor.abs().amax(1, keepdim=True)
+    exponent = torch.frexp(torch.where(largest.isfinite(), largest, 1.0)).exponent.clamp(-1000, 1000).long()
+    return tensor * ((1023 - exponent) << 52).view(torch.float64)
+
+
+def half_sums(products: Tensor) -> Tensor:
+    """The sum of each row of products (n, d), float64, added by halves; the products are lost. -> (n,)"""
+    while (width := products.shape[1]) > 1:
+        half = 1 << (width - 1).bit_length() - 1
+        products[:, : width - half] += products[:, half:]
+        products = products[:, :half]
+    return products[:, 0]
+
+
+def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The length of each of the rows (n, d) that `given_rows` gave, by the definition; and a number for each.
+
+    That number, int64, is the same for equal rows, and seldom for others.
+    """
+    bits = rows.view(torch.int32 if rows.dtype == torch.float32 else torch.int64)
+    if _is_compiled(rows):
+        from smoothap.metrics import cosine_kernels
+
+        norms, marks = np.empty(len(rows)), np.empty(len(rows), np.int64)
+        _on_threads(cosine_kernels.norms_and_marks, rows.numel(), rows.numpy(), bits.numpy(), norms, marks)
+        return norms, marks
+    factors = torch.arange(rows.shape[1], device=rows.device) * -7046029254386353132 + 1
+    wide = rows.double()
+    squares = half_sums(wide * wide).cpu().numpy()
+    # numpy's root, not torch's, which MKL computes: in one of 75 numbers that one is off in the last bit.
+    return np.sqrt(squares), ((bits.long() + 1) * factors).sum(1).cpu().numpy()
+
+
+def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """The rows (n, d) that `given_rows` gave divided by their norms (n,), rounded once to the dtype. (n, d)"""
+    if _is_compiled(rows):
+        from smoothap.metrics import cosine_kernels
+
+        units = torch.empty(rows.shape, dtype=dtype)
+        _on_threads(cosine_kernels.scale_rows, rows.numel(), rows.numpy(), norms, units.numpy())
+        return units
+    return (rows.double() / torch.from_numpy(norms).to(rows.device)[:, None]).to(dtype)
+
+
+def pair_scores(
+    left: Tensor | np.ndarray,
+    left_norms: np.ndarray,
+    right: Tensor | np.ndarray,
+    right_norms: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> np.ndarray:
+    """The score of row first[i] of left (n, d) with row second[i] of right (m, d). -> (k,) float64
+
+    Both are as `given_rows` gives them, on one device that has float64, with their norms (n,), (m,).
+    """
+    scores = np.empty(len(first))
+    if _is_compiled(left) and _is_compiled(right):
+        from smoothap.metrics.cosine_kernels import score_pairs
+
+        sides = np.asarray(left), left_norms, np.asarray(right), right_norms
+        _on_threads(score_pairs, len(first) * right.shape[1], *sides, first, second, scores)
+        return scores
+    step = max(1, _NUMBERS_AT_ONCE // right.shape[1])
+    for start in range(0, len(first), step):
+        here, there = first[start : start + step], second[start : start + step]
+        products = _taken(left, here).double() * _taken(right, there).double()
+        lengths = torch.from_numpy(left_norms[here] * right_norms[there]).to(products.device)
+        scores[start : start + step] = (half_sums(products) / lengths).cpu().numpy()
+    return scores
+
+
+def _is_compiled(rows: Tensor | np.ndarray) -> bool:
+    return numba_is_there() and (isinstance(rows, np.ndarray) or rows.device.type == "cpu")
+
+
+def _on_threads(kernel: Callable[..., None], terms: int, *arguments: object) -> None:
+    parts = parts_for(terms)
+    on_threads(lambda part: kernel(part, parts, *arguments), parts)
+
+
+def _taken(rows: Tensor | np.ndarray, places: np.ndarray) -> Tensor:
+    if isinstance(rows, Tensor):
+        return rows[torch.from_numpy(places).to(rows.device)]
+    return torch.from_numpy(rows[places])
+
+
+def certain_places(
+    proposed: np.ndarray, thresholds: np.ndarray, bound: float, definition: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """How many of the thresholds (m,), rising scores by the definition, each proposed score (n,) is at or above.
+
+    A proposed score is off by at most `bound`; `definition` scores those in some places (k,) for certain. -> (n,)
+    """
+    places = np.searchsorted(thresholds + bound, proposed, side="right")
+    lower = np.append(thresholds - bound, np.inf)
+    undecided = np.flatnonzero(proposed >= lower[places])
+    places[undecided] = np.searchsorted(thresholds, definition(undecided), side="right")
+    return places
+
+
+class Cosines:
+    """The scores of any query with the vectors (n, d) of an album, float32, by the definition."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        self.vectors = np.asarray(vectors)
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """The length of every vector. (n,)"""
+        step = max(1, _NUMBERS_AT_ONCE // self.vectors.shape[1])
+        parts = [
+            norms_and_marks(given_rows(self.vectors[start : start + step]))[0]
+            for start in range(0, len(self.vectors), step)
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def of(self, query: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+        """The score of the query (d,) with every vector, or with those in `rows` (k,). -> (n,) or (k,), float64"""
+        one = np.ascontiguousarray(query, dtype=np.float32)[None]
+        chosen = np.arange(len(self.vectors)) if rows is None else np.asarray(rows, np.int64)
+        return pair_scores(
+            one, norms_and_marks(given_rows(one))[0], self.vectors, self.norms, np.zeros_like(chosen), chosen
+        )
+
+    def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The score of each of the vectors in rows first (k,) with that in second (k,). -> (k,) float64"""
+        return pair_scores(self.vectors, self.norms, self.vectors, self.norms, first, second)
