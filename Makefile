@@ -47,8 +47,8 @@ format: .venv/installed  ## format the code and fix what can be fixed
 bench: .venv/installed  ## side-by-side timings, each prints ratios
 	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
 
-torture: .venv/installed  ## the long form of every promise of docs/promises.md, about 80 minutes on two cores; ends by itself
-	@$(BIN)/python tests/torture.py
+torture: .venv/installed  ## the long form of every promise of docs/promises.md, or of one: make torture PROMISE=9
+	@$(BIN)/python tests/torture.py $(PROMISE)
 
 audit: .venv/installed  ## licences of the pinned packages, and known flaws in them
 	@$(BIN)/python tests/audit.py

@@ -24,7 +24,7 @@ class Mutant(NamedTuple):
 
 
 LOSS, SMOOTH, EXACT = "tests/losses", "tests/ranking/test_smooth.py", "tests/ranking/test_exact.py"
-EVALUATE = "tests/metrics/test_evaluate.py"
+EVALUATE, RANKS, COSINE = (f"tests/metrics/test_{name}.py" for name in ("evaluate", "certified_ranks", "cosine"))
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
@@ -70,15 +70,30 @@ MUTANTS = [
     Mutant("smoothed: outside items taken in", "ranking/smooth.py", "block.masked_fill_(mask[rows], OUTSIDE)", "pass", SMOOTH),
     Mutant("exact AP: strict ties", "ranking/exact.py", "torch.searchsorted(ascending, matrix)  #", "torch.searchsorted(ascending, matrix, right=True) - 1 + 1  #", EXACT),
     Mutant("exact AP: divided by all items", "ranking/exact.py", "precision.sum(1) / mask.sum(1)", "precision.sum(1) / items", EXACT),
-    Mutant("evaluate: query not removed", "metrics/counters.py", "(self.one_set & (row == item))", "False", EVALUATE),
-    Mutant("evaluate: strict ties", "metrics/kernels.py", "total += np.int32(scores[j] >= threshold)", "total += np.int32(scores[j] > threshold)", EVALUATE),
-    Mutant("evaluate: strict ties in columns", "metrics/kernels.py", "found[c] += np.int32(scores[c] >= limits[c])", "found[c] += np.int32(scores[c] > limits[c])", EVALUATE),
+    Mutant("evaluate: query not removed", "metrics/counters.py", "(self.one_set & (query == item))", "False", EVALUATE),
+    Mutant("evaluate: query not removed by the kernel", "metrics/kernels.py", "itself = one_set and item == query", "itself = False", EVALUATE),
+    Mutant("evaluate: strict ties", "metrics/kernels.py", "np.int32(scratch.settled[j] >= exact[i])", "np.int32(scratch.settled[j] > exact[i])", RANKS),
+    Mutant("evaluate: strict ties among many", "metrics/kernels.py", "if exact[middle] <= score:", "if exact[middle] < score:", RANKS),
+    Mutant("evaluate: strict ties without numba", "metrics/counters.py", 'np.searchsorted(own, answers[begin:end], side="right")', "np.searchsorted(own, answers[begin:end])", RANKS),
+    Mutant("evaluate: half the bound", "metrics/cosine.py", "return share / (1 - share) + 4", "return share / (1 - share) / 2 + 4", COSINE),
+    Mutant("evaluate: no bound at all", "metrics/counters.py", "bound = error_bound(self.items.matrix.shape[1], dtype)", "bound = 0.0", RANKS),
+    Mutant("evaluate: undecided scores count as above", "metrics/kernels.py", "number = perhaps_before - before + perhaps_behind - behind", "counts[start + i] += perhaps_before - before + perhaps_behind - behind\n            number = 0", RANKS),
+    Mutant("evaluate: a score of another row remembered", "metrics/kernels.py", "np.int64(row) << 40 | group[column]", "group[column]", RANKS),
+    Mutant("evaluate: rows of one mark taken for equal", "metrics/rows.py", "group[places[unequal]] = len(first) + places[unequal]", "pass", RANKS),
+    Mutant("evaluate: products left as the user set them", "ranking/precision.py", 'if older == "highest" and not set(chosen) & {"tf32", "bf16"}:', "if True:", "tests/losses/test_precision.py"),
+    Mutant("score: added from the left", "metrics/cosine_kernels.py", "front[i] += back[i]", "front[0] += back[i]", COSINE),
+    Mutant("score: torch's root", "metrics/cosine.py", "return np.sqrt(squares), ", "return torch.from_numpy(squares).sqrt().numpy(), ", "tests/metrics/test_certified_ranks.py -k constant"),
+    Mutant("score: float64 rows not scaled", "metrics/cosine.py", "return tensor * ((1023 - exponent) << 52).view(torch.float64)", "return tensor", RANKS),
+    Mutant("confusions: the product decides", "metrics/cosine.py", "undecided = np.flatnonzero(proposed >= lower[places])", "undecided = np.empty(0, np.int64)", "tests/metrics/test_certified_ranks.py -k classes_take"),
+    Mutant("evaluate: strict ties in columns", "metrics/kernels.py", "np.int32(scratch.settled[j] >= exact)", "np.int32(scratch.settled[j] > exact)", RANKS),
     Mutant("evaluate: one threshold of a bin only", "metrics/kernels.py", "while limits[place] <= score:", "while False:", EVALUATE),
-    Mutant("evaluate: mirrored tiles forgotten", "metrics/counting.py", "counting.count_columns(tile, top, left)", "pass", EVALUATE),
+    Mutant("evaluate: mirrored tiles forgotten", "metrics/counting.py", "counter.count_columns(tile, top, left)", "pass", EVALUATE),
     Mutant("evaluate: ignored items counted", "metrics/counters.py", "out = self.left_out[item] |", "out =", EVALUATE),
     Mutant("evaluate: first hit counts from 0", "metrics/evaluate.py", "= 1 + negatives[begins + size - 1]", "= negatives[begins + size - 1]", EVALUATE),
     Mutant("evaluate: equal positives not counted", "metrics/evaluate.py", "new_score[1:] = scores[1:] != scores[:-1]", "new_score[1:] = True", EVALUATE),
-    Mutant("evaluate: lengths not divided out", "metrics/rows.py", "even = lengths.max() - lengths.min() <=", "even = True or lengths.max() - lengths.min() <=", EVALUATE),
+    Mutant("evaluate: lengths not divided out", "metrics/cosine_kernels.py", "unit[i] = np.float64(given[i]) / norm", "unit[i] = np.float64(given[i])", EVALUATE),
+    Mutant("search: copies in any order", "search/album.py", "scores = self.cosines.of(vector)\n", "scores = self.vectors @ vector\n", "tests/search/test_ties.py"),
+    Mutant("search: pairs by the product alone", "search/pairs.py", "likely = block >= score - bound", "likely = block >= score", "tests/search/test_ties.py"),
     Mutant("evaluate: processes count the same tiles", "distributed.py", "return piece % self.number == self.rank", "return True", "tests/metrics/test_invariance.py"),
     Mutant("sampler: ranks take the same images", "data/samplers.py", "range(rank * batch_size // ranks, (rank + 1) * batch_size // ranks)", "range(batch_size // ranks)", SAMPLERS),
     Mutant("sampler: every epoch is the first", "data/samplers.py", "self._stream.batches(epoch * self._steps, (epoch + 1) * self._steps)", "self._stream.batches(0, self._steps)", SAMPLERS),

@@ -108,6 +108,14 @@ def brute_force(
     return figures
 
 
+def average_precision_of(units: np.ndarray, labels: np.ndarray, query: int, kept: np.ndarray) -> float:
+    """AP of one query among the items that are kept, by scikit-learn; NaN without a positive."""
+    others = kept.copy()
+    others[query] = False
+    relevant = labels[others] == labels[query]
+    return average_precision_score(relevant, units[others] @ units[query]) if relevant.any() else math.nan
+
+
 def defined_score(left: np.ndarray, right: np.ndarray) -> float:
     """The score of two rows as metrics/cosine.py defines it, one plain Python number at a time."""
     x, y = _given(left), _given(right)

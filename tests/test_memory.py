@@ -20,10 +20,10 @@ from pathlib import Path
 import torch
 from smoothap.memory import freed_memory_kept
 
-BLOCK = 64 * 2**20  # bytes: more than glibc would ever keep by itself
+BLOCK = 40 * 2**20  # bytes: more than glibc would ever keep by itself
 
 def faults_of_ten_blocks():
-    for _ in range(40):  # the first few find their place
+    for _ in range(15):  # the first few find their place
         torch.ones(BLOCK // 4)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(10):

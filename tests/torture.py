@@ -2,7 +2,8 @@
 
     python tests/torture.py [NUMBER ...] [--short]
 
-With numbers only those promises are tried, and the others keep the figures of their last run.
+With numbers only those promises are tried, and the others keep the figures of their last run. Each result is kept as
+soon as it is there, with the commit that it belongs to, so that the whole need not be run in one go.
 """
 
 import argparse
@@ -25,30 +26,28 @@ FIGURES = ROOT / "docs" / "promises.json"
 BY_SCRIPT = {6: "mutants.py", 20: "audit.py"}  # these print their figure as their last line
 
 
-def run_tests(numbers: list[int], short: bool) -> dict[int, dict[str, Any]]:
-    """Run the tests of some promises, and sum up what became of each."""
+def run_tests(number: int, short: bool) -> dict[str, Any]:
+    """Run the tests of a promise, and sum up what became of them."""
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "promises.json"
-        environment = {**os.environ, "SMOOTHAP_PROMISES": f"{file}:{','.join(map(str, numbers))}"}
+        environment = {**os.environ, "SMOOTHAP_PROMISES": f"{file}:{number}"}
         if not short:
             environment["SMOOTHAP_TORTURE"] = "1"
         command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "promise and not browser"]
         subprocess.run(command, cwd=ROOT, env=environment, check=False)
         outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    found: dict[int, dict[str, Any]] = {}
-    for number in numbers:
-        kept = outcomes.get(str(number), [])
-        failed = [each["test"] for each in kept if each["outcome"] == "failed"]
-        passed = [each["test"] for each in kept if each["outcome"] == "passed"]
-        figures = list(dict.fromkeys(figure for each in kept for figure in each["measured"]))
-        passes = f"{len(passed)} test{'s' if len(passed) != 1 else ''} passed"
-        found[number] = {
-            "kept": bool(passed) and not failed,
-            "figure": f"failed: {failed[0]}" if failed else "; ".join([passes, *figures]),
-            "tests": sorted({re.sub(r"\[.*", "", test) for test in passed + failed}),
-            "seconds": round(sum(each["seconds"] for each in kept)),
-        }
-    return found
+    kept = outcomes.get(str(number), [])
+    failed = [each["test"] for each in kept if each["outcome"] == "failed"]
+    passed = [each["test"] for each in kept if each["outcome"] == "passed"]
+    figures = list(dict.fromkeys(figure for each in kept for figure in each["measured"]))
+    passes = f"{len(passed)} test{'s' if len(passed) != 1 else ''} passed"
+    return {
+        "kept": bool(passed) and not failed,
+        "figure": f"failed: {failed[0]}" if failed else "; ".join([passes, *figures]),
+        "tests": sorted({re.sub(r"\[.*", "", test) for test in passed + failed}),
+        "seconds": round(time.monotonic() - began),
+    }
 
 
 def run_script(number: int) -> dict[str, Any]:
@@ -79,8 +78,9 @@ def write_page(figures: dict[str, Any]) -> None:
     lines = [
         "# Promises",
         "",
-        "Each promise has tests. `make test` runs their short forms, `make torture` the long ones; it ends",
-        "by itself and rewrites this table. A figure is that of the last long run, on the day given.",
+        "Each promise has tests. `make test` runs their short forms, `make torture` the long ones; it ends by itself",
+        "and rewrites this table row by row, and `make torture PROMISE=9` runs one of them. A figure is that of the",
+        "last long run, on the day and at the commit given.",
         "",
         "| # | promise | proof | to reach | last measured | by |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -89,7 +89,7 @@ def write_page(figures: dict[str, Any]) -> None:
         row = figures.get(str(number))
         files = sorted({test.partition("::")[0] for test in row["tests"]}) if row else []
         last = (
-            f"{row['figure']} ({row['form']}, {row['day']}, {row['seconds']} s)"
+            f"{row['figure']} ({row['form']}, {row['day']}, {row.get('commit', 'commit not kept')}, {row['seconds']} s)"
             if row
             else "not yet run in its long form"
         )
@@ -108,22 +108,27 @@ def main() -> None:
         "--short", action="store_true", help="the short forms, as in make test; the page is not written"
     )
     options = parser.parse_args()
-    numbers = options.numbers or list(PROMISES)
-    found: dict[int, dict[str, Any]] = {}
-    if in_tests := [number for number in numbers if number not in BY_SCRIPT]:
-        found = run_tests(in_tests, options.short)
-    found |= {number: run_script(number) for number in numbers if number in BY_SCRIPT}
-    for number in numbers:
-        print_row(number, found[number])
-    if not options.short:
-        figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
-        day = datetime.date.today().isoformat()
-        figures |= {str(number): {**row, "form": "long form", "day": day} for number, row in found.items()}
-        FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        write_page(figures)
-    broken = [number for number, row in found.items() if not row["kept"]]
-    print(f"{len(found) - len(broken)} of {len(found)} promises kept" + (f"; broken: {broken}" if broken else ""))
+    rows: dict[int, dict[str, Any]] = {}
+    for number in options.numbers or PROMISES:
+        rows[number] = run_script(number) if number in BY_SCRIPT else run_tests(number, options.short)
+        print_row(number, rows[number])
+        if not options.short:
+            keep(number, rows[number])
+    broken = [number for number, row in rows.items() if not row["kept"]]
+    print(f"{len(rows) - len(broken)} of {len(rows)} promises kept" + (f"; broken: {broken}" if broken else ""))
     sys.exit(1 if broken else 0)
+
+
+def keep(number: int, row: dict[str, Any]) -> None:
+    """Put a result into the file and the page, with the day and the commit; changes not committed yet are a +."""
+    figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--exclude=*", "--dirty=+"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    row = {**row, "form": "long form", "day": datetime.date.today().isoformat(), "commit": commit}
+    figures[str(number)] = row
+    FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_page(figures)
 
 
 if __name__ == "__main__":

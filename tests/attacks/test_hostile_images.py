@@ -20,6 +20,7 @@ from smoothap.web.limits import Limits
 pytestmark = pytest.mark.promise(16)
 
 
+@pytest.mark.alone
 def test_fifty_hostile_images_are_refused_with_a_sentence(server, measured):
     images = hostile_images()
     assert len(images) >= 50

@@ -12,6 +12,7 @@ from PIL import Image
 import smoothap
 from smoothap.cli import app
 from smoothap.cli.options import chosen_device
+from smoothap.ranking.threads import numba_is_there
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(smoothap.__file__).parent.parent)}  # the source under test
 
@@ -147,6 +148,7 @@ def without(monkeypatch):
             del sys.modules[name]  # so that they are imported anew, and miss what they need
         for name in blocked:
             monkeypatch.setitem(sys.modules, name, None)
+        numba_is_there.cache_clear()
         monkeypatch.setattr(sys, "argv", ["smoothap", *map(str, words)])
         from smoothap.__main__ import main
 
@@ -155,6 +157,7 @@ def without(monkeypatch):
         return ended.value.code
 
     yield run
+    numba_is_there.cache_clear()
     for name in loaded():
         del sys.modules[name]
     sys.modules.update(ours)

@@ -185,13 +185,13 @@ def test_nothing_in_a_checkpoint_is_pickled(run, tmp_path):
 
 @pytest.mark.promise(9)
 def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_path, measured):
-    kills = short_or_long(2, 50)
+    kills = short_or_long(1, 50)
 
     def command(out: Path) -> list[str]:
         return [
             *(sys.executable, "-m", "smoothap", "train", "--data", f"folder:{pattern_folder}", "--out", str(out)),
             *("--model", "test_resnet", "--weights", "none", "--size", "24", "--dimension", "16", "--resume"),
-            *("--batch-size", "24", "--epochs", str(40 + 4 * kills), "--checkpoint-every", "7", "--device", "cpu"),
+            *("--batch-size", "24", "--epochs", str(16 + 5 * kills), "--checkpoint-every", "7", "--device", "cpu"),
         ]
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
