@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from core_paths import core_path_is
 from hypothesis import settings
 from promises import PROMISES, TORTURE
-
-from smoothap.ranking.threads import numba_is_there
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; a test that needs more threads says so
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,14 +23,8 @@ settings.load_profile("torture" if TORTURE else "test")
 @pytest.fixture(params=["fused", "plain"])
 def core_path(request, monkeypatch):
     """Run the test with the compiled kernels and without."""
-    if request.param == "plain":
-        monkeypatch.setenv("SMOOTHAP_NO_NUMBA", "1")
-    else:
-        pytest.importorskip("numba")
-        monkeypatch.delenv("SMOOTHAP_NO_NUMBA", raising=False)
-    numba_is_there.cache_clear()
-    yield request.param
-    numba_is_there.cache_clear()
+    with core_path_is(request.param, monkeypatch):
+        yield request.param
 
 
 @pytest.fixture

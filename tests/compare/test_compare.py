@@ -20,29 +20,25 @@ def smoothap(words):
 
 
 def test_one_command_makes_the_table_the_page_and_the_figures(words, tmp_path, capsys):
-    more = {"methods": "smooth-ap,softmax+triplet", "seeds": 2, "search_steps": 1}
+    more = {"methods": "smooth-ap", "seeds": 2, "search_steps": 1}
     smoothap(words(**more))
     told = capsys.readouterr().out
     lines = [line for line in told.splitlines() if line.startswith("| ")]
     assert [line.split("|")[1].strip() for line in lines] == [
-        "Method", "-" * 40, "Untrained", "Smooth-AP", "Softmax, normalised + Triplet, semi-hard",
+        "Method", "-" * 9, "Untrained", "Smooth-AP",
     ]  # fmt: skip
     out = tmp_path / "out"
     results = json.loads((out / "results.json").read_text())
-    assert [(run["method"], run["seed"]) for run in results["runs"]] == [
-        (name, seed) for name in ("smooth-ap", "softmax+triplet") for seed in (0, 1)
-    ]
+    assert [(run["method"], run["seed"]) for run in results["runs"]] == [("smooth-ap", 0), ("smooth-ap", 1)]
     for run in results["runs"]:
         assert run["steps"] == 4
         assert [step for step, _ in run["curve"]] == [0, 2, 4]
         assert run["peak_megabytes"] > 100
         assert run["learning_rate"] in (5e-4 * 0.3, 5e-4, 5e-4 * 3)
     rows = results["tables"]["test"]
-    values = [100 * run["test"]["test"]["mean_average_precision"] for run in results["runs"][:2]]
+    values = [100 * run["test"]["test"]["mean_average_precision"] for run in results["runs"]]
     assert rows[1]["figures"]["mAP"]["mean"] == pytest.approx(sum(values) / 2)
     assert rows[1]["figures"]["mAP"]["spread"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
-    assert rows[2]["steps"] == "4+4"
-    assert "VGGFace2 mAP 84.5" in rows[2]["paper"]
     page = (out / "page.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "")
@@ -65,6 +61,9 @@ def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
     assert first["curve"][0][1] != first["validation_map"]
     final = [read_model(runs / name / "seed-0" / "model")[0] for name in ("softmax", "softmax+contrastive")]
     assert set(final[0]) == set(final[1])
+    (_, row) = json.loads((tmp_path / "out" / "results.json").read_text())["tables"]["test"]
+    assert row["steps"] == "4+4"
+    assert "VGGFace2 mAP 82.8" in row["paper"]
 
 
 def test_a_method_that_fails_is_a_row_that_says_why(words, tmp_path, capsys):

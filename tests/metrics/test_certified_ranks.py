@@ -53,10 +53,9 @@ def test_scores_that_a_product_cannot_tell_apart_are_ranked_by_the_definition(se
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_and_many_positives_in_many_tiles(core_path, per_class, dtype, monkeypatch):
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
-    vectors, _ = close_rows(per_class, 180, 8, dtype)
-    labels = np.random.default_rng(0).permutation(np.arange(180) // per_class)
-    for block_size in (None, 64):
-        assert_defined(vectors, labels, block_size=block_size)
+    vectors, _ = close_rows(per_class, 130, 8, dtype)
+    labels = np.random.default_rng(0).permutation(np.arange(130) // per_class)
+    assert_defined(vectors, labels, block_size=64)
 
 
 @pytest.mark.promise(21)
@@ -64,8 +63,8 @@ def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
     """All scores lie within 1e-7: every proposal in float32 is undecided, and tiles in float64 take over."""
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     random = np.random.default_rng(0)
-    vectors = (1 + 1e-4 * random.standard_normal((150, 16))).astype(np.float32)
-    assert_defined(vectors, random.integers(0, 40, 150))
+    vectors = (1 + 1e-4 * random.standard_normal((100, 16))).astype(np.float32)
+    assert_defined(vectors, random.integers(0, 30, 100))
 
 
 @pytest.mark.promise(21)
@@ -142,7 +141,7 @@ def test_products_that_the_user_made_less_precise_change_nothing(kind):
 @pytest.mark.promise(21)
 def test_what_classes_take_is_counted_by_the_definition_too(core_path):
     """The AP that all classes take from one is the AP that the evaluation says it lost."""
-    vectors, labels = close_rows(4, 160, 7, np.float32)
+    vectors, labels = close_rows(4, 120, 7, np.float32)
     lost = 1 - evaluate(vectors, labels, progress=False).average_precision
     for row in class_losses(vectors, labels, progress=False):
         assert row.taken.sum() == pytest.approx(np.nansum(lost[labels == row.losing]), abs=1e-12)

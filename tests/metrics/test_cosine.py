@@ -5,23 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from core_paths import core_path_is
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import defined_score
 from promises import short_or_long
 
 from smoothap.metrics.cosine import Cosines, error_bound, given_rows, norms_and_marks, pair_scores, unit_rows
-from smoothap.ranking.threads import numba_is_there
 
 
 @pytest.fixture(scope="module", params=["fused", "plain"])
 def both_paths(request):
     """As core_path, for a whole run of hypothesis."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SMOOTHAP_NO_NUMBA", "1" if request.param == "plain" else "")
-        numba_is_there.cache_clear()
+    with pytest.MonkeyPatch.context() as patch, core_path_is(request.param, patch):
         yield
-    numba_is_there.cache_clear()
 
 
 UNIT_ROUNDOFF = {np.float32: 2.0**-24, np.float64: 2.0**-53}

@@ -22,6 +22,7 @@ from torch import Tensor
 from smoothap.ranking.threads import numba_is_there, on_threads, parts_for
 
 _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor
+_WORTH_COMPILING = 1 << 20  # numbers: less is done sooner than numba is imported, let alone has compiled anything
 _EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
 
 
@@ -66,7 +67,7 @@ def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
     That number, int64, is the same for equal rows, and seldom for others.
     """
     bits = rows.view(torch.int32 if rows.dtype == torch.float32 else torch.int64)
-    if _is_compiled(rows):
+    if _is_compiled(rows.numel(), rows):
         from smoothap.metrics import cosine_kernels
 
         norms, marks = np.empty(len(rows)), np.empty(len(rows), np.int64)
@@ -81,7 +82,7 @@ def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
     """The rows (n, d) that `given_rows` gave divided by their norms (n,), rounded once to the dtype. (n, d)"""
-    if _is_compiled(rows):
+    if _is_compiled(rows.numel(), rows):
         from smoothap.metrics import cosine_kernels
 
         units = torch.empty(rows.shape, dtype=dtype)
@@ -103,7 +104,7 @@ def pair_scores(
     Both are as `given_rows` gives them, on one device that has float64, with their norms (n,), (m,).
     """
     scores = np.empty(len(first))
-    if _is_compiled(left) and _is_compiled(right):
+    if _is_compiled(len(first) * right.shape[1], left, right):
         from smoothap.metrics.cosine_kernels import score_pairs
 
         sides = np.asarray(left), left_norms, np.asarray(right), right_norms
@@ -118,8 +119,9 @@ def pair_scores(
     return scores
 
 
-def _is_compiled(rows: Tensor | np.ndarray) -> bool:
-    return numba_is_there() and (isinstance(rows, np.ndarray) or rows.device.type == "cpu")
+def _is_compiled(terms: int, *sides: Tensor | np.ndarray) -> bool:
+    on_cpu = all(isinstance(rows, np.ndarray) or rows.device.type == "cpu" for rows in sides)
+    return on_cpu and terms >= _WORTH_COMPILING and numba_is_there()
 
 
 def _on_threads(kernel: Callable[..., None], terms: int, *arguments: object) -> None:

@@ -14,7 +14,7 @@ def halves_of(dimension: int) -> np.ndarray:
     return np.empty(length, np.float64)
 
 
-@compiled(forceinline=True)
+@compiled()
 def cosine(left: np.ndarray, right: np.ndarray, lengths: float, room: np.ndarray) -> float:
     """The score of two rows (d,) whose lengths multiply to `lengths`; no fast mathematics: every rounding is meant.
 

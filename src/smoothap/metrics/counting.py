@@ -22,6 +22,7 @@ from smoothap.ranking.threads import numba_is_there
 
 _LARGEST_TILE = 1024
 _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables
+_PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba is imported and its kernels are read
 _TOO_MANY_UNDECIDED = 8  # one pair in so many: from there on a product in float64, which decides nearly all, is faster
 
 
@@ -94,7 +95,8 @@ def _count_block(
     offset = np.zeros(len(problem.first) + 1, np.int64)
     offset[start + 1 : stop + 1] = np.cumsum(width + 1)
     offset[stop + 1 :] = offset[stop]
-    kind = CompiledCounter if numba_is_there() and device.type == "cpu" else PlainCounter
+    many = len(problem.first) * items >= _PAIRS_WORTH_COMPILING
+    kind = CompiledCounter if many and device.type == "cpu" and numba_is_there() else PlainCounter
     counter = kind(
         problem.queries, problem.items, problem.first, problem.last, problem.one_set, problem.left_out, offset
     )

@@ -201,7 +201,7 @@ def _add_counts(
     return asked
 
 
-@compiled(forceinline=True)
+@compiled()
 def _at_or_below(exact: np.ndarray, score: float) -> int:
     """How many of the rising thresholds are at or below the score."""
     low, high = 0, exact.shape[0]
