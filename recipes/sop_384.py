@@ -5,10 +5,11 @@ Run     smoothap train recipes/sop_384.py --data PATH --out runs/sop-384
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's, which timm fetches (resnet50.tv_in1k); without a network: --weights FILE
 
-From the paper: Adam, 1e-5, weight decay 4e-5, tau, |P|, hard negatives. The paper does not say how long it trained, and
-the released code does not train this set: 94 epochs of 660 batches show as many images as that code's 400 passes do
-elsewhere, the drops stand at the same shares of them, and the factor of the embedding layer is its default. It differs
-from the paper in two things; to have them its way, add --weight-decay 4e-4 --crops released.
+From the paper: Adam, learning rate 1e-5, weight decay 4e-5, tau, |P|, hard negatives. The paper does not say how long
+it trained, and the released code does not train this set. 94 epochs of 660 batches show as many images as 400 passes
+over the set, which is what that code does elsewhere; the learning rate drops at the same shares of the training, and
+the factor of the embedding layer is that code's default. The released code differs from the paper in its weight decay
+and its crops: to train as it does, add --weight-decay 4e-4 --crops released.
 """
 
 from smoothap.data.image_set import ImageSet
