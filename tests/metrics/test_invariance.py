@@ -69,7 +69,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_several_processes_change_no_bit(processes, tmp_path):
     embeddings, labels = many(np.float32)
     np.savez(tmp_path / "data.npz", embeddings=embeddings, labels=labels)
