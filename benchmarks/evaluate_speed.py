@@ -2,12 +2,15 @@
 
     python benchmarks/evaluate_speed.py [--rows 20000] [--peers 5000]
     python benchmarks/evaluate_speed.py --once 169396     one evaluation of that size, with the product before it
+    python benchmarks/evaluate_speed.py --against ../older/src   another version of this package, in turns with this one
 
 The product makes every score once, in tiles of the evaluator's size, and throws it away. FAISS (flat, k = 1,000) and
 pytorch-metric-learning's AccuracyCalculator give fewer figures, and truncated ones.
 """
 
 import argparse
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from side_by_side import milliseconds, peak_growth, ratio, take_turns
 
 from smoothap import evaluate
 
-DIMENSION, TILE = 512, 1024
+DIMENSION, TILE = 512, 2048
 
 
 def clustered(rows: int, per_class: int, spread: float = 2.5) -> tuple[torch.Tensor, torch.Tensor]:
@@ -83,6 +86,79 @@ def against_peers(rows: int) -> None:
         print(f"  {label:<48} {milliseconds(seconds, name):8.0f} ms, {ratio(seconds, name, 'evaluate'):5.1f}x ours")
 
 
+def with_ties(rows: int) -> None:
+    """Ties in bulk beside the same number of rows without: each pair of them is left open by every product."""
+    for per_class in (5, 338):
+        vectors, labels = clustered(rows, per_class)
+        generator = torch.Generator().manual_seed(1)
+        halves = torch.cat([vectors[: rows // 2]] * 2)[torch.randperm(rows // 2 * 2, generator=generator)]
+        three = vectors[torch.randint(0, 3, (rows,), generator=generator)]
+        candidates = {
+            "no ties": lambda x=vectors, y=labels: evaluate(x, y, progress=False),
+            "half are copies": lambda x=halves, y=labels: evaluate(x, y[: len(x)], progress=False),
+            "3 distinct vectors": lambda x=three, y=labels: evaluate(x, y, progress=False),
+        }
+        seconds = take_turns(candidates, rounds=3)
+        for name in ("half are copies", "3 distinct vectors"):
+            print(
+                f"  {per_class:>3} a class, {name}: {milliseconds(seconds, name):7.0f} ms, "
+                f"{ratio(seconds, name, 'no ties'):.2f} times without ties (aim: at most 3)",
+                flush=True,
+            )
+
+
+_WORKER = """
+import sys, time
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from evaluate_speed import clustered
+from smoothap import evaluate
+for line in sys.stdin:
+    vectors, labels = clustered(*map(int, line.split()))
+    evaluate(vectors, labels, progress=False)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        evaluate(vectors, labels, progress=False)
+        print(time.perf_counter() - start, flush=True)
+        if _.strip() == "last":
+            break
+"""
+
+
+def against(source: str, rows: int, rounds: int = 5) -> None:
+    """This version and another, each in a process of its own, in turns."""
+    here = str(Path(__file__).parent)
+    places = {"other": source, "this": str(Path(here).parent / "src")}
+    command = [sys.executable, "-c", _WORKER]
+    workers = {
+        name: subprocess.Popen([*command, place, here], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for name, place in places.items()
+    }
+
+    def ask(name: str, words: str) -> str:
+        worker = workers[name]
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        print(words, file=worker.stdin, flush=True)
+        return worker.stdout.readline()
+
+    for per_class, aim in ((5, 1.15), (338, 1.4)):
+        seconds: dict[str, list[float]] = {name: [] for name in workers}
+        for name in workers:
+            ask(name, f"{rows} {per_class}")
+        for number in range(rounds):
+            for name in workers:
+                seconds[name].append(float(ask(name, "last" if number == rounds - 1 else "again")))
+        print(
+            f"{rows:,} rows, {per_class:>3} a class: other {milliseconds(seconds, 'other'):7.0f} ms, this "
+            f"{milliseconds(seconds, 'this'):7.0f} ms, ratio {ratio(seconds, 'this', 'other'):.2f} (aim against the "
+            f"version before certified ranks: at most {aim})",
+            flush=True,
+        )
+    for worker in workers.values():
+        worker.kill()
+
+
 def memory(rows: int) -> None:
     """Growth of a fresh process over the embeddings, at the faces' 338 a class."""
     setup = (
@@ -116,11 +192,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--peers", type=int, default=5_000)
     parser.add_argument("--once", type=int)
+    parser.add_argument("--against", help="the src folder of another version")
     options = parser.parse_args()
+    if options.against:
+        against(options.against, options.rows)
+        return
     if options.once:
         once(options.once)
         return
     against_the_product(options.rows)
+    with_ties(options.rows)
     against_peers(options.peers)
     memory(options.rows)
 

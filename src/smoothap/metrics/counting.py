@@ -20,7 +20,7 @@ from smoothap.metrics.rows import Rows, has_float64
 from smoothap.progress import Progress
 from smoothap.ranking.threads import numba_is_there
 
-_LARGEST_TILE = 1024
+_LARGEST_TILE = 2048
 _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables
 _PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba is imported and its kernels are read
 _TOO_MANY_UNDECIDED = 8  # one pair in so many: from there on a product in float64, which decides nearly all, is faster
