@@ -86,7 +86,7 @@ MUTANTS = [
     Mutant("score: float64 rows not scaled", "metrics/cosine.py", "return tensor * ((1023 - exponent) << 52).view(torch.float64)", "return tensor", RANKS),
     Mutant("confusions: the product decides", "metrics/cosine.py", "undecided = np.flatnonzero(proposed >= lower[places])", "undecided = np.empty(0, np.int64)", "tests/metrics/test_certified_ranks.py -k classes_take"),
     Mutant("evaluate: strict ties in columns", "metrics/kernels.py", "np.int32(scratch.settled[j] >= exact)", "np.int32(scratch.settled[j] > exact)", RANKS),
-    Mutant("evaluate: one threshold of a bin only", "metrics/kernels.py", "while limits[place] <= score:", "while False:", EVALUATE),
+    Mutant("evaluate: scores near the lowest threshold dropped", "metrics/kernels.py", "perhaps, zero = lowest - width,", "perhaps, zero = lowest,", RANKS),
     Mutant("evaluate: mirrored tiles forgotten", "metrics/counting.py", "counter.count_columns(tile, top, left)", "pass", EVALUATE),
     Mutant("evaluate: ignored items counted", "metrics/counters.py", "out = self.left_out[item] |", "out =", EVALUATE),
     Mutant("evaluate: first hit counts from 0", "metrics/evaluate.py", "= 1 + negatives[begins + size - 1]", "= negatives[begins + size - 1]", EVALUATE),

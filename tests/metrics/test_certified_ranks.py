@@ -16,11 +16,12 @@ from smoothap.metrics.confusions import class_losses
 from smoothap.metrics.known_answer import KNOWN, answer_here
 
 
-def assert_defined(embeddings, labels, **options):
+def assert_defined(embeddings, labels, block_sizes=(None,)):
     precisions, first_hits = ranking_by_definition(embeddings, labels)
-    report = evaluate(embeddings, labels, progress=False, **options)
-    assert np.array_equal(report.first_hit_rank, first_hits)
-    assert np.allclose(report.average_precision, precisions, atol=1e-14, rtol=0, equal_nan=True)
+    for block_size in block_sizes:
+        report = evaluate(embeddings, labels, progress=False, block_size=block_size)
+        assert np.array_equal(report.first_hit_rank, first_hits)
+        assert np.allclose(report.average_precision, precisions, atol=1e-14, rtol=0, equal_nan=True)
 
 
 def close_rows(seed, rows, dimension, dtype):
@@ -55,7 +56,7 @@ def test_few_and_many_positives_in_many_tiles(core_path, per_class, dtype, monke
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     vectors, _ = close_rows(per_class, 130, 8, dtype)
     labels = np.random.default_rng(0).permutation(np.arange(130) // per_class)
-    assert_defined(vectors, labels, block_size=64)
+    assert_defined(vectors, labels, block_sizes=(None, 64))
 
 
 @pytest.mark.promise(21)
