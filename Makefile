@@ -48,19 +48,19 @@ bench: .venv/installed  ## side-by-side timings, each prints ratios
 	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
 
 torture: .venv/installed  ## the long form of every promise of docs/promises.md, or of one: make torture PROMISE=9
-	@$(BIN)/python tests/torture.py $(PROMISE)
+	@$(BIN)/python tools/torture.py $(PROMISE)
 
 audit: .venv/installed  ## licences of the pinned packages, and known flaws in them
-	@$(BIN)/python tests/audit.py
+	@$(BIN)/python tools/audit.py
 
 mutants: .venv/installed  ## put hand-made faults into the code and see that a test catches each
-	@$(BIN)/python tests/mutants.py
+	@$(BIN)/python tools/mutants.py
 
 build: .venv/installed  ## sdist and wheel into dist/
 	@$(BIN)/python -m pip install --quiet build && $(BIN)/python -m build
 
 release-check: .venv/installed  ## build, install into an empty environment, and use it there
-	@$(BIN)/python -m pip install --quiet build && $(BIN)/python tests/release.py
+	@$(BIN)/python -m pip install --quiet build && $(BIN)/python tools/release.py
 
 clean:  ## remove what the commands made
 	rm -rf .venv dist build runs site .cache .pytest_cache .ruff_cache .hypothesis

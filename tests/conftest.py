@@ -33,7 +33,7 @@ def measured(record_property):
     return lambda figure: record_property("measured", figure)
 
 
-# Where tests/torture.py waits for the outcomes, and of which promises: FILE:1,2,3
+# Where tools/torture.py waits for the outcomes, and of which promises: FILE:1,2,3
 _file, _, _wanted = os.environ.get("SMOOTHAP_PROMISES", "").rpartition(":")
 _outcomes: defaultdict[int, list[dict[str, object]]] = defaultdict(list)
 

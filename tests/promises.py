@@ -1,7 +1,7 @@
 """The promises of docs/promises.md: which tests show each, in a short form and, under `make torture`, in a long one.
 
 A test says `@pytest.mark.promise(9)`, takes its counts from `short_or_long(4, 50)` and may say what it measured:
-`measured("50 of 50 kills")`. `conftest.py` collects that; `tests/torture.py` prints the table and writes the page.
+`measured("50 of 50 kills")`. `conftest.py` collects that; `tools/torture.py` prints the table and writes the page.
 """
 
 import os

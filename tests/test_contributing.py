@@ -24,6 +24,19 @@ def test_every_path_that_is_named_exists():
     assert not absent
 
 
+def test_every_folder_of_tests_is_a_room_or_named_in_contributing():
+    named = set(re.findall(r"`(\w+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    rooms = {folder.name for folder in (ROOT / "src" / "smoothap").iterdir() if folder.is_dir()}
+    folders = {file.parent.name for file in (ROOT / "tests").glob("*/**/test_*.py")}
+    assert "losses" in folders & rooms
+    assert folders - rooms <= named
+
+
+def test_no_two_test_files_have_the_same_name():
+    names = [file.name for file in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names))
+
+
 def test_the_hooks_fetch_nothing():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert [repository["repo"] for repository in hooks["repos"]] == ["local"]

@@ -98,7 +98,7 @@ def test_every_set_and_recipe_in_a_command_exists(page):
 @ids
 def test_every_script_and_its_options_exist(page):
     for line in [*page.shell_lines(), *page.spans()]:
-        script = re.match(r"python ((?:benchmarks|tests)/\S+\.py)", line)
+        script = re.match(r"python ((?:benchmarks|tests|tools)/\S+\.py)", line)
         if script:
             source = (ROOT / script[1]).read_text(encoding="utf-8")
             assert [option for option in re.findall(r" (--[a-z-]+)", line) if f'"{option}"' not in source] == []

@@ -16,7 +16,7 @@ def test_the_reference_is_that_of_the_docstrings():
     ensure_torchvision()  # timm imports it
     pytest.importorskip("timm")
     pytest.importorskip("pyarrow")
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/docs/write_api.py"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tools/write_api.py"
 
 
 def test_the_table_of_rooms_has_the_arrows_that_are_checked():

@@ -1,4 +1,4 @@
-"""Every Python snippet of the documentation runs. Those of the README are run by tests/test_examples.py."""
+"""Every Python snippet of the documentation runs. Those of the README are run by test_examples.py."""
 
 import os
 import subprocess

@@ -3,11 +3,10 @@
 import doctest
 import re
 from importlib import import_module
-from pathlib import Path
 
 import pytest
+from doc_pages import ROOT
 
-ROOT = Path(__file__).parent.parent
 MODULES = [
     f"smoothap.{'.'.join(file.relative_to(ROOT / 'src' / 'smoothap').with_suffix('').parts)}"
     for file in sorted((ROOT / "src" / "smoothap").rglob("*.py"))

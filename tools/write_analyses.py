@@ -1,6 +1,6 @@
 """Write docs/analyses/index.md from the numbers that `smoothap analyse` saved beside it.
 
-Run: python tests/docs/write_analyses.py [FOLDER]; the analyses in FOLDER are copied there first.
+Run: python tools/write_analyses.py [FOLDER]; the analyses in FOLDER are copied there first.
 """
 
 import json
@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parents[2] / "docs" / "analyses"
+HERE = Path(__file__).parents[1] / "docs" / "analyses"
 # In this order, each with what a reader should know of how it was measured.
 NOTES = {
     "indicator": (
@@ -96,7 +96,7 @@ def main() -> None:
             for file in given.glob(f"{name}*"):
                 if file.is_file():
                     shutil.copy(file, HERE / file.name)
-    lines = [HEAD.strip()]
+    lines: list[str] = [HEAD.strip()]
     for name, note in NOTES.items():
         if (HERE / f"{name}.json").exists():
             lines += section(name, note)

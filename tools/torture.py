@@ -1,6 +1,6 @@
 """Run the long form of every promise, print the table, and write docs/promises.md. Run by `make torture`.
 
-    python tests/torture.py [NUMBER ...] [--short]
+    python tools/torture.py [NUMBER ...] [--short]
 
 With numbers only those promises are tried, and the others keep the figures of their last run. Each result is kept as
 soon as it is there, with the commit that it belongs to, so that the whole need not be run in one go.
@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from promises import PROMISES
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +60,7 @@ def run_script(number: int) -> dict[str, Any]:
     row = {
         "kept": result.returncode == 0,
         "figure": lines[-1],
-        "tests": [f"tests/{script.name}"],
+        "tests": [f"tools/{script.name}"],
         "seconds": round(time.monotonic() - began),
     }
     if result.returncode:

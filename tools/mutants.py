@@ -141,7 +141,7 @@ def is_caught(mutant: Mutant) -> bool:
     """Whether the named tests fail on a copy of the project with the fault in it."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("src", "tests"):
+        for name in ("src", "tests", "tools"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
         file = copy / "src" / "smoothap" / mutant.file

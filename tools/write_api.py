@@ -1,6 +1,6 @@
 """Writes docs/api.md, the reference of the public names, from signatures and docstrings.
 
-    python tests/docs/write_api.py
+    python tools/write_api.py
 
 A name is public if `__all__` of its room has it. Signatures are taken from the source as they stand there, so that
 neither the version of Python nor an installed package changes the page.
@@ -12,13 +12,14 @@ import re
 import textwrap
 from importlib import import_module
 from pathlib import Path
+from types import FunctionType, ModuleType
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 ROOMS = ("smoothap.losses", "smoothap.ranking", "smoothap.metrics", "smoothap.models", "smoothap.search")
 WIDTH = 110
 HEADING = """# Python reference
 
-From the docstrings, by `python tests/docs/write_api.py`. The names of `smoothap.losses`, `smoothap.ranking` and
+From the docstrings, by `python tools/write_api.py`. The names of `smoothap.losses`, `smoothap.ranking` and
 `smoothap.metrics` can be imported from `smoothap` itself. Shapes stand in brackets behind a tensor's name.
 """
 
@@ -29,7 +30,7 @@ def page() -> str:
     return "\n".join([HEADING, *(room_section(room) for room in rooms)]).rstrip() + "\n"
 
 
-def room_section(room) -> str:
+def room_section(room: ModuleType) -> str:
     """The public names of a room."""
     lines = [f"## {room.__name__}", "", inspect.getdoc(room) or "", ""]
     for name in room.__all__:
@@ -37,12 +38,14 @@ def room_section(room) -> str:
     return "\n".join(lines)
 
 
-def entry(name: str, thing) -> list[str]:
+def entry(name: str, thing: type | FunctionType) -> list[str]:
     """A function, or a class with its public methods."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
     lines = [f"### {name}", ""]
     if isinstance(tree, ast.FunctionDef):
         return [*lines, *signature(name, tree), *prose(tree)]
+    if not isinstance(tree, ast.ClassDef):
+        raise TypeError(f"{name} is neither a function nor a class")
     methods = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "__init__" in methods:
         lines += signature(name, methods["__init__"])

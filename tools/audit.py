@@ -20,8 +20,8 @@ def licence_of(name: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         return "not installed here"
     classifiers = [each.rpartition(":: ")[2] for each in about.get_all("Classifier") or [] if "License ::" in each]
-    licence = about.get("License-Expression") or "; ".join(classifiers) or (about.get("License") or "").split("\n")[0]
-    return licence[:80] or "unknown"
+    stated = about.get_all("License-Expression") or classifiers or about.get_all("License") or []
+    return "; ".join(stated).split("\n")[0][:80] or "unknown"
 
 
 def main() -> None:

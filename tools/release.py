@@ -53,7 +53,7 @@ def main() -> None:
         missing = ASSETS - names
         if missing:
             raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
-        if any(name.startswith(("tests/", "docs/")) for name in names):
+        if any(name.startswith(("tests/", "tools/", "docs/")) for name in names):
             raise SystemExit(f"{wheel.name} holds more than the package")
         beside = pages_beside(zipfile.ZipFile(wheel))
         if beside:
