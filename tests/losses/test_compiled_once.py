@@ -28,6 +28,7 @@ for items in (None, 300):  # a batch against itself, and against a retrieval set
 """
 
 
+@pytest.mark.slow
 def test_a_cold_and_a_warm_cache_give_the_same_bits(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-c", DIGESTS]
