@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,20 +39,18 @@ class SealedJson:
 
     def read(self, file: Path) -> dict[str, Any]:
         """The fields of the file, if they are those that were written and of the right kinds."""
-        damaged = f"{file} is damaged: its checksum differs. {self.remedy}"
-        try:
+        values, form, whole = dict[str, Any](), self.format, False
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # not json any more, or not ours
             text = file.read_text(encoding="utf-8")
             values = json.loads(text)
             without = self.older and values.keys().isdisjoint(("format", self.checksum))
             values.pop(self.checksum, None)
             form = None if self.format is None else values.pop("format", None)
             whole = without or self.text(values) == text
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:  # not json any more, or not ours
-            raise ValueError(damaged) from error
         if form != self.format:
             raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {self.format}.")
         if not whole:
-            raise ValueError(damaged)
+            raise ValueError(f"{file} is damaged: its checksum differs. {self.remedy}")
         if (name := wrong_field(values, self.kinds)) is not None:  # a stranger can make a checksum too
             raise ValueError(
                 f"{file} is damaged, or does not describe {self.what}: {name!r} is missing or of the wrong kind. "

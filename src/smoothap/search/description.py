@@ -44,9 +44,7 @@ class Description:
 
     def with_segment(self, segment: Segment, next_id: int) -> "Description":
         """The album with one more segment, whose rows replace earlier ones of the same ids."""
-        return replace(
-            self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1
-        )  # fmt: skip
+        return replace(self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1)
 
 
 def write_description(folder: Path, description: Description) -> None:
@@ -59,11 +57,7 @@ def read_description(folder: Path) -> Description:
     file = folder / NAME
     if not file.is_file():
         raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --model MODEL --out {folder}")
-    return _checked(file, _SEALED.read(file))
-
-
-def _checked(file: Path, values: dict[str, Any]) -> Description:
-    """The values as a description, if all that is within them is of the right kinds too."""
+    values = _SEALED.read(file)
     right = (
         _are(values, _KINDS)
         and values["dimension"] >= 1
