@@ -107,6 +107,7 @@ MUTANTS = [
     Mutant("loop: dropout goes its own way after a cut", "training/loop.py", "torch.manual_seed(_seed(settings.seed, state.step, processes.rank))  # dropout", "pass", CHECKPOINT + " -k dropout"),
     Mutant("loop: the optimiser begins anew after a cut", "training/checkpoint.py", 'state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})', "pass", CHECKPOINT + " -k cut_off"),
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
+    Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),
     Mutant("loop: the queue keeps the oldest", "training/queue.py", "self.labels = torch.cat([self.labels, labels])[-self.size :]", "self.labels = torch.cat([self.labels, labels])[: self.size]", "tests/training/test_queue.py"),
     Mutant("search: worst photos first", "search/exact.py", "np.lexsort((rows, -scores[rows]))", "np.lexsort((rows, scores[rows]))", SEARCH),
     Mutant("search: the query finds itself", "search/album.py", "self._rows([*asked, *wrong])", "self._rows(wrong)", SEARCH),

@@ -31,7 +31,7 @@ from smoothap.data.vggface2 import vggface2
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.search import Album
-from smoothap.search.description import _as_bytes
+from smoothap.search.description import _SEALED
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
@@ -243,9 +243,8 @@ def test_a_damaged_description_gives_an_album_or_a_sentence(model_folder, tmp_pa
     whole = (tmp_path / "whole.json").read_bytes()
     if signed:
         values = {name: value for name, value in json.loads(whole).items() if name not in ("format", "sha256")}
-        (folder / "album.json").write_bytes(
-            _as_bytes(data.draw(changed_json(values).filter(lambda each: isinstance(each, dict))))
-        )
+        changed = data.draw(changed_json(values).filter(lambda each: isinstance(each, dict)))
+        (folder / "album.json").write_text(_SEALED.text(changed))
     else:
         (folder / "album.json").write_bytes(data.draw(damaged_json(whole)))
 

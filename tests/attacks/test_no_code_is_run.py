@@ -140,7 +140,7 @@ def as_checkpoint(folder, content):
     described = json.loads((folder / "checkpoint.json").read_text())
     del described["own_sha256"]
     described["sha256"] = hashlib.sha256(content).hexdigest()
-    (folder / "checkpoint.json").write_text(checkpoint._as_text(described))
+    (folder / "checkpoint.json").write_text(checkpoint._SEALED.text(described))
     yield lambda: checkpoint.read(folder, state, {})
     (folder / "checkpoint.json").write_bytes(content)
     yield lambda: checkpoint.read(folder, state, {})

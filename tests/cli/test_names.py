@@ -5,6 +5,7 @@ import pytest
 from photo_makers import tiny_model
 
 from smoothap.cli.names import DATA, open_data, open_model
+from smoothap.search.identity import load_model
 
 
 @pytest.mark.parametrize(
@@ -71,5 +72,14 @@ def test_the_folder_of_a_training_is_not_its_model(tmp_path):
 
 
 def test_a_model_folder_that_is_not_there_is_no_timm_name():
-    with pytest.raises(ValueError, match="There is no model folder runs/none/model"):
-        open_model("runs/none/model")
+    for open_it in (open_model, load_model):
+        for name in ("runs/none/model", "mine@home"):
+            with pytest.raises(ValueError, match=f"There is no model folder {name}"):
+                open_it(name)
+
+
+def test_a_network_may_be_named_with_its_size():
+    assert open_model("test_resnet@48", weights="none").transform.size == 48
+    assert open_model("test_resnet@48", size=48, weights="none").transform.size == 48
+    with pytest.raises(ValueError, match="test_resnet@48 and a size of 32 do not agree"):
+        open_model("test_resnet@48", size=32, weights="none")

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from smoothap.data.columns import label_by
 from smoothap.data.counts import IncompleteSetError
 from smoothap.data.manifest import find_listed, image_files
+from smoothap.data.reading import SUFFIXES
+from smoothap.search.walking import walk
 
 
 def age(root):
@@ -100,6 +102,14 @@ def test_a_name_that_is_not_utf8_is_shown(tmp_path):
     (tmp_path / os.fsdecode(b"caf\xe9.jpg")).touch()
     with pytest.raises(ValueError, match=r"not UTF-8, b'caf\\xe9.jpg': rename it"):
         image_files(tmp_path)
+
+
+def test_a_data_set_and_an_album_take_the_same_files(tmp_path):
+    for suffix in (*SUFFIXES, ".AVIF2", ".txt"):
+        (tmp_path / f"photo{suffix}").touch()
+    assert ".avif" in SUFFIXES
+    assert image_files(tmp_path).to_pylist() == sorted(f"photo{suffix}" for suffix in SUFFIXES)
+    assert [found.path for found in walk(tmp_path).found] == image_files(tmp_path).to_pylist()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):

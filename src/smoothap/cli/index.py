@@ -95,10 +95,8 @@ def _check_new(photos: Path, out: Path) -> None:
         raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
 
 
-def _source(model: str, size: int | None, weights: str | None, device: str) -> Embedder | Path | str:
+def _source(model: str, size: int | None, weights: str | None, device: str) -> Embedder | str:
     check_network_options(model, size=size, weights=weights)
-    if Path(model).is_dir():
-        return Path(model)
     if weights is not None:
         return open_model(model, size=size, weights=weights).eval().to(device)
     return model if size is None else f"{model}@{size}"

@@ -124,22 +124,10 @@ def _data_hint(spec: str) -> str:
 def open_model(
     name: str, *, dimension: int | None = None, size: int | None = None, weights: str | None = None, seed: int = 0
 ) -> Embedder:
-    """The trained model of a folder, or a network by its timm name with a new embedding layer, drawn by the seed.
+    """What `smoothap.models.opening.open_model` opens; only then is torch imported."""
+    from smoothap.models.opening import open_model as opened
 
-    Without a dimension a network gives its own features. `weights` is a file in the place of the published weights, or
-    "none" for random ones.
-    """
-    import torch
-
-    from smoothap.models import Embedder
-
-    if Path(name).is_dir():
-        return Embedder.load(name)
-    if "/" in name or "\\" in name:
-        raise ValueError(f"There is no model folder {name}: give the folder that smoothap train wrote, or a timm name")
-    torch.manual_seed(seed)
-    pretrained = True if weights is None else False if weights == "none" else Path(weights)
-    return Embedder(name, dimension, size=size, pretrained=pretrained)
+    return opened(name, dimension=dimension, size=size, weights=weights, seed=seed)
 
 
 def check_network_options(model: str, **options: object) -> None:

@@ -74,14 +74,7 @@ def _table(rows: Sequence[Row]) -> Markup:
     for row in rows:
         cells = [element("th", row.title, scope="row")]
         if row.figures:
-            texts = [
-                *(str(row.figures[name]) for name in names),
-                "" if row.seconds is None else f"{row.seconds.mean:.0f}",
-                "" if row.megabytes is None else f"{row.megabytes.mean:,.0f}",
-                row.steps,
-                "" if row.rate is None else f"{row.rate:.1e}",
-            ]
-            cells += [element("td", text, class_="number") for text in texts]
+            cells += [element("td", text, class_="number") for text in row.cells(names)]
         else:
             cells.append(element("td", f"failed: {row.failure}", colspan=len(names) + 4))
         lines.append(element("tr", *cells))

@@ -43,6 +43,16 @@ class Row:
     paper: str = ""
     failure: str = ""
 
+    def cells(self, names: Sequence[str]) -> list[str]:
+        """The figures of these names and what they cost, in words."""
+        return [
+            *(str(self.figures[name]) for name in names),
+            "" if self.seconds is None else f"{self.seconds.mean:.0f}",
+            "" if self.megabytes is None else f"{self.megabytes.mean:,.0f}",
+            self.steps,
+            "" if self.rate is None else f"{self.rate:.1e}",
+        ]
+
 
 def tables(untrained: dict[str, Any], outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
     """The rows of each test protocol, the untrained network first."""
@@ -59,15 +69,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
     cells = [["Method", *names, "Seconds", "Peak MB", "Steps", "Rate", "In the paper"]]
     for row in rows:
         if row.figures:
-            cells.append([
-                row.title,
-                *(str(row.figures[name]) for name in names),
-                "" if row.seconds is None else f"{row.seconds.mean:.0f}",
-                "" if row.megabytes is None else f"{row.megabytes.mean:,.0f}",
-                row.steps,
-                "" if row.rate is None else f"{row.rate:.1e}",
-                row.paper,
-            ])  # fmt: skip
+            cells.append([row.title, *row.cells(names), row.paper])
         else:
             reason = f"failed: {row.failure}"
             cells.append([row.title, reason, *[""] * (len(names) + 3), row.paper])

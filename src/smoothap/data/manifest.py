@@ -16,10 +16,9 @@ from PIL import Image
 
 from smoothap.data.columns import lowered, one_chunk, positions
 from smoothap.data.counts import missing_files
-from smoothap.data.reading import read_image
+from smoothap.data.reading import SUFFIXES, read_image
 from smoothap.files import write_atomically
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change can be trusted to show the next change
 
 
@@ -39,7 +38,8 @@ def image_files(root: Path) -> pa.Array:
 
 def manifest_of(root: Path) -> Path:
     """The file in the cache that remembers what lies under `root`."""
-    return cache_folder() / "manifests" / f"{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.parquet"
+    scanned = os.fsencode(root.resolve()) + "".join(SUFFIXES).encode()  # one of other suffixes has other files
+    return cache_folder() / "manifests" / f"{hashlib.sha256(scanned).hexdigest()[:32]}.parquet"
 
 
 def _remembered(root: Path, manifest: Path) -> pa.Array | None:

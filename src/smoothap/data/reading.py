@@ -19,6 +19,9 @@ PIXEL_LIMIT = 100_000_000  # more pixels than any camera of a data set; 300 MB o
 
 # What photographs and drawings come in. Pillow knows more formats, some of which start other programs (EPS).
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
+SUFFIXES = (
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".jp2",
+)  # fmt: skip
 _ORIENTATION = 0x0112
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,

@@ -11,11 +11,14 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from smoothap.files import rename, write_atomically
+from smoothap.sealed_json import SealedJson
 
 WEIGHTS = "model.safetensors"
 NEXT_WEIGHTS = "model.safetensors.next"  # those that the description is for, between two steps of a save
 DESCRIPTION = "model.json"
 FORMAT = 2  # with a checksum of the description itself; 1, without one, is read too
+_KINDS = {"architecture": str, "dimension": (int, type(None)), "transform": dict, "sha256": str}
+_SEALED = SealedJson("a model", _KINDS, "Copy the folder again", indent=2, older=True)
 
 
 def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[str, Any]) -> Path:
@@ -27,18 +30,11 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
     described = {**description, "smoothap": version("smoothap"), "sha256": hashlib.sha256(weights).hexdigest()}
     plain = json.loads(json.dumps({**described, "format": FORMAT}, allow_nan=False))  # as it will be read: 1 is "1"
-    text = _as_text(plain)
     _end_a_save(folder)
     write_atomically(folder / NEXT_WEIGHTS, weights)
-    write_atomically(folder / DESCRIPTION, text)
+    _SEALED.write(folder / DESCRIPTION, plain)
     rename(folder / NEXT_WEIGHTS, folder / WEIGHTS)
     return folder
-
-
-def _as_text(described: dict[str, Any]) -> str:
-    """The description with its own checksum, as it stands in the file to the byte."""
-    own = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-    return json.dumps({**described, "own_sha256": own}, indent=2, allow_nan=False) + "\n"
 
 
 def _end_a_save(folder: Path) -> None:
@@ -56,20 +52,7 @@ def read_description(folder: Path | str) -> dict[str, Any]:
         inner = Path(folder) / "model"  # where a training puts it
         meant = f" Did you mean {inner}?" if (inner / DESCRIPTION).is_file() else ""
         raise FileNotFoundError(f"No model in {folder}: a model folder holds {WEIGHTS} and {DESCRIPTION}.{meant}")
-    try:
-        text = file.read_text(encoding="utf-8")
-        described = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is damaged: {error}") from error
-    if isinstance(described, dict) and not described.keys().isdisjoint(("format", "own_sha256")):
-        described.pop("own_sha256", None)
-        if _as_text(described) != text:
-            raise ValueError(f"{file} is damaged: its checksum differs. Copy the folder again")
-    wanted = {"architecture": str, "dimension": (int, type(None)), "transform": dict, "sha256": str}
-    for name, kind in wanted.items():
-        if not isinstance(described, dict) or name not in described or not isinstance(described[name], kind):
-            raise ValueError(f"{file} does not describe a model: {name!r} is missing or of the wrong kind")
-    return described
+    return _SEALED.read(file)
 
 
 def read_model(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:

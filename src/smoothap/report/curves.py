@@ -115,11 +115,8 @@ def _rendered(figure: Figure, kind: str, **options: Any) -> bytes:
 
 
 def _steps(row: RankedRow) -> tuple[np.ndarray, np.ndarray]:
-    """Recall and precision where recall rises, so that the area under the steps is the AP; as fine as one can see."""
-    precision, recall = row.precision_recall()
-    rises = np.append(True, np.diff(recall) > 0)
-    precision, recall = precision[rises], recall[rises]
-    precision[0] = precision[1]
+    """Recall and precision of the curve's steps, as fine as one can see."""
+    precision, recall = row.precision_recall_steps()
     visible = np.append(True, np.diff(np.floor(recall * _GRID)) > 0)
     return recall[visible], precision[visible]
 

@@ -8,13 +8,14 @@ from smoothap.report.palette import DARK, LIGHT
 _NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def document(title: str, *content: str) -> str:
-    """A whole page of HTML around the content of its body."""
-    return f"<!doctype html>\n{element('html', _head(title), element('body', *content), lang='en')}\n"
+def document(title: str, *content: str, style: str | None = None) -> str:
+    """A whole page of HTML around the content of its body, in the style of our reports or in the one given."""
+    if style is None:
+        style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return f"<!doctype html>\n{element('html', _head(title, style), element('body', *content), lang='en')}\n"
 
 
-def _head(title: str) -> Markup:
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+def _head(title: str, style: str) -> Markup:
     light, dark = ("".join(f"--{name}:{colour};" for name, colour in each.items()) for each in (LIGHT, DARK))
     colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
     return element(

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothap.files import write_atomically
+from smoothap.report.document import document
 from smoothap.report.markup import Markup, element, joined, named
-from smoothap.report.palette import DARK, LIGHT
 
-_NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-_STYLE = """
+_STYLE = """\
 body{margin:2rem auto;max-width:80rem;padding:0 1rem;font:16px/1.4 system-ui,sans-serif;
 background:var(--paper);color:var(--ink)}
 ol{display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem;list-style:none;padding:0}
@@ -34,26 +33,15 @@ class Answer:
 
 def write_hits(path: Path, asked: Sequence[str], answers: Sequence[Answer], note: str = "") -> Path:
     """Write a page of thumbnails, ranked, with the score of each."""
-    light, dark = ("".join(f"--{name}:{colour};" for name, colour in each.items()) for each in (LIGHT, DARK))
-    colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_NOTHING_FROM_OUTSIDE),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", "Photos like " + ", ".join(Path(name).name for name in asked)),
-        element("style", Markup(colours + _STYLE)),
-    )
     names = [part for name in asked for part in (", ", named(Path(name).name))][1:]
     summary = f"{len(answers):,} photos, the most alike first. {note}"
-    body = element(
-        "body",
+    content = [
         element("h1", "Photos like ", *names),
         element("p", summary),
         element("ol", *(_figure(answer) for answer in answers)),
-    )
-    return write_atomically(path, f"<!doctype html>\n{element('html', head, body, lang='en')}\n")
+    ]
+    title = "Photos like " + ", ".join(Path(name).name for name in asked)
+    return write_atomically(path, document(title, *content, style=_STYLE))
 
 
 def _figure(answer: Answer) -> Markup:

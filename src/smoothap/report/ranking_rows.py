@@ -44,6 +44,14 @@ class RankedRow:
         found = np.cumsum(self.right)[ends]
         return np.append(1.0, found / (ends + 1)), np.append(0.0, found / self.positives)
 
+    def precision_recall_steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Precision and recall (steps,) where recall rises, so that the area under the steps is the AP."""
+        precision, recall = self.precision_recall()
+        rises = np.append(True, np.diff(recall) > 0)
+        precision, recall = precision[rises], recall[rises]
+        precision[0] = precision[1]
+        return precision, recall
+
 
 def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:
     """Rank the gallery of a set (by default all other images) for one of its rows, by cosine. embeddings (n, d)"""

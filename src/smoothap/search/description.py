@@ -1,15 +1,22 @@
 """`album.json`: which files make up the album, and what they are; the one file that is ever replaced."""
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from smoothap.files import write_atomically
+from smoothap.sealed_json import Kinds, SealedJson, wrong_field
 
 NAME = "album.json"
 FORMAT = 1
+_KINDS = {
+    "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
+    "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
+}  # fmt: skip
+_SEGMENT = {"number": int, "rows": int, "vectors": str, "photos": str}
+_MODEL = {"sha256": str, "architecture": str, "dimension": int, "transform": dict}
+_CURVES = {"scores": list, "recall": list, "false_positive_rate": list}
+_CALIBRATION = {**_CURVES, "right_per_query": (int, float), "source": str, "queries": int}
+_SEALED = SealedJson("an album", _KINDS, "Copy the album again.", checksum="sha256", format=FORMAT)
 
 
 @dataclass(frozen=True)
@@ -37,56 +44,20 @@ class Description:
 
     def with_segment(self, segment: Segment, next_id: int) -> "Description":
         """The album with one more segment, whose rows replace earlier ones of the same ids."""
-        return replace(
-            self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1
-        )  # fmt: skip
+        return replace(self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1)
 
 
 def write_description(folder: Path, description: Description) -> None:
     """Make this the album, from one moment to the next."""
-    write_atomically(folder / NAME, _as_bytes(asdict(description)))
+    _SEALED.write(folder / NAME, asdict(description))
 
 
 def read_description(folder: Path) -> Description:
-    """What the album is; a file that differs in any byte from what was written is refused."""
+    """What the album is; a file that differs in any letter from what was written is refused."""
     file = folder / NAME
     if not file.is_file():
         raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --model MODEL --out {folder}")
-    content = file.read_bytes()
-    damaged = f"{file} is damaged: its checksum is not the one it was written with. Copy the album again."
-    try:
-        values = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(damaged) from error
-    if not isinstance(values, dict) or "sha256" not in values:
-        raise ValueError(damaged)
-    stated, form = values.pop("sha256"), values.pop("format", None)
-    if form != FORMAT:
-        raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {FORMAT}.")
-    if _as_bytes(values) != content:
-        raise ValueError(damaged)
-    assert isinstance(stated, str)
-    return _checked(file, values)
-
-
-def _as_bytes(values: dict[str, Any]) -> bytes:
-    text = json.dumps(values, sort_keys=True, allow_nan=False)
-    full = {"format": FORMAT, "sha256": hashlib.sha256(text.encode()).hexdigest(), **values}
-    return (json.dumps(full, indent=1, allow_nan=False) + "\n").encode()
-
-
-_KINDS = {
-    "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
-    "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
-}  # fmt: skip
-_SEGMENT = {"number": int, "rows": int, "vectors": str, "photos": str}
-_MODEL = {"sha256": str, "architecture": str, "dimension": int, "transform": dict}
-_CURVES = {"scores": list, "recall": list, "false_positive_rate": list}
-_CALIBRATION = {**_CURVES, "right_per_query": (int, float), "source": str, "queries": int}
-
-
-def _checked(file: Path, values: dict[str, Any]) -> Description:
-    """The values as a description, if they are of the right kinds: a stranger can make a checksum too."""
+    values = _SEALED.read(file)
     right = (
         _are(values, _KINDS)
         and values["dimension"] >= 1
@@ -101,12 +72,12 @@ def _checked(file: Path, values: dict[str, Any]) -> Description:
     return Description(**values)
 
 
-def _are(values: object, kinds: dict[str, Any]) -> bool:
+def _are(values: object, kinds: Kinds) -> bool:
     """Whether these are the fields, each of its kind; whole numbers are counts, and none is below 0."""
     return (
         isinstance(values, dict)
         and values.keys() == kinds.keys()
-        and all(isinstance(values[name], kind) for name, kind in kinds.items())
+        and wrong_field(values, kinds) is None
         and all(not isinstance(each, bool) and each >= 0 for each in values.values() if isinstance(each, (int, float)))
     )
 

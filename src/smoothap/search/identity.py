@@ -41,16 +41,9 @@ def identity_of(model: Embedder) -> ModelIdentity:
 
 def load_model(source: Embedder | Path | str) -> Embedder:
     """The model of a folder, or a network with its published weights as NAME or NAME@SIZE."""
-    from smoothap.models import Embedder
+    from smoothap.models.opening import open_model
 
-    if isinstance(source, Embedder):
-        return source
-    if Path(source).is_dir():
-        return Embedder.load(source)
-    name, _, size = str(source).partition("@")
-    if "/" in name or "\\" in name or (size and not size.isdecimal()):
-        raise ValueError(f"There is no model folder {source}: give the folder that smoothap train wrote, or a name.")
-    return Embedder(name, None, size=int(size) if size else None).eval()
+    return open_model(source).eval() if isinstance(source, (Path, str)) else source
 
 
 def same_model(model: Embedder, wanted: ModelIdentity, where: str) -> Embedder:

@@ -9,6 +9,8 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
+from smoothap.data.columns import one_chunk
+
 # Paths are bytes: a file name need not be UTF-8. Where a thumbnail lies (pack, offset, length, crc) is our own affair.
 SCHEMA = pa.schema(
     [
@@ -70,7 +72,7 @@ class Photos(Sequence[Photo]):
 
     def column(self, name: str) -> pa.Array:
         """One column in one piece."""
-        return _one_piece(self.table.column(name))
+        return one_chunk(self.table.column(name))
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -127,15 +129,10 @@ class Photos(Sequence[Photo]):
 
 def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
     """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
-    piece = _one_piece(column)
+    piece = one_chunk(column)
     if not len(piece):
         return np.empty(0, np.int64)
     return np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
-
-
-def _one_piece(column: pa.ChunkedArray) -> pa.Array:
-    chunks = column.combine_chunks()
-    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:

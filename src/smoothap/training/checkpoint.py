@@ -7,7 +7,6 @@ Chance needs no place here: what a step draws is a function of (seed, step, proc
 """
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,16 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from smoothap.files import write_atomically
+from smoothap.sealed_json import Kinds, SealedJson
 from smoothap.training.queue import Queue
 
 FILE = "checkpoint.json"
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "step": int, "best": (int, float), "best_step": int, "seconds": (int, float), "settings": dict, "groups": list,
+_REMEDY = "Restore it from a copy, or train anew elsewhere"
+_KINDS: Kinds = {
+    "step": int, "best": (int, float), "best_step": int, "seconds": float, "settings": dict, "groups": list,
     "values": dict, "scaler": dict, "tensors": str, "sha256": str,
 }  # fmt: skip
+_SEALED = SealedJson("a checkpoint", _KINDS, _REMEDY, finite=False)  # an optimiser may hold an infinity
 
 
 @dataclass
@@ -50,7 +52,7 @@ def exists(folder: Path) -> bool:
 
 def seconds_spent(folder: Path) -> float:
     """How long the training of the folder had taken at its checkpoint, over all the times it was resumed."""
-    return float(_description(folder / FILE)["seconds"])
+    return _SEALED.read(folder / FILE)["seconds"]
 
 
 def remove(folder: Path) -> None:
@@ -91,7 +93,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     write_atomically(file, content)
-    write_atomically(folder / FILE, _as_text(described))
+    _SEALED.write(folder / FILE, described)
     for old in [*folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
         if old != file:
             old.unlink(missing_ok=True)  # older ones, and what a crash left half written
@@ -100,7 +102,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
 
 def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
-    described = _description(folder / FILE)
+    described = _SEALED.read(folder / FILE)
     differing = [name for name, value in settings.items() if described["settings"].get(name) != value]
     if differing:
         told = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
@@ -111,27 +113,11 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
     content = (folder / described["tensors"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != described["sha256"]:
-        raise ValueError(
-            f"{folder / described['tensors']} is damaged: its checksum differs. Restore it from a copy, or train anew "
-            "elsewhere"
-        )
+        raise ValueError(f"{folder / described['tensors']} is damaged: its checksum differs. {_REMEDY}")
     try:
         _put(load(content), described, state)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / FILE} is the checkpoint of another training: {error}") from error
-
-
-def _description(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text(encoding="utf-8")
-        described = json.loads(text)
-        del described["own_sha256"]
-        float(described["seconds"])  # which a whole number of many digits is too large for
-        if _as_text(described) == text and all(isinstance(described[name], kind) for name, kind in _KINDS.items()):
-            return described
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        pass  # not json any more, or not ours
-    raise ValueError(f"{file} is damaged: its checksum differs. Restore it from a copy, or train anew elsewhere")
 
 
 def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) -> None:
@@ -152,9 +138,3 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
         state.queue.labels = parts["queue"]["labels"].to(state.queue.labels.device)
     state.step, state.best = described["step"], described["best"]
     state.best_step, state.seconds = described["best_step"], described["seconds"]
-
-
-def _as_text(described: dict[str, Any]) -> str:
-    """The description with its own checksum, as it stands in the file to the byte."""
-    own = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-    return json.dumps({**described, "own_sha256": own}, indent=1) + "\n"

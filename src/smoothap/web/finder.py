@@ -58,10 +58,7 @@ class Ranking:
             return None
         found = average_precision(torch.from_numpy(self.scores), torch.from_numpy(self.right)).item()
         row = RankedRow(-1, self.rows, self.scores, self.right, found)
-        precision, recall = row.precision_recall()
-        rises = np.append(True, np.diff(recall) > 0)
-        precision, recall = precision[rises], recall[rises]
-        precision[0] = precision[1]
+        precision, recall = row.precision_recall_steps()
         seen = np.unique(np.linspace(0, len(recall) - 1, min(len(recall), _POINTS)).round().astype(int))
         return Curve(
             average_precision=found,
