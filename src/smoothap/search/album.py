@@ -316,7 +316,7 @@ class Album:
         return self._hits(*self._nearest(vector, k, left_out))
 
     def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
-        """The score of a query's vector (d,) with every photo, exact in an album of any size, but for some ids."""
+        """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
         scores = self._cosines.of(vector)
         scores[self._rows(left_out)] = -np.inf
         return Ranking(scores)
