@@ -181,6 +181,8 @@ def test_an_empty_album_answers(connect):
     assert client.get("/api/albums").json()["albums"][0]["photos"] == 0
     assert client.get("/api/albums/0/photos").json() == {"total": 0, "photos": []}
     assert client.post("/api/albums/0/search", json={"photo": 0}).status_code == 404
+    vector = base64.b64encode(np.ones(empty_album().vectors.shape[1], "<f4")).decode()
+    assert search(client, vector=vector)["total"] == 0
 
 
 @pytest.mark.parametrize(
@@ -256,14 +258,55 @@ def test_a_picture_is_stripped_of_all_that_travels_with_it():
     assert b"PRIVATE" not in stripped(image)
 
 
-def test_of_a_very_large_album_the_beginning_is_the_same(client, connect, album, monkeypatch):
-    monkeypatch.setattr(finder_module, "_WHOLE", 10)
-    large = connect({"large": album})
-    whole, part = search(client, photo=7, limit=50), search(large, photo=7, limit=50)
-    assert [hit["id"] for hit in part["hits"]] == [hit["id"] for hit in whole["hits"]]
-    assert part["total"] == 95
-    assert part["curve"] is None
-    after = search(large, photo=7, offset=50, limit=50)
-    assert [hit["rank"] for hit in after["hits"]] == list(range(51, 96))
-    least = whole["hits"][9]["score"] - 1e-6
-    assert search(large, photo=7, minimum=least, limit=50)["total"] == 10
+@pytest.mark.parametrize("kept", [6_400_000, 10])
+def test_marked_photos_stay_and_every_page_counts_the_whole_ranking(connect, album, kept, monkeypatch):
+    monkeypatch.setattr(finder_module, "_KEPT_SCORES", kept)  # with few, each page is ranked anew
+    client = connect({"letters": album})
+    plain = search(client, photo=40, limit=200)["hits"]
+    marks = {"wrong": [hit["id"] for hit in plain[:3]], "right": [plain[9]["id"]]}
+    direction = album.vectors[40] + album.vectors[marks["right"]].mean(0) - 0.5 * album.vectors[marks["wrong"]].mean(0)
+    others = np.delete(np.arange(96), 40)
+    scores = (album.vectors @ (direction / np.linalg.norm(direction)))[others]
+    labels = np.array([each.label for each in album.photos])
+    right = labels[others] == labels[40]
+    pages = [search(client, photo=40, offset=offset, limit=40, **marks) for offset in (0, 40, 80)]
+    search(client, photo=41)
+    listed = [hit for page in pages for hit in page["hits"]]
+    assert {hit["id"] for hit in listed} == set(others.tolist())
+    assert [hit["rank"] for hit in listed] == list(range(1, 96))
+    assert [hit["score"] for hit in listed] == pytest.approx(np.sort(scores)[::-1].tolist(), abs=1e-5)
+    assert pages[0]["curve"]["average_precision"] == pytest.approx(average_precision_score(right, scores), abs=1e-9)
+    assert {page["total"] for page in pages} == {95}
+    assert {(page["lowest"], page["highest"]) for page in pages} == {(listed[-1]["score"], listed[0]["score"])}
+    least = listed[49]["score"]
+    for offset in (0, 40, 80):
+        page = search(client, photo=40, offset=offset, limit=40, minimum=least, **marks)
+        assert page["hits"] == listed[offset : min(offset + 40, 50)]
+        assert page["total"] == 50
+        assert page["right_in_list"] == sum(hit["right"] for hit in listed[:50])
+    found = {hit.id for hit in album.search(40, everything=True, **marks)}
+    assert found == set(others.tolist()) - set(marks["wrong"])
+
+
+def test_a_list_to_download_has_every_photo(connect):
+    rows = 1_000  # more than a page may have
+    vectors = np.random.default_rng(0).standard_normal((rows, 2)).astype(np.float32)
+    album = Album.from_arrays(vectors, {"path": [f"{row}.jpg" for row in range(rows)]})
+    client = connect({"large": album})
+    listed = client.post("/api/albums/0/search.csv", json={"photo": 7, "limit": 5}).text.splitlines()[1:]
+    assert {line.split(",")[2] for line in listed} == {f"{row}.jpg" for row in range(rows) if row != 7}
+    least = search(client, photo=7, offset=500, limit=1)["hits"][0]["score"]
+    short = client.post("/api/albums/0/search.csv", json={"photo": 7, "minimum": least}).text.splitlines()[1:]
+    assert short == listed[: search(client, photo=7, minimum=least)["total"]]
+    assert len(short) >= 501
+
+
+def test_equal_scores_count_against_the_right_ones(connect):
+    vectors = np.repeat(np.eye(3, dtype=np.float32) + 0.1, [4, 5, 3], axis=0)
+    labels = list("aaxa") + list("xaxxx") + list("xax")
+    client = connect({"copies": Album.from_arrays(vectors, {"label": labels})})
+    curve = search(client, photo=0)["curve"]
+    right = np.array([label == "a" for label in labels[1:]])
+    expected = average_precision_score(right, [3] * 3 + [1] * 8)
+    assert curve["average_precision"] == pytest.approx(expected, abs=1e-12)
+    assert (curve["recall"], curve["precision"]) == ([0, 0.5, 1], [0.66667, 0.66667, 0.36364])

@@ -46,7 +46,7 @@ def serve(
     model
         The folder of the album's model, for each album, where it is no longer where it was.
     engine
-        Who searches: auto, exact, hnsw or milvus://HOST:PORT.
+        As of smoothap search: auto, exact, hnsw or milvus://HOST:PORT. The page asks none, and ranks all photos itself.
     open_page
         Open the page in the browser.
     """

@@ -17,7 +17,7 @@ from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.engines import Engine, checked_name, open_engine
-from smoothap.search.exact import best_rows
+from smoothap.search.exact import Ranking, best_rows
 from smoothap.search.identity import ModelIdentity, find_model, identity_of, load_model, same_model, source_of
 from smoothap.search.pairs import Pair, pairs_above
 from smoothap.search.photos import Hit, Photo, Photos, table_of
@@ -54,7 +54,7 @@ class Album:
         self._description = description or Description(dimension=vectors.shape[1])
         self._engine_name = checked_name(engine)
         self._engine: Engine | None = None
-        self._cosines: Cosines | None = None
+        self._cosines = Cosines(vectors)
         self._embedder: Embedder | None = None
         self.device: str | None = None  # for the model, when it is loaded; None: cuda where there is one
 
@@ -196,7 +196,7 @@ class Album:
 
     def _reload(self) -> None:
         self._description, self.photos, self.vectors = self._known_storage().load()
-        self._engine, self._cosines = None, None
+        self._engine, self._cosines = None, Cosines(self.vectors)
 
     def _known_storage(self) -> Storage:
         if self._storage is None:
@@ -304,17 +304,22 @@ class Album:
             raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
         vector, asked = query_vector(self, query, box)
         right, wrong = [int(each) for each in right], [int(each) for each in wrong]
-        if right or wrong:
-            vector = refining.corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
-        left_out = self._rows([*asked, *wrong])
+        vector = refining.corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
+        left_out = [*asked, *wrong]
         if expand:
             rows, scores = self._nearest(vector, expand, left_out)
             vector = refining.expanded(vector, self.vectors[rows], scores, alpha)
         if recall is not None:
             minimum = max(self._score_for(recall), -np.inf if minimum is None else minimum)
         if everything or minimum is not None:
-            return self._hits(*self._best(vector, None, left_out, -2.0 if minimum is None else minimum))
+            return self._hits(*self.ranking(vector, left_out).best(minimum=minimum))
         return self._hits(*self._nearest(vector, k, left_out))
+
+    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
+        """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
+        scores = self._cosines.of(vector)
+        scores[self._rows(left_out)] = -np.inf
+        return Ranking(scores)
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
@@ -346,13 +351,6 @@ class Album:
         return place
 
     @property
-    def cosines(self) -> Cosines:
-        """The scores of any query with the photos, by their definition."""
-        if self._cosines is None:
-            self._cosines = Cosines(self.vectors)
-        return self._cosines
-
-    @property
     def engine(self) -> Engine:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
         if self._engine is None:
@@ -365,25 +363,15 @@ class Album:
             return segments[0].vectors
         return checksum(np.ascontiguousarray(self.vectors).tobytes())
 
-    def _nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest(self, vector: np.ndarray, k: int, left_out: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         wanted = min(k + len(left_out), len(self))
         candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
         if len(candidates) < wanted:  # too many for the engine, or it gave fewer than it was asked for
-            return self._best(vector, k, left_out)
-        candidates = np.setdiff1d(candidates, left_out)
-        scores = self.cosines.of(vector, candidates)
+            return self.ranking(vector, left_out).best(k)
+        candidates = np.setdiff1d(candidates, self._rows(left_out))
+        scores = self._cosines.of(vector, candidates)
         best = best_rows(scores, k)
         return candidates[best], scores[best]
-
-    def _best(
-        self, vector: np.ndarray, k: int | None, left_out: np.ndarray, minimum: float = -2.0
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The best k rows at or above a score, or all of them, by their scores with every vector."""
-        scores = self.cosines.of(vector)
-        scores[left_out] = -np.inf
-        enough = int((scores >= minimum).sum())
-        rows = best_rows(scores, enough if k is None else min(k, enough))
-        return rows, scores[rows]
 
     def _rows(self, ids: Sequence[int]) -> np.ndarray:
         return np.array([self.photos.row_of(each) for each in ids], np.int64)

@@ -1,5 +1,7 @@
 """All scores by their definition: exact, and fast enough for a hundred thousand photos."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from smoothap.metrics.cosine import Cosines
@@ -17,6 +19,26 @@ class Exact:
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """The k rows with the highest scores for the query (d,)."""
         return best_rows(self.cosines.of(query), k)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """An album by its scores with one query, which are sorted as far as they are asked for.
+
+    scores (n,) float64: that of each row, -inf where a photo is left out.
+    """
+
+    scores: np.ndarray
+
+    def at_least(self, minimum: float | None = None) -> np.ndarray:
+        """Which rows have this score or a higher one; without a score, all that are not left out. (n,) bool"""
+        return self.scores >= (-2.0 if minimum is None else minimum)
+
+    def best(self, k: int | None = None, minimum: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The best k rows at or above a score, or all of them, and their scores; equal ones in the order of ids."""
+        enough = int(self.at_least(minimum).sum())
+        rows = best_rows(self.scores, enough if k is None else min(k, enough))
+        return rows, self.scores[rows]
 
 
 def best_rows(scores: np.ndarray, k: int) -> np.ndarray:

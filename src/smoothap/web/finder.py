@@ -1,31 +1,27 @@
-"""Searches in one album, as the page asks for them: whole rankings that are kept for the next page of the answer."""
+"""Searches in one album, as the page asks for them: rankings that are kept for the next page of the answer."""
 
 import contextlib
 import csv
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image
 
 from smoothap.data.reading import read_image
-from smoothap.ranking import average_precision
 from smoothap.report.markup import visible
-from smoothap.report.ranking_rows import RankedRow
 from smoothap.search import Album, Calibration
-from smoothap.search.exact import best_rows
+from smoothap.search.exact import Ranking
 from smoothap.search.refining import corrected, unit
 from smoothap.web.decoder import Box, Decoder
 from smoothap.web.shapes import Answer, Curve, HitShape, Kept, PhotoShape, Question, unpacked
 
-_KEPT = 32  # rankings
-_WHOLE = 200_000  # photos: of larger albums the beginning of a ranking is made, not all of it
+_KEPT, _KEPT_SCORES = 32, 6_400_000  # rankings, and the scores in all of them
 _POINTS = 400  # of a curve
 _NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whatever an album says that has none
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -40,31 +36,27 @@ class NotPossible(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
-    """Rows of the album, best first, with their scores; `right` where the query's label is known."""
+class LabelledRanking:
+    """A ranking; `right` (n,) are the rows that have the query's label, where that is known."""
 
-    rows: np.ndarray
-    scores: np.ndarray
+    ranking: Ranking
     right: np.ndarray | None
-    whole: bool
 
-    def at_least(self, minimum: float | None) -> int:
-        """How many score at least this."""
-        return len(self.scores) if minimum is None else int(np.searchsorted(-self.scores, -minimum, side="right"))
-
+    @cached_property
     def curve(self) -> Curve | None:
         """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
-        if self.right is None or not self.whole or not self.right.any():
+        if self.right is None or not self.right.any():
             return None
-        found = average_precision(torch.from_numpy(self.scores), torch.from_numpy(self.right)).item()
-        row = RankedRow(-1, self.rows, self.scores, self.right, found)
-        precision, recall = row.precision_recall_steps()
-        seen = np.unique(np.linspace(0, len(recall) - 1, min(len(recall), _POINTS)).round().astype(int))
+        at, counts = np.unique(self.ranking.scores[self.right], return_counts=True)
+        places = np.searchsorted(at, self.ranking.scores, side="right")
+        found, listed = counts[::-1].cumsum(), np.bincount(places, minlength=len(at) + 1)[:0:-1].cumsum()
+        precision, recall = found / listed, found / found[-1]  # at each score of a right photo, the highest first
+        seen = np.unique(np.linspace(0, len(at), min(len(at) + 1, _POINTS)).round().astype(int))
         return Curve(
-            average_precision=found,
-            positives=row.positives,
-            recall=[round(float(each), 5) for each in recall[seen]],
-            precision=[round(float(each), 5) for each in precision[seen]],
+            average_precision=float((precision * counts[::-1]).sum() / found[-1]),
+            positives=int(found[-1]),
+            recall=[round(float(each), 5) for each in np.append(0.0, recall)[seen]],
+            precision=[round(float(each), 5) for each in np.append(precision[0], precision)[seen]],
         )
 
 
@@ -75,7 +67,7 @@ class Finder:
         self.album, self.name, self.decoder = album, name, decoder
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
-        self._rankings: OrderedDict[tuple[object, ...], Ranking] = OrderedDict()
+        self._rankings: OrderedDict[tuple[object, ...], LabelledRanking] = OrderedDict()
         self._rankings_lock = threading.Lock()
         self._model_lock = threading.Lock()
 
@@ -168,31 +160,31 @@ class Finder:
 
     def answer(self, question: Question) -> Answer:
         """A page of the ranking that the question asks for."""
-        ranking = self.ranking(question)
-        calibration = self.calibration
-        minimum = question.minimum
-        if question.recall is not None:
-            if calibration is None:
-                raise NotPossible("This album is not calibrated, so recall cannot be asked for: give a score.")
-            minimum = float(calibration.score_for_recall(question.recall))
-        total = ranking.at_least(minimum)
-        page = range(question.offset, min(question.offset + question.limit, total))
-        if not ranking.whole and total == len(ranking.scores):  # there is more, how much is not known yet
-            total = len(self) - (question.photo is not None)
+        found, minimum, calibration = self.ranking(question), self._minimum(question), self.calibration
+        scores, listed = found.ranking.scores, found.ranking.at_least(minimum)
+        ranked = scores[found.ranking.at_least()]
         known = calibration is not None and minimum is not None
         return Answer(
-            total=total,
+            total=int(listed.sum()),
             minimum=minimum,
-            lowest=(float(ranking.scores[-1]) if ranking.whole else -1.0) if len(ranking.scores) else None,
-            highest=float(ranking.scores[0]) if len(ranking.scores) else None,
+            lowest=float(ranked.min()) if len(ranked) else None,
+            highest=float(ranked.max()) if len(ranked) else None,
             expected_recall=float(calibration.recall_at(minimum)) if known else None,
             expected_precision=float(calibration.precision_at(minimum)) if known else None,
-            right_in_list=int(ranking.right[:total].sum()) if ranking.right is not None and ranking.whole else None,
-            hits=[self._hit(ranking, place) for place in page],
-            curve=ranking.curve() if question.offset == 0 else None,
+            right_in_list=None if found.right is None else int((found.right & listed).sum()),
+            hits=list(self._hits(found, minimum, question.offset, question.offset + question.limit)),
+            curve=found.curve if question.offset == 0 else None,
         )
 
-    def ranking(self, question: Question) -> Ranking:
+    def _minimum(self, question: Question) -> float | None:
+        """The least score of the list that the question asks for."""
+        if question.recall is None:
+            return question.minimum
+        if self.calibration is None:
+            raise NotPossible("This album is not calibrated, so recall cannot be asked for: give a score.")
+        return float(self.calibration.score_for_recall(question.recall))
+
+    def ranking(self, question: Question) -> LabelledRanking:
         """The ranking for a question, made now or kept from the page before."""
         own = None if question.photo is None else self.row(question.photo)
         if own is None and question.vector is None:
@@ -201,56 +193,47 @@ class Finder:
         vector = (
             np.array(vectors[own]) if question.vector is None else unit(unpacked(question.vector, vectors.shape[1]))
         )
-        wanted = question.offset + question.limit
-        whole = len(self) <= _WHOLE
-        key = (own, vector.tobytes(), tuple(question.right), tuple(question.wrong), whole or wanted)
+        key = (own, vector.tobytes(), tuple(question.right), tuple(question.wrong))
         with self._rankings_lock:
             if key in self._rankings:
                 self._rankings.move_to_end(key)
                 return self._rankings[key]
-        ranking = self._rank(vector, own, question, None if whole else wanted)
+        # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
+        right, wrong = ([self.row(each) for each in marks] for marks in (question.right, question.wrong))
+        ranking = self.ranked(corrected(vector, vectors[right], vectors[wrong]), own)
         with self._rankings_lock:
             self._rankings[key] = ranking
-            while len(self._rankings) > _KEPT:
+            while len(self._rankings) > min(_KEPT, 1 + _KEPT_SCORES // (1 + len(self))):
                 self._rankings.popitem(last=False)
         return ranking
 
-    def _rank(self, vector: np.ndarray, own: int | None, question: Question, first: int | None) -> Ranking:
-        if first is None:
-            # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
-            right_rows, wrong_rows = ([self.row(each) for each in marks] for marks in (question.right, question.wrong))
-            vectors = self.album.vectors
-            moved = corrected(vector, vectors[right_rows], vectors[wrong_rows])
-            every = self.album.cosines.of(moved)
-            rows = best_rows(every, len(every))
-            scores = every[rows]
-        else:
-            hits = self.album.search(vector, k=first + 1, right=question.right, wrong=question.wrong)
-            rows = np.array([self.row(hit.id) for hit in hits], np.int64)
-            scores = np.array([hit.score for hit in hits])
-        right = None
-        if own is not None:
-            others = rows != own
-            rows, scores = rows[others], scores[others]
-            if self.labels is not None and self.labels[own] is not None:
-                right = np.asarray(self.labels[rows] == self.labels[own], bool)
-        return Ranking(rows, scores, right, whole=first is None)
+    def ranked(self, vector: np.ndarray, own: int | None) -> LabelledRanking:
+        """The album ranked for a vector (d,), without the query's own row, where it has one."""
+        ranking = self.album.ranking(vector, [] if own is None else [int(self.album.photos.ids[own])])
+        if own is None or self.labels is None or self.labels[own] is None:
+            return LabelledRanking(ranking, None)
+        right = np.asarray(self.labels == self.labels[own], bool)
+        right[own] = False
+        return LabelledRanking(ranking, right)
 
-    def _hit(self, ranking: Ranking, place: int) -> HitShape:
-        photo = self.album.photos[int(ranking.rows[place])]
-        return HitShape(
-            id=photo.id,
-            rank=place + 1,
-            score=float(ranking.scores[place]),
-            name=visible(photo.path),
-            label=None if photo.label is None else visible(photo.label),
-            right=None if ranking.right is None else bool(ranking.right[place]),
-        )
+    def _hits(self, found: LabelledRanking, minimum: float | None, first: int, last: int | None) -> Iterator[HitShape]:
+        """What stands in these places of the list, counted from 0."""
+        rows, scores = (each[first:] for each in found.ranking.best(last, minimum))
+        ids, right = self.album.photos.ids[rows], None if found.right is None else found.right[rows]
+        for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
+            yield HitShape(
+                id=int(ids[place]),
+                rank=first + place + 1,
+                score=float(scores[place]),
+                name=visible(path),
+                label=None if label is None else visible(label),
+                right=None if right is None else bool(right[place]),
+            )
 
     def list_of(self, question: Question) -> str:
         """Everything that the question finds, as CSV."""
-        every = question.model_copy(update={"offset": 0, "limit": 100_000})
-        return _csv((hit.rank, hit.score, hit.name, hit.label) for hit in self.answer(every).hits)
+        hits = self._hits(self.ranking(question), self._minimum(question), 0, None)
+        return _csv((hit.rank, hit.score, hit.name, hit.label) for hit in hits)
 
     def list_of_basket(self, kept: list[Kept]) -> str:
         """The photos of a basket, as CSV."""

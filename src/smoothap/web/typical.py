@@ -1,9 +1,7 @@
 """Which photo a comparison opens on: a typical one, not the best."""
 
 import numpy as np
-import torch
 
-from smoothap.ranking import average_precision
 from smoothap.web.finder import Finder
 
 _DRAWN = 101
@@ -36,9 +34,6 @@ def _has_positives(finder: Finder, identity: int) -> bool:
 
 
 def _precision_of(finder: Finder, identity: int) -> float:
-    assert finder.labels is not None
     row = finder.row(identity)
-    others = np.arange(len(finder)) != row
-    scores = finder.album.cosines.of(finder.album.vectors[row])[others]
-    right = np.asarray(finder.labels[others] == finder.labels[row], bool)
-    return average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item()
+    curve = finder.ranked(finder.album.vectors[row], row).curve
+    return np.nan if curve is None else curve.average_precision
