@@ -21,6 +21,7 @@ from torch import Tensor
 
 from smoothap.ranking.threads import numba_is_there, on_threads, parts_for
 
+NUMBERS_READ_AT_ONCE = 1 << 21  # 8 MB of float32, and enough for the compiled kernels
 _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor
 _WORTH_COMPILING = 1 << 20  # numbers: less is done sooner than numba is imported, let alone has compiled anything
 _EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
@@ -158,7 +159,7 @@ class Cosines:
     @cached_property
     def norms(self) -> np.ndarray:
         """The length of every vector. (n,)"""
-        step = max(1, _NUMBERS_AT_ONCE // self.vectors.shape[1])
+        step = max(1, NUMBERS_READ_AT_ONCE // self.vectors.shape[1])
         parts = [
             norms_and_marks(given_rows(self.vectors[start : start + step]))[0]
             for start in range(0, len(self.vectors), step)

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.metrics.cosine import given_rows, norms_and_marks, unit_rows
+from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, given_rows, norms_and_marks, unit_rows
 
 Embeddings: TypeAlias = Tensor | np.ndarray
-_NUMBERS_AT_ONCE = 1 << 20  # 8 MB of float64
 _SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32
 
 
@@ -32,7 +31,7 @@ class Rows:
         """Look at every row once; NaN, infinite and zero rows are refused by name."""
         number, dimension = matrix.shape
         norms, marks = np.empty(number), np.empty(number, np.int64)
-        step = max(1, _NUMBERS_AT_ONCE // dimension)
+        step = max(1, NUMBERS_READ_AT_ONCE // dimension)
         for start in range(0, number, step):
             block = given_rows(matrix[start : start + step])
             part, marks_here = norms_and_marks(block if has_float64(block.device) else block.cpu())
@@ -89,7 +88,7 @@ def _groups(matrix: Embeddings, marks: np.ndarray) -> np.ndarray:
     """The same number for equal rows: those of one mark, if they are equal to the first that has it. (n,)"""
     _, first, group, sizes = np.unique(marks, return_index=True, return_inverse=True, return_counts=True)
     alike = np.flatnonzero((sizes[group] > 1) & (first[group] != np.arange(len(marks))))
-    step = max(1, _NUMBERS_AT_ONCE // matrix.shape[1])
+    step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
     for start in range(0, len(alike), step):
         places = alike[start : start + step]
         unequal = (_read(matrix, places) != _read(matrix, first[group[places]])).any(1).cpu().numpy()
