@@ -38,12 +38,15 @@ def room_section(room) -> str:
 
 
 def entry(name: str, thing) -> list[str]:
-    """A function, or a class with its public methods."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+    """A function, or a class with its public methods, also those that it has from a class of ours."""
+    tree = parsed(thing)
     lines = [f"### {name}", ""]
     if isinstance(tree, ast.FunctionDef):
         return [*lines, *signature(name, tree), *prose(tree)]
-    methods = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    trees = [tree, *(parsed(each) for each in thing.__mro__[1:] if each.__module__.startswith("smoothap."))]
+    methods: dict[str, ast.FunctionDef] = {}
+    for node in (node for each in trees for node in each.body if isinstance(node, ast.FunctionDef)):
+        methods.setdefault(node.name, node)
     if "__init__" in methods:
         lines += signature(name, methods["__init__"])
     else:
@@ -54,6 +57,10 @@ def entry(name: str, thing) -> list[str]:
             continue
         lines += [f"#### {name}.{method}", "", *signature(f"{name}.{method}", node), *prose(node)]
     return lines
+
+
+def parsed(thing):
+    return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
 
 
 def signature(name: str, function: ast.FunctionDef) -> list[str]:

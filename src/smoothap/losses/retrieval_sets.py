@@ -89,7 +89,10 @@ class ListedSets:
         return columns, valid, positive_scores
 
 
-def retrieval_sets(call: Call, include_query: bool) -> LabelledSets | ListedSets:
+RetrievalSets = LabelledSets | ListedSets
+
+
+def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
     """The sets of a call that was checked; the query is in its own set only with `include_query`."""
     queries, pairs = call.embeddings, call.pairs()
     items = queries if call.ref_emb is None else call.ref_emb

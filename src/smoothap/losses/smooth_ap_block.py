@@ -86,14 +86,11 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 def _send_back(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     request: Request = ctx.request
     if request.mean:
-        gradient, item_gradient = (each * upstream for each in ctx.saved_tensors)
+        gradients = [each * upstream for each in ctx.saved_tensors]
     else:
-        _, gradient, item_gradient = _operator(*_pack(request, Call.of_tensors(*ctx.saved_tensors), upstream))
-    return (
-        gradient if request.with_gradient else None,
-        item_gradient if request.with_reference_gradient else None,
-        *ctx.no_gradient,
-    )
+        _, *gradients = _operator(*_pack(request, Call.of_tensors(*ctx.saved_tensors), upstream))
+    wanted = zip(gradients, (request.with_gradient, request.with_reference_gradient), strict=True)
+    return *(each if asked else None for each, asked in wanted), *ctx.no_gradient
 
 
 _operator = torch.library.custom_op("smoothap::smooth_ap_and_gradient", _answer, mutates_args=(), schema=_SCHEMA)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from smoothap.losses.inputs import Call, check_inputs
-from smoothap.losses.retrieval_sets import LabelledSets, ListedSets, retrieval_sets
+from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.unit_rows import back_through_units, unit_rows
 from smoothap.ranking.precision import full_precision
 
@@ -89,16 +89,15 @@ class Request:
         The gradient is that of the mean over the queries with a positive, or of the sum with weights (b, *values).
         """
         embeddings, ref_emb = call.embeddings, call.ref_emb
-        wanted = self.gradients_now(weights)
         with full_precision(embeddings.device.type):
             queries, lengths = unit_rows(embeddings, "embeddings")
             items, item_lengths = (queries, lengths) if ref_emb is None else unit_rows(ref_emb, "ref_emb")
             streamed = None
             if call.labels is not None and call.indices_tuple is None and ref_emb is None:
-                streamed = self.block.symmetric(queries, call.labels, self.include_query, weights, wanted[0])
+                with_gradient, _ = self.gradients_now(weights)
+                streamed = self.block.symmetric(queries, call.labels, self.include_query, weights, with_gradient)
             if streamed is None:
-                sets = retrieval_sets(call, self.include_query)
-                streamed = _stream(queries, items, sets, weights, self.block, *wanted)
+                streamed = self.stream(queries, items, retrieval_sets(call, self.include_query), weights)
             per_query, asking, gradient, item_gradient = streamed
             loss = per_query.sum() / max(1, asking) if self.mean else per_query
             if gradient is not None:
@@ -108,6 +107,37 @@ class Request:
             elif item_gradient is not None:
                 item_gradient = back_through_units(item_gradient, items, item_lengths).to(ref_emb.dtype)
         return loss, gradient, item_gradient
+
+    def stream(self, queries: Tensor, items: Tensor, sets: RetrievalSets, weights: Tensor | None) -> Streamed:
+        """The answer for rows of length 1, block by block; `answer` says what the weights are."""
+        positives = sets.positives()
+        asking = (positives > 0).nonzero()[:, 0]
+        loss = queries.new_zeros(len(queries), *self.block.values)
+        with_gradient, with_item_gradient = self.gradients_now(weights)
+        gradient = torch.zeros_like(queries) if with_gradient else None
+        item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
+        if weights is None:
+            weights = loss.new_full(loss.shape, 1 / max(1, len(asking)))
+        weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
+
+        for asked in _blocks(asking, positives, len(items)):
+            rows = queries[asked]
+            scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=self.block.scale)
+            columns, valid, positive_scores = sets.block(asked, scores)
+            loss[asked], positive_gradient = self.block(
+                scores, positive_scores, valid, None if weights is None else weights[asked]
+            )
+            if weights is None:
+                continue
+            score_gradient = scores.scatter_add_(1, columns, positive_gradient)
+            if item_gradient is gradient is not None and isinstance(asked, slice) and len(rows) == len(items):
+                torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
+                break
+            if gradient is not None:
+                gradient[asked] += score_gradient @ items
+            if item_gradient is not None:
+                item_gradient.addmm_(score_gradient.T, rows)
+        return Streamed(loss, len(asking), gradient, item_gradient)
 
 
 def streamed_loss(block: Block, call: Call, include_query: bool = False, mean: bool = True) -> Tensor:
@@ -141,44 +171,6 @@ class _Eager(torch.autograd.Function):
         else:
             _, *gradients = ctx.request.answer(Call.of_tensors(*ctx.saved_tensors), upstream)
         return *gradients, None, None
-
-
-def _stream(
-    queries: Tensor,
-    items: Tensor,
-    sets: LabelledSets | ListedSets,
-    weights: Tensor | None,
-    block: Block,
-    with_gradient: bool,
-    with_item_gradient: bool,
-) -> Streamed:
-    positives = sets.positives()
-    asking = (positives > 0).nonzero()[:, 0]
-    loss = queries.new_zeros(len(queries), *block.values)
-    gradient = torch.zeros_like(queries) if with_gradient else None
-    item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
-    if weights is None:
-        weights = loss.new_full(loss.shape, 1 / max(1, len(asking)))
-    weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
-
-    for asked in _blocks(asking, positives, len(items)):
-        rows = queries[asked]
-        scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=block.scale)
-        columns, valid, positive_scores = sets.block(asked, scores)
-        loss[asked], positive_gradient = block(
-            scores, positive_scores, valid, None if weights is None else weights[asked]
-        )
-        if weights is None:
-            continue
-        score_gradient = scores.scatter_add_(1, columns, positive_gradient)
-        if item_gradient is gradient is not None and isinstance(asked, slice) and len(rows) == len(items):
-            torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
-            break
-        if gradient is not None:
-            gradient[asked] += score_gradient @ items
-        if item_gradient is not None:
-            item_gradient.addmm_(score_gradient.T, rows)
-    return Streamed(loss, len(asking), gradient, item_gradient)
 
 
 def _blocks(asking: Tensor, positives: Tensor, items: int) -> list[Tensor | slice]:
