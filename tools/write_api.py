@@ -39,14 +39,20 @@ def room_section(room: ModuleType) -> str:
 
 
 def entry(name: str, thing: type | FunctionType) -> list[str]:
-    """A function, or a class with its public methods."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
+    """A function, or a class with its public methods, also those that it has from a class of ours."""
+    tree = parsed(thing)
     lines = [f"### {name}", ""]
     if isinstance(tree, ast.FunctionDef):
         return [*lines, *signature(name, tree), *prose(tree)]
-    if not isinstance(tree, ast.ClassDef):
+    if not isinstance(tree, ast.ClassDef) or not isinstance(thing, type):
         raise TypeError(f"{name} is neither a function nor a class")
-    methods = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    trees = [tree, *(parsed(each) for each in thing.__mro__[1:] if each.__module__.startswith("smoothap."))]
+    methods: dict[str, ast.FunctionDef] = {}
+    for each in trees:
+        assert isinstance(each, ast.ClassDef)
+        for node in each.body:
+            if isinstance(node, ast.FunctionDef):
+                methods.setdefault(node.name, node)
     if "__init__" in methods:
         lines += signature(name, methods["__init__"])
     else:
@@ -57,6 +63,11 @@ def entry(name: str, thing: type | FunctionType) -> list[str]:
             continue
         lines += [f"#### {name}.{method}", "", *signature(f"{name}.{method}", node), *prose(node)]
     return lines
+
+
+def parsed(thing: type | FunctionType) -> ast.stmt:
+    """The source of a function or a class, as a tree."""
+    return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
 
 
 def signature(name: str, function: ast.FunctionDef) -> list[str]:

@@ -9,7 +9,7 @@ from pytorch_metric_learning import distances, losses, miners
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
 from torch import Tensor, nn
 
-from smoothap.losses.inputs import check_inputs, first_of
+from smoothap.losses.inputs import Call, check_inputs, first_of
 
 _PROXY_SCALE = 9.0  # embeddings and proxies of length 3, as in the re-implementation that the paper ran
 
@@ -36,7 +36,7 @@ class Wrapped(nn.Module):
 
         own (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
         """
-        check_inputs(embeddings, labels, None, ref_emb, ref_labels, own, False)
+        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, own))
         embeddings = _as_floats(embeddings, "embeddings")
         if self.classes is not None and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise ValueError(

@@ -6,20 +6,20 @@ Rolinek et al., "Optimizing Rank-Based Metrics with Blackbox Differentiation", C
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from smoothap.losses.streaming import retrieval_loss
+from smoothap.losses.inputs import Call
+from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses.streaming import Block, streamed_loss
 from smoothap.ranking.block import OUTSIDE
 
 
 @dataclass(frozen=True)
-class BlackboxBlock:
+class BlackboxBlock(Block):
     """1 - AP of exact ranks, divided by the size of the retrieval set as in the authors' code; as `streaming.Block`."""
 
     lambda_: float
     margin: float
-    scale: float = 1.0
-    values: tuple[int, ...] = ()
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
@@ -61,7 +61,7 @@ def _negatives_above(negatives: Tensor, positives: Tensor) -> Tensor:
     return torch.stack([torch.ge(negatives, each[:, None], out=flags).sum(1) for each in positives.unbind(1)], 1)
 
 
-class BlackboxAP(nn.Module):
+class BlackboxAP(RetrievalLoss):
     """One minus the exact Average Precision of every query, made differentiable as a black box.
 
     >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
@@ -81,17 +81,8 @@ class BlackboxAP(nn.Module):
             raise ValueError(f"margin is a difference of cosines from 0 to 2, such as the paper's 0.02, not {margin!r}")
         self.block = BlackboxBlock(float(lambda_), float(margin))
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
-        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
-        return retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+    def loss_of(self, call: Call) -> Tensor:
+        return streamed_loss(self.block, call)
 
     def extra_repr(self) -> str:
         return f"lambda_={self.block.lambda_}, margin={self.block.margin}"

@@ -7,13 +7,15 @@ then holds for the whole set.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from smoothap.losses.streaming import retrieval_loss
+from smoothap.losses.inputs import Call
+from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses.streaming import Block, streamed_loss
 
 
 @dataclass(frozen=True)
-class HingeBlock:
+class HingeBlock(Block):
     """Four numbers of each query: by how much its positives, then its negatives, break their margin, and how many do.
 
     Only the two amounts have a gradient; as `streaming.Block`.
@@ -21,13 +23,14 @@ class HingeBlock:
 
     positive_margin: float
     negative_margin: float
-    scale: float = 1.0
-    values: tuple[int, ...] = (4,)
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        return (4,)
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """As `Block`."""
         too_low = (self.positive_margin - positive_scores).clamp_(min=0).masked_fill_(~valid, 0.0)
         too_high = (scores - self.negative_margin).clamp_(min=0)
         broken = (too_low > 0).to(scores.dtype), (too_high > 0).to(scores.dtype)
@@ -38,7 +41,7 @@ class HingeBlock:
         return values, -weights[:, 0, None] * broken[0]
 
 
-class CalibrationLoss(nn.Module):
+class CalibrationLoss(RetrievalLoss):
     """Positives shall score above one margin and negatives below another, so that scores mean the same in each batch.
 
     The mean over the pairs that break their margin, positives and negatives apart, as the released code takes it (the
@@ -53,17 +56,8 @@ class CalibrationLoss(nn.Module):
         super().__init__()
         self.block = HingeBlock(float(positive_margin), float(negative_margin))
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
-        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
-        values = retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own, mean=False)
+    def loss_of(self, call: Call) -> Tensor:
+        values = streamed_loss(self.block, call, mean=False)
         too_low, low, too_high, high = values.sum(0).unbind()
         return too_low / low.detach().clamp(min=1) + too_high / high.detach().clamp(min=1)
 

@@ -1,19 +1,46 @@
 """What a loss may be given: each fault is answered with what was given, what was expected and what to do."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 
-def check_inputs(
-    embeddings: Tensor,
-    labels: Tensor | None,
-    listed: tuple[Tensor, ...] | None,
-    ref_emb: Tensor | None,
-    ref_labels: Tensor | None,
-    own: Tensor | None,
-    include_query: bool,
-) -> None:
+class Call(NamedTuple):
+    """What a loss is called with, in the order of its arguments; `RetrievalLoss.forward` describes them."""
+
+    embeddings: Tensor
+    labels: Tensor | None = None
+    indices_tuple: tuple[Tensor, ...] | None = None
+    ref_emb: Tensor | None = None
+    ref_labels: Tensor | None = None
+    own: Tensor | None = None
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """The call as a flat row, for autograd to keep and for an operator; the two that may learn come first."""
+        pairs = self.pairs() or (None, None)
+        return self.embeddings, self.ref_emb, self.labels, self.ref_labels, self.own, *pairs
+
+    @classmethod
+    def of_tensors(cls, *tensors: Tensor | None) -> "Call":
+        """The call that `tensors` made flat."""
+        embeddings, ref_emb, labels, ref_labels, own, positive_pairs, negative_pairs = tensors
+        assert embeddings is not None
+        listed = None if positive_pairs is None or negative_pairs is None else (*positive_pairs, *negative_pairs)
+        return cls(embeddings, labels, listed, ref_emb, ref_labels, own)
+
+    def pairs(self) -> tuple[Tensor, Tensor] | None:
+        """The listed (query, positive) and (query, negative) pairs, (2, n) each, from pairs or triplets."""
+        if self.indices_tuple is None:
+            return None
+        columns = [each.to(self.embeddings.device, torch.long) for each in self.indices_tuple]
+        negatives = columns[2:] if len(columns) == 4 else [columns[0], columns[2]]
+        return torch.stack(columns[:2]), torch.stack(negatives)
+
+
+def check_inputs(call: Call, include_query: bool = False) -> None:
     """Refuse shapes and types that do not fit together; numbers are looked at by `unit_rows`."""
+    embeddings, labels, listed, ref_emb, ref_labels, own = call
     _check_matrix(embeddings, "embeddings")
     if listed is None:
         if labels is None:
@@ -24,18 +51,9 @@ def check_inputs(
             if value is not None:
                 raise ValueError(f"{name} goes with ref_emb, which is missing: give the retrieval set too")
     else:
-        _check_reference(embeddings, listed, ref_emb, ref_labels, own, include_query)
+        _check_reference(call, ref_emb, include_query)
     if listed is not None:
-        _check_listed(listed, len(embeddings), len(embeddings if ref_emb is None else ref_emb), include_query, own)
-
-
-def as_pairs(listed: tuple[Tensor, ...] | None, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
-    """The listed (query, positive) and (query, negative) pairs, (2, n) each, from pairs or triplets."""
-    if listed is None:
-        return None, None
-    columns = [each.to(device, torch.long) for each in listed]
-    negatives = columns[2:] if len(columns) == 4 else [columns[0], columns[2]]
-    return torch.stack(columns[:2]), torch.stack(negatives)
+        _check_listed(call, listed, include_query)
 
 
 def first_of(rows: Tensor) -> str:
@@ -61,14 +79,8 @@ def _check_labels(labels: Tensor, name: str, rows: int, of: str) -> None:
         raise ValueError(f"{name} must be whole numbers, not {labels.dtype}: use labels.long() if they are class ids")
 
 
-def _check_reference(
-    embeddings: Tensor,
-    listed: tuple[Tensor, ...] | None,
-    ref_emb: Tensor,
-    ref_labels: Tensor | None,
-    own: Tensor | None,
-    include_query: bool,
-) -> None:
+def _check_reference(call: Call, ref_emb: Tensor, include_query: bool) -> None:
+    embeddings, ref_labels = call.embeddings, call.ref_labels
     _check_matrix(ref_emb, "ref_emb")
     if include_query:
         raise ValueError(
@@ -79,12 +91,12 @@ def _check_reference(
         raise ValueError(
             f"embeddings have {embeddings.shape[1]} dimensions and ref_emb {ref_emb.shape[1]}: use the same model"
         )
-    if listed is None:
+    if call.indices_tuple is None:
         if ref_labels is None:
             raise ValueError("ref_labels are missing: give one label per row of ref_emb")
         _check_labels(ref_labels, "ref_labels", len(ref_emb), "ref_emb")
-    if own is not None:
-        _check_labels(own, "own", len(embeddings), "embeddings")
+    if call.own is not None:
+        _check_labels(call.own, "own", len(embeddings), "embeddings")
 
 
 def check_own(own: Tensor, items: int) -> None:
@@ -97,16 +109,15 @@ def check_own(own: Tensor, items: int) -> None:
         )
 
 
-def _check_listed(
-    listed: tuple[Tensor, ...], queries: int, items: int, include_query: bool, own: Tensor | None
-) -> None:
+def _check_listed(call: Call, listed: tuple[Tensor, ...], include_query: bool) -> None:
     if len(listed) not in (3, 4):
         raise ValueError(f"indices_tuple must be pairs (a, p, a, n) or triplets (a, p, n), not {len(listed)} tensors")
-    if include_query or own is not None:
+    if include_query or call.own is not None:
         raise ValueError(
             "indices_tuple already says who is in the retrieval set: leave out include_query and own, and list the "
             "pairs you want"
         )
+    queries, items = len(call.embeddings), len(call.embeddings if call.ref_emb is None else call.ref_emb)
     limits = (queries, items, items) if len(listed) == 3 else (queries, items, queries, items)
     for place, (each, limit) in enumerate(zip(listed, limits, strict=True)):
         if each.numel() and not (int(each.min()) >= 0 and int(each.max()) < limit):

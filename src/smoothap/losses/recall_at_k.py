@@ -8,20 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from smoothap.losses.streaming import retrieval_loss
+from smoothap.losses.inputs import Call
+from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses.streaming import Block, streamed_loss
 from smoothap.ranking.block import ranked_block
 
 
 @dataclass(frozen=True)
-class RecallBlock:
+class RecallBlock(Block):
     """1 - the mean over k of smoothed Recall@k; as `streaming.Block`."""
 
     k: tuple[int, ...]
     tau1: tuple[float, ...]
     tau2: float
-    values: tuple[int, ...] = ()
 
     @property
     def scale(self) -> float:
@@ -52,7 +53,7 @@ class RecallBlock:
         return recall, slope, slope
 
 
-class RecallAtK(nn.Module):
+class RecallAtK(RetrievalLoss):
     """One minus the smoothed Recall@k of every query.
 
     >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
@@ -79,17 +80,8 @@ class RecallAtK(nn.Module):
             raise ValueError(f"tau1 and tau2 must be positive, such as the paper's 1 and 0.01, not {tau1!r}, {tau2!r}")
         self.block = RecallBlock(k, temperatures, float(tau2))
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
-        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
-        return retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+    def loss_of(self, call: Call) -> Tensor:
+        return streamed_loss(self.block, call)
 
     def extra_repr(self) -> str:
         return f"k={self.block.k}, tau1={self.block.tau1}, tau2={self.block.tau2}"

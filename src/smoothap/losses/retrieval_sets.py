@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.losses.inputs import Call, check_own
 from smoothap.ranking.block import OUTSIDE
 
 
@@ -86,6 +87,29 @@ class ListedSets:
         # a padded slot repeats a real column with a score of -inf: the larger of the two is the real one
         scores.scatter_reduce_(1, negatives, negative_scores, "amax")
         return columns, valid, positive_scores
+
+
+RetrievalSets = LabelledSets | ListedSets
+
+
+def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
+    """The sets of a call that was checked; the query is in its own set only with `include_query`."""
+    queries, pairs = call.embeddings, call.pairs()
+    items = queries if call.ref_emb is None else call.ref_emb
+    if pairs is not None:
+        return ListedSets.of(*pairs, len(queries), len(items))
+    assert call.labels is not None
+    labels = call.labels.to(queries.device, torch.long)
+    if call.ref_emb is None:
+        return LabelledSets.of(
+            labels, labels, None if include_query else torch.arange(len(labels), device=labels.device)
+        )
+    assert call.ref_labels is not None
+    own = call.own
+    if own is not None:
+        own = own.to(queries.device, torch.long)
+        check_own(own, len(items))
+    return LabelledSets.of(labels, call.ref_labels.to(queries.device, torch.long), own)
 
 
 def _padded(columns: Tensor, first: Tensor, queries: Tensor | slice) -> tuple[Tensor, Tensor]:

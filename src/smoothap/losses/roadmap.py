@@ -3,13 +3,15 @@
 Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021.
 """
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from smoothap.losses.calibration import CalibrationLoss
+from smoothap.losses.inputs import Call
+from smoothap.losses.retrieval_loss import RetrievalLoss
 from smoothap.losses.sup_ap import SupAP
 
 
-class Roadmap(nn.Module):
+class Roadmap(RetrievalLoss):
     """(1 - balance) * SupAP + balance * calibration.
 
     >>> import torch
@@ -30,18 +32,8 @@ class Roadmap(nn.Module):
         self.ranking = SupAP() if ranking is None else ranking
         self.calibration = CalibrationLoss() if calibration is None else calibration
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
-        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
-        given = (embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
-        return (1 - self.balance) * self.ranking(*given) + self.balance * self.calibration(*given)
+    def loss_of(self, call: Call) -> Tensor:
+        return (1 - self.balance) * self.ranking(*call) + self.balance * self.calibration(*call)
 
     def extra_repr(self) -> str:
         return f"balance={self.balance}"

@@ -2,16 +2,19 @@
 
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from smoothap.losses.indicator_block import IndicatorBlock
-from smoothap.losses.streaming import Block, SmoothAPBlock, retrieval_loss
+from smoothap.losses.inputs import Call
+from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses.smooth_ap_block import SmoothAPBlock
+from smoothap.losses.streaming import Block, streamed_loss
 from smoothap.ranking.indicators import Indicator, Sigmoid
 
 Reduction = Literal["mean", "none"]
 
 
-class SmoothAP(nn.Module):
+class SmoothAP(RetrievalLoss):
     """The loss of the paper: every item of the batch queries all the others, and the loss is the mean of 1 - AP.
 
     >>> import torch
@@ -43,25 +46,8 @@ class SmoothAP(nn.Module):
         self.tau, self.include_query, self.reduction = float(tau), include_query, reduction
         self.block: Block = SmoothAPBlock(self.tau) if indicator is None else IndicatorBlock(indicator, indicator)
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
-        """The loss of embeddings (b, d) with labels (b,), whatever their order, length or device.
-
-        ref_emb (m, d), ref_labels (m,): take the place of the batch as the retrieval set.
-        own (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
-        indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
-        """
-        return retrieval_loss(
-            self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own,
-            include_query=self.include_query, mean=self.reduction == "mean",
-        )  # fmt: skip
+    def loss_of(self, call: Call) -> Tensor:
+        return streamed_loss(self.block, call, self.include_query, self.reduction == "mean")
 
     def extra_repr(self) -> str:
         indicator = self.block.above if isinstance(self.block, IndicatorBlock) else f"tau={self.tau}"

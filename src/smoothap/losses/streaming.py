@@ -1,293 +1,176 @@
-"""A loss of a batch against a retrieval set, streamed in blocks of queries: never all scores at once."""
+"""A loss of a batch against a retrieval set, streamed in blocks of queries: never all scores at once.
 
-from collections.abc import Callable
+`streamed_loss` makes a `Request` of a call, autograd's function `_Eager` keeps what the backward pass needs, and
+`Request.answer` does the work: unit rows, scores block by block, what the loss's `Block` makes of them, and back.
+"""
+
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from smoothap.losses.inputs import as_pairs, check_inputs, check_own
-from smoothap.losses.retrieval_sets import LabelledSets, ListedSets
-from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.losses.inputs import Call, check_inputs
+from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.unit_rows import back_through_units, unit_rows
-from smoothap.ranking.block import smooth_ap_block
 from smoothap.ranking.precision import full_precision
-from smoothap.ranking.threads import can_fuse
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
 _MOST_QUERIES_AT_ONCE = 512
 
 
+class Streamed(NamedTuple):
+    """The values of each query (0 without a positive), how many have one, and the gradients for rows of length 1."""
+
+    per_query: Tensor
+    asking: int
+    gradient: Tensor | None
+    item_gradient: Tensor | None = None
+
+
 class Block(Protocol):
-    """What a loss makes of a few queries, given their scores (cosine times `scale`) with the whole retrieval set.
-
-    scores (b, m): those of the negatives, `OUTSIDE` wherever an item is not a negative of that query.
-    positive_scores (b, p), valid (b, p) bool: which of the p slots hold a positive; every query has one.
-    weights (b, *values): if given, `scores` is overwritten with the gradient of the weighted values with respect to
-    the cosines, and the second result (b, p) is that of the positives. The first result is the values (b, *values).
-    """
-
-    @property
-    def scale(self) -> float: ...
-
-    @property
-    def values(self) -> tuple[int, ...]: ...
-
-    def __call__(
-        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
-    ) -> tuple[Tensor, Tensor]: ...
-
-
-@dataclass(frozen=True)
-class SmoothAPBlock:
-    """1 - smoothed AP with a sigmoid, Eq. 6: the block that has compiled kernels."""
-
-    tau: float
-    values: tuple[int, ...] = ()
+    """What a loss makes of a few queries; a loss derives its own, and may leave out all but `__call__`."""
 
     @property
     def scale(self) -> float:
-        return 1 / self.tau
+        """What cosines are multiplied with before they are scores."""
+        return 1.0
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The shape of what one query gets: a single number, unless a loss needs several."""
+        return ()
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """As `Block`."""
-        pull = None if weights is None else -weights / self.tau
-        average_precision, gradient = smooth_ap_block(scores, positive_scores, valid, pull)
-        return 1 - average_precision, gradient
+        """The values (b, *values) of b queries, given their scores with the whole retrieval set.
+
+        scores (b, m): those of the negatives, `OUTSIDE` wherever an item is not a negative of that query.
+        positive_scores (b, p), valid (b, p) bool: which of the p slots hold a positive; every query has one.
+        weights (b, *values): if given, `scores` is overwritten with the gradient of the weighted values with respect
+        to the cosines, and the second result (b, p) is that of the positives.
+        """
+        ...
+
+    def symmetric(
+        self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
+    ) -> Streamed | None:
+        """A faster way for units (b, d) that retrieve from themselves, by labels (b,); None where there is none."""
+        return None
+
+    def traced(self, request: "Request", call: Call) -> Tensor | None:
+        """The loss as one operator of the graph that torch.compile makes; None where there is none."""
+        return None
 
 
-def retrieval_loss(
-    block: Block,
-    embeddings: Tensor,
-    labels: Tensor | None,
-    indices_tuple: tuple[Tensor, ...] | None,
-    ref_emb: Tensor | None,
-    ref_labels: Tensor | None,
-    own: Tensor | None,
-    *,
-    include_query: bool = False,
-    mean: bool = True,
-) -> Tensor:
-    """The block's loss, which backpropagates: the mean over the queries with a positive, or each query's values.
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a call. It holds no tensors: those are autograd's to keep, and to let go."""
 
-    The arguments are those of `SmoothAP.forward`; a query without a positive has the value 0.
-    """
-    check_inputs(embeddings, labels, indices_tuple, ref_emb, ref_labels, own, include_query)
-    positive_pairs, negative_pairs = as_pairs(indices_tuple, embeddings.device)
-    learning = torch.is_grad_enabled()
-    sets = (embeddings, ref_emb, labels, ref_labels, own, positive_pairs, negative_pairs, None)
-    flags = (
-        include_query,
-        mean,
-        learning and embeddings.requires_grad,
-        learning and ref_emb is not None and ref_emb.requires_grad,
-    )
-    if torch.compiler.is_compiling() and isinstance(block, SmoothAPBlock):
-        return _whole(*sets, block.tau, *flags)[0]
-    apply = torch.compiler.disable(_Eager.apply) if torch.compiler.is_compiling() else _Eager.apply
-    return apply(*sets, block, *flags)
+    block: Block
+    include_query: bool
+    mean: bool
+    with_gradient: bool
+    with_reference_gradient: bool
 
+    def gradients_now(self, weights: Tensor | None) -> tuple[bool, bool]:
+        """Whether a pass with these weights makes the gradients of embeddings and of ref_emb.
 
-def loss_and_gradient(
-    embeddings: Tensor,
-    ref_emb: Tensor | None,
-    labels: Tensor | None,
-    ref_labels: Tensor | None,
-    own: Tensor | None,
-    positive_pairs: Tensor | None,
-    negative_pairs: Tensor | None,
-    weights: Tensor | None,
-    block: Block,
-    include_query: bool,
-    mean: bool,
-    with_gradient: bool,
-    with_reference_gradient: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The values of each query or their mean, and the gradient with respect to embeddings (b, d) and ref_emb (m, d).
+        The mean's gradient is known with its value and made in the same pass; values of each query wait for weights.
+        """
+        now = self.mean or weights is not None
+        return self.with_gradient and now, self.with_reference_gradient and now
 
-    The gradient is that of the mean over the queries with a positive, or of the sum weighted by weights (b, *values).
-    The mean's is known with its value and made in the same pass; values of each query ask for a second pass.
-    """
-    now = mean or weights is not None
-    with full_precision(embeddings.device.type):
-        queries, lengths = unit_rows(embeddings, "embeddings")
-        items, item_lengths = (queries, lengths) if ref_emb is None else unit_rows(ref_emb, "ref_emb")
-        fused = None
-        batch_alone = labels is not None and ref_emb is None and positive_pairs is None
-        if isinstance(block, SmoothAPBlock) and batch_alone and can_fuse(queries):
-            fused = symmetric_smooth_ap(queries, labels.cpu(), block.tau, include_query, weights, with_gradient and now)
-        if fused is not None:
-            per_query, asking, gradient, item_gradient = *fused, None
-        else:
-            if positive_pairs is not None and negative_pairs is not None:
-                sets = ListedSets.of(positive_pairs, negative_pairs, len(queries), len(items))
-            else:
-                sets = _labelled(queries, items, labels, ref_labels, own, include_query)
-            per_query, asking, gradient, item_gradient = _stream(
-                queries, items, sets, weights, block, with_gradient and now, with_reference_gradient and now
+    def answer(self, call: Call, weights: Tensor | None = None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """The values of each query or their mean, and the gradients of embeddings (b, d) and ref_emb (m, d), or None.
+
+        The gradient is that of the mean over the queries with a positive, or of the sum with weights (b, *values).
+        """
+        embeddings, ref_emb = call.embeddings, call.ref_emb
+        with full_precision(embeddings.device.type):
+            queries, lengths = unit_rows(embeddings, "embeddings")
+            items, item_lengths = (queries, lengths) if ref_emb is None else unit_rows(ref_emb, "ref_emb")
+            streamed = None
+            if call.labels is not None and call.indices_tuple is None and ref_emb is None:
+                with_gradient, _ = self.gradients_now(weights)
+                streamed = self.block.symmetric(queries, call.labels, self.include_query, weights, with_gradient)
+            if streamed is None:
+                streamed = self.stream(queries, items, retrieval_sets(call, self.include_query), weights)
+            per_query, asking, gradient, item_gradient = streamed
+            loss = per_query.sum() / max(1, asking) if self.mean else per_query
+            if gradient is not None:
+                gradient = back_through_units(gradient, queries, lengths).to(embeddings.dtype)
+            if ref_emb is None:
+                item_gradient = None  # the gradient of the batch holds both sides
+            elif item_gradient is not None:
+                item_gradient = back_through_units(item_gradient, items, item_lengths).to(ref_emb.dtype)
+        return loss, gradient, item_gradient
+
+    def stream(self, queries: Tensor, items: Tensor, sets: RetrievalSets, weights: Tensor | None) -> Streamed:
+        """The answer for rows of length 1, block by block; `answer` says what the weights are."""
+        positives = sets.positives()
+        asking = (positives > 0).nonzero()[:, 0]
+        loss = queries.new_zeros(len(queries), *self.block.values)
+        with_gradient, with_item_gradient = self.gradients_now(weights)
+        gradient = torch.zeros_like(queries) if with_gradient else None
+        item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
+        if weights is None:
+            weights = loss.new_full(loss.shape, 1 / max(1, len(asking)))
+        weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
+
+        for asked in _blocks(asking, positives, len(items)):
+            rows = queries[asked]
+            scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=self.block.scale)
+            columns, valid, positive_scores = sets.block(asked, scores)
+            loss[asked], positive_gradient = self.block(
+                scores, positive_scores, valid, None if weights is None else weights[asked]
             )
-        loss = per_query.sum() / max(1, asking) if mean else per_query
-        first = second = None
-        if gradient is not None:
-            first = back_through_units(gradient, queries, lengths).to(embeddings.dtype)
-        if item_gradient is not None and ref_emb is not None:
-            second = back_through_units(item_gradient, items, item_lengths).to(ref_emb.dtype)
-    return (
-        loss,
-        embeddings.new_empty(0) if first is None else first,
-        embeddings.new_empty(0) if second is None else second,
-    )
+            if weights is None:
+                continue
+            score_gradient = scores.scatter_add_(1, columns, positive_gradient)
+            if item_gradient is gradient is not None and isinstance(asked, slice) and len(rows) == len(items):
+                torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
+                break
+            if gradient is not None:
+                gradient[asked] += score_gradient @ items
+            if item_gradient is not None:
+                item_gradient.addmm_(score_gradient.T, rows)
+        return Streamed(loss, len(asking), gradient, item_gradient)
 
 
-def smooth_ap_and_gradient(
-    embeddings: Tensor,
-    ref_emb: Tensor | None,
-    labels: Tensor | None,
-    ref_labels: Tensor | None,
-    own: Tensor | None,
-    positive_pairs: Tensor | None,
-    negative_pairs: Tensor | None,
-    weights: Tensor | None,
-    tau: float,
-    include_query: bool,
-    mean: bool,
-    with_gradient: bool,
-    with_reference_gradient: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """`loss_and_gradient` of Smooth-AP, with arguments that an operator may have."""
-    return loss_and_gradient(
-        embeddings, ref_emb, labels, ref_labels, own, positive_pairs, negative_pairs, weights, SmoothAPBlock(tau),
-        include_query, mean, with_gradient, with_reference_gradient,
-    )  # fmt: skip
-
-
-def _shapes(
-    embeddings: Tensor,
-    ref_emb: Tensor | None,
-    labels: Tensor | None,
-    ref_labels: Tensor | None,
-    own: Tensor | None,
-    positive_pairs: Tensor | None,
-    negative_pairs: Tensor | None,
-    weights: Tensor | None,
-    tau: float,
-    include_query: bool,
-    mean: bool,
-    with_gradient: bool,
-    with_reference_gradient: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    now = mean or weights is not None
-    dtype = torch.promote_types(embeddings.dtype, torch.float32)
-    return (
-        embeddings.new_empty(() if mean else (len(embeddings),), dtype=dtype),
-        torch.empty_like(embeddings) if with_gradient and now else embeddings.new_empty(0),
-        torch.empty_like(ref_emb)
-        if ref_emb is not None and with_reference_gradient and now
-        else embeddings.new_empty(0),
-    )
-
-
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    ctx.settings, (ctx.mean, ctx.with_gradient, ctx.with_reference_gradient) = inputs[8:10], inputs[10:]
-    ctx.save_for_backward(*(output[1:] if ctx.mean else inputs[:7]))
-
-
-def _send_back(ctx: Any, upstream: Tensor, again: Callable[..., Any]) -> tuple[Tensor | None, ...]:
-    if ctx.mean:
-        gradient, item_gradient = ctx.saved_tensors
-        gradient = gradient * upstream if ctx.with_gradient else None
-        item_gradient = item_gradient * upstream if ctx.with_reference_gradient else None
-    else:
-        _, gradient, item_gradient = again(
-            *ctx.saved_tensors, upstream, *ctx.settings, False, ctx.with_gradient, ctx.with_reference_gradient
-        )
-    return (
-        gradient if ctx.with_gradient else None,
-        item_gradient if ctx.with_reference_gradient else None,
-        *[None] * 11,
-    )
+def streamed_loss(block: Block, call: Call, include_query: bool = False, mean: bool = True) -> Tensor:
+    """The block's loss, which backpropagates: the mean over the queries with a positive, or each query's values."""
+    check_inputs(call, include_query)
+    embeddings, ref_emb = call.embeddings, call.ref_emb
+    learning = torch.is_grad_enabled()
+    wanted = (learning and each is not None and each.requires_grad for each in (embeddings, ref_emb))
+    request = Request(block, include_query, mean, *wanted)
+    if not torch.compiler.is_compiling():
+        return _Eager.apply(embeddings, ref_emb, call, request)
+    traced = block.traced(request, call)
+    return torch.compiler.disable(_Eager.apply)(embeddings, ref_emb, call, request) if traced is None else traced
 
 
 class _Eager(torch.autograd.Function):
     """The loss in eager mode: autograd's own class costs half a millisecond less than a registered operator."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        output = loss_and_gradient(*inputs)
-        _remember(ctx, inputs, output)
-        return output[0]
+    def forward(ctx: Any, embeddings: Tensor, ref_emb: Tensor | None, call: Call, request: Request) -> Tensor:
+        loss, *gradients = request.answer(call)
+        ctx.request = request
+        ctx.save_for_backward(*(gradients if request.mean else call.tensors()))
+        return loss
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return _send_back(ctx, upstream[0], loss_and_gradient)
-
-
-def _backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    return _send_back(ctx, upstream, _whole)
-
-
-# Smooth-AP as one registered operator, which torch.compile takes as a whole.
-_whole = torch.library.custom_op("smoothap::smooth_ap_and_gradient", smooth_ap_and_gradient, mutates_args=())
-_whole.register_fake(_shapes)
-_whole.register_autograd(_backward, setup_context=_remember)
-
-
-def _labelled(
-    queries: Tensor, items: Tensor, labels: Tensor | None, ref_labels: Tensor | None, own: Tensor | None, include: bool
-) -> LabelledSets:
-    assert labels is not None
-    labels = labels.to(queries.device, torch.long)
-    if items is queries:
-        return LabelledSets.of(labels, labels, None if include else torch.arange(len(queries), device=queries.device))
-    assert ref_labels is not None
-    if own is not None:
-        own = own.to(queries.device, torch.long)
-        check_own(own, len(items))
-    return LabelledSets.of(labels, ref_labels.to(queries.device, torch.long), own)
-
-
-def _stream(
-    queries: Tensor,
-    items: Tensor,
-    sets: LabelledSets | ListedSets,
-    weights: Tensor | None,
-    block: Block,
-    with_gradient: bool,
-    with_item_gradient: bool,
-) -> tuple[Tensor, int, Tensor | None, Tensor | None]:
-    """The block's values per query (0 without a positive), how many have one, and both gradients for unit rows."""
-    positives = sets.positives()
-    asking = (positives > 0).nonzero()[:, 0]
-    loss = queries.new_zeros(len(queries), *block.values)
-    gradient = torch.zeros_like(queries) if with_gradient else None
-    item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
-    if weights is None:
-        weights = loss.new_full(loss.shape, 1 / max(1, len(asking)))
-    weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
-
-    for asked in _blocks(asking, positives, len(items)):
-        rows = queries[asked]
-        scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=block.scale)
-        columns, valid, positive_scores = sets.block(asked, scores)
-        loss[asked], positive_gradient = block(
-            scores, positive_scores, valid, None if weights is None else weights[asked]
-        )
-        if weights is None:
-            continue
-        score_gradient = scores.scatter_add_(1, columns, positive_gradient)
-        if item_gradient is gradient is not None and isinstance(asked, slice) and len(rows) == len(items):
-            torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
-            break
-        if gradient is not None:
-            gradient[asked] += score_gradient @ items
-        if item_gradient is not None:
-            item_gradient.addmm_(score_gradient.T, rows)
-    return loss, len(asking), gradient, item_gradient
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.request.mean:
+            gradients = [None if each is None else each * upstream for each in ctx.saved_tensors]
+        else:
+            _, *gradients = ctx.request.answer(Call.of_tensors(*ctx.saved_tensors), upstream)
+        return *gradients, None, None
 
 
 def _blocks(asking: Tensor, positives: Tensor, items: int) -> list[Tensor | slice]:

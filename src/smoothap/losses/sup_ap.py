@@ -7,10 +7,12 @@ released code for Stanford Online Products.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from smoothap.losses.indicator_block import IndicatorBlock
-from smoothap.losses.streaming import retrieval_loss
+from smoothap.losses.inputs import Call
+from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses.streaming import streamed_loss
 from smoothap.ranking.indicators import Step
 
 
@@ -56,7 +58,7 @@ class SupIndicator:
 _TRUE_RANK = Step(at_zero=1.0)  # ties among positives count, as in the released code
 
 
-class SupAP(nn.Module):
+class SupAP(RetrievalLoss):
     """One minus an Average Precision in which a negative above a positive counts for more than one place.
 
     >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
@@ -77,17 +79,8 @@ class SupAP(nn.Module):
         super().__init__()
         self.block = IndicatorBlock(_TRUE_RANK, SupIndicator(tau, rho, delta, offset, step))
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
-    ) -> Tensor:
-        """The loss of embeddings (b, d) with labels (b,); the arguments are those of `SmoothAP.forward`."""
-        return retrieval_loss(self.block, embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+    def loss_of(self, call: Call) -> Tensor:
+        return streamed_loss(self.block, call)
 
     def extra_repr(self) -> str:
         return str(self.block.above).removeprefix("SupIndicator(").removesuffix(")")

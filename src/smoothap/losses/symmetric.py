@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap.losses.streaming import Streamed
 from smoothap.ranking.threads import on_threads, parts_for
 
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
@@ -16,8 +17,8 @@ _TILE_ROWS, _TILE_COLUMNS = 512, 2048
 
 def symmetric_smooth_ap(
     units: Tensor, labels: Tensor, tau: float, include_query: bool, weights: Tensor | None, with_gradient: bool
-) -> tuple[Tensor, int, Tensor | None] | None:
-    """As `streaming._stream` for units (b, d) float32 on the CPU; None where the positives are too far apart for it."""
+) -> Streamed | None:
+    """As `Block.symmetric`, for float32 on the CPU; None where the positives are too far apart for it."""
     from smoothap.ranking import symmetric_kernels as kernels
     from smoothap.ranking.kernels import WIDEST_SPREAD
 
@@ -62,7 +63,7 @@ def symmetric_smooth_ap(
     each = np.full(batch, 1 / asking, np.float32) if weights is None else weights.to(torch.float32).numpy()
     kernels.weigh(scores, count, middle, own, each, -1 / tau, totals, slopes, losses.numpy())
     if not with_gradient:
-        return _in_the_order_given(losses, order), asking, None
+        return Streamed(_in_the_order_given(losses, order), asking, None)
 
     gradient = torch.zeros_like(units) if len(tiles) > 1 else torch.empty_like(units)
     for top, bottom, left, right in tiles:
@@ -82,7 +83,7 @@ def symmetric_smooth_ap(
         else:
             gradient[top:bottom].addmm_(tile, units[left:right])
             gradient[left:right].addmm_(tile.T, units[top:bottom])
-    return _in_the_order_given(losses, order), asking, _in_the_order_given(gradient, order)
+    return Streamed(_in_the_order_given(losses, order), asking, _in_the_order_given(gradient, order))
 
 
 def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray]:

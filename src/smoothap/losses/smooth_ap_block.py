@@ -1,0 +1,98 @@
+"""The block of Smooth-AP: it has compiled kernels, a symmetric pass, and an operator that torch.compile takes whole."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothap.losses.inputs import Call
+from smoothap.losses.streaming import Block, Request, Streamed
+from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.ranking.block import smooth_ap_block
+from smoothap.ranking.threads import can_fuse
+
+
+@dataclass(frozen=True)
+class SmoothAPBlock(Block):
+    """1 - smoothed AP with a sigmoid, Eq. 6."""
+
+    tau: float
+
+    @property
+    def scale(self) -> float:
+        return 1 / self.tau
+
+    def __call__(
+        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        pull = None if weights is None else -weights / self.tau
+        average_precision, gradient = smooth_ap_block(scores, positive_scores, valid, pull)
+        return 1 - average_precision, gradient
+
+    def symmetric(
+        self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
+    ) -> Streamed | None:
+        if not can_fuse(units):
+            return None
+        return symmetric_smooth_ap(units, labels.cpu(), self.tau, include_query, weights, with_gradient)
+
+    def traced(self, request: Request, call: Call) -> Tensor | None:
+        return _operator(*_pack(request, call))[0]
+
+
+# An operator takes tensors and numbers, and answers with tensors: a gradient that is not made is an empty one.
+_SCHEMA = """(
+    Tensor embeddings, Tensor? ref_emb, Tensor? labels, Tensor? ref_labels, Tensor? own,
+    Tensor? positive_pairs, Tensor? negative_pairs,
+    Tensor? weights, float tau, bool include_query, bool mean, bool with_gradient, bool with_reference_gradient
+) -> (Tensor, Tensor, Tensor)"""
+
+
+def _pack(request: Request, call: Call, weights: Tensor | None = None) -> tuple[Any, ...]:
+    assert isinstance(request.block, SmoothAPBlock)
+    flags = request.include_query, request.mean, request.with_gradient, request.with_reference_gradient
+    return *call.tensors(), weights, request.block.tau, *flags
+
+
+def _unpack(packed: tuple[Any, ...]) -> tuple[Request, Call, Tensor | None]:
+    *tensors, weights, tau, include_query, mean, with_gradient, with_reference_gradient = packed
+    request = Request(SmoothAPBlock(tau), include_query, mean, with_gradient, with_reference_gradient)
+    return request, Call.of_tensors(*tensors), weights
+
+
+def _answer(*packed: Any) -> tuple[Tensor, ...]:
+    request, call, weights = _unpack(packed)
+    return tuple(call.embeddings.new_empty(0) if each is None else each for each in request.answer(call, weights))
+
+
+def _shapes(*packed: Any) -> tuple[Tensor, ...]:
+    request, call, weights = _unpack(packed)
+    embeddings = call.embeddings
+    dtype = torch.promote_types(embeddings.dtype, torch.float32)
+    made = zip((embeddings, call.ref_emb), request.gradients_now(weights), strict=True)
+    return (
+        embeddings.new_empty(() if request.mean else (len(embeddings),), dtype=dtype),
+        *(torch.empty_like(rows) if rows is not None and now else embeddings.new_empty(0) for rows, now in made),
+    )
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.request, call, _ = _unpack(inputs)
+    ctx.no_gradient = [None] * (len(inputs) - 2)  # for all but embeddings and ref_emb
+    ctx.save_for_backward(*(output[1:] if ctx.request.mean else call.tensors()))
+
+
+def _send_back(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    request: Request = ctx.request
+    if request.mean:
+        gradients = [each * upstream for each in ctx.saved_tensors]
+    else:
+        _, *gradients = _operator(*_pack(request, Call.of_tensors(*ctx.saved_tensors), upstream))
+    wanted = zip(gradients, (request.with_gradient, request.with_reference_gradient), strict=True)
+    return *(each if asked else None for each, asked in wanted), *ctx.no_gradient
+
+
+_operator = torch.library.custom_op("smoothap::smooth_ap_and_gradient", _answer, mutates_args=(), schema=_SCHEMA)
+_operator.register_fake(_shapes)
+_operator.register_autograd(_send_back, setup_context=_remember)
