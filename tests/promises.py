@@ -40,8 +40,16 @@ PROMISES = {
         "2, 3 and 4 gloo processes, uneven classes",
         "loss and gradient within 1e-10",
     ),
-    8: Promise("the same seed gives the same weights", "twice, with 0 and with 2 workers", "bit-equal over 200 steps"),
-    9: Promise("resume is exact", "kill -9 at random steps", "50 kills, bit-equal at the end"),
+    8: Promise(
+        "the same seed gives the same weights, on one machine with one number of threads",
+        "twice, with 0 and with 2 workers",
+        "bit-equal over 200 steps",
+    ),
+    9: Promise(
+        "resume is exact, on one machine with one number of threads",
+        "kill -9 at random steps",
+        "50 kills, bit-equal at the end",
+    ),
     10: Promise(
         "a save is old or new, never broken",
         "a file layer that tears unsynced writes; full disk; read-only folder",
