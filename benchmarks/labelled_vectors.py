@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.cli.names import open_data, open_model
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
+from smoothap.experiments import open_data, open_model
 from smoothap.training.testing import embed_set
 
 

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "smoothap"
 # room -> the rooms it may import. A room is a folder or a file directly under src/smoothap.
 ARROWS: dict[str, set[str]] = {
     "__init__": {"ranking", "losses", "metrics"},
-    "__main__": {"cli"},
+    "__main__": {"cli", "extras"},
     "ranking": set(),
     "losses": {"ranking"},
     "metrics": {"ranking", "distributed", "progress"},
@@ -29,10 +29,12 @@ ARROWS: dict[str, set[str]] = {
     "search": {"metrics", "models", "data", "files", "sealed_json", "memory", "progress"},
     "compare": {"training", "losses", "metrics", "models", "data", "report", "files", "progress"},
     "analysis": {"ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress"},
+    "experiments": {"data", "models", "extras"},
+    "extras": set(),
     "web": {"search", "report", "data", "ranking"},
     "cli": {
         "ranking", "losses", "metrics", "data", "models", "training", "report", "search", "compare", "analysis",
-        "web", "distributed", "files", "progress",
+        "web", "experiments", "extras", "distributed", "files", "progress",
     },
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line; exits with 0: done, 1: an error, explained, 2: wrong arguments, 130: interrupted."""
     try:
         from smoothap.cli import app
-        from smoothap.cli.extras import remedy
+        from smoothap.extras import remedy
     except ModuleNotFoundError as missing:
         if missing.name not in ("cyclopts", "rich"):
             raise

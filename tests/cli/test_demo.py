@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from smoothap.cli import app, demo
-from smoothap.cli.names import open_data
+from smoothap.experiments import open_data
 from smoothap.models import Embedder
 from smoothap.search import Album
 

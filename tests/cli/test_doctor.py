@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from smoothap.cli import app, doctor
-from smoothap.cli.extras import EXTRAS, remedy
+from smoothap.extras import EXTRAS, remedy
 
 
 def told(capsys, *words):

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from smoothap.cli.names import open_data, open_methods, open_model
+from smoothap.cli.names import open_methods
 from smoothap.compare.held_images import held, hold
 from smoothap.compare.run import Conditions, Run, prepare
+from smoothap.experiments import open_data, open_model
 from smoothap.training.settings import QUICK
 
 

@@ -9,7 +9,7 @@ from doc_pages import PAGES, ROOT, DocPage
 from rich.console import Console
 
 from smoothap.cli import app
-from smoothap.cli.names import DATA
+from smoothap.experiments.data_sets import DATA
 
 tomllib = pytest.importorskip("tomllib")  # of Python 3.11
 ids = pytest.mark.parametrize("page", PAGES, ids=str)

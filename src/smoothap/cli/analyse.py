@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from smoothap import experiments
 from smoothap.cli.analysis_output import NETWORK, OUT, command_line, numbers_of, show
-from smoothap.cli.names import open_data, open_model
 from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights, check_folder, chosen_device
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def tightness(
 
     check_folder(out)
     place = chosen_device(device)
-    images, validation = open_data(data).train_and_validation(seed)
+    images, validation = experiments.open_data(data).train_and_validation(seed)
     settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
     given = {
         "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "tau": tau,
@@ -153,7 +153,7 @@ def tightness(
     }  # fmt: skip
     name = "-".join(f"{value}" for value in (Path(model).name, data, size, batch_size, steps or "epoch", seed))
     analysis = tightness(
-        partial(open_model, model, dimension=512, size=size, weights=weights, seed=seed),
+        partial(experiments.open_model, model, dimension=512, size=size, weights=weights, seed=seed),
         images, validation, settings, out / "tightness" / name.replace("/", "_").replace(":", "_"),
         temperatures=numbers_of(tau, float), data=data, device=place, command=command_line("tightness", **given),
     )  # fmt: skip
@@ -197,7 +197,7 @@ def operating_region(
 
     check_folder(out)
     place = chosen_device(device)
-    benchmark, sizes, names = open_data(data), numbers_of(batch_sizes, int), model or [NETWORK]
+    benchmark, sizes, names = experiments.open_data(data), numbers_of(batch_sizes, int), model or [NETWORK]
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     sets = [benchmark.train]
@@ -208,7 +208,7 @@ def operating_region(
     models = []
     labels = np.zeros(0, np.int64)
     for name in names:
-        embedder = open_model(name, size=size, weights=weights, seed=seed).to(place)
+        embedder = experiments.open_model(name, size=size, weights=weights, seed=seed).to(place)
         parts = [
             embed_set(embedder, ImageDataset(each, embedder.transform, report=out / "unreadable.csv")) for each in sets
         ]
@@ -273,7 +273,7 @@ def ablation(
     place = chosen_device(device)
 
     def new_model(seed: int) -> Embedder:
-        embedder = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
+        embedder = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         embedder.transform = replace(embedder.transform, flip=flip)
         return embedder
 
@@ -282,7 +282,7 @@ def ablation(
         "batch_size": batch_size, "seeds": seeds, "seed": seed, "flip": flip,
     }  # fmt: skip
     analysis = ablation(
-        open_data(data), new_model, out / "ablation", vary=vary.split(","), seeds=range(seed, seed + seeds),
+        experiments.open_data(data), new_model, out / "ablation", vary=vary.split(","), seeds=range(seed, seed + seeds),
         images_seen=images_seen, batch_size=batch_size, data=data, device=place,
         command=command_line("ablation", **given),
     )  # fmt: skip
@@ -330,7 +330,7 @@ def cost(
         "data": data, "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,
         "backbone_rounds": backbone_rounds, "seed": seed,
     }  # fmt: skip
-    embedder, pixels = open_model(model, dimension=512, size=size, weights=weights, seed=seed), None
+    embedder, pixels = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed), None
     if data is not None:
         from smoothap.data.dataset import ImageDataset, evaluation_batches
 
@@ -347,7 +347,7 @@ def _some_images(data: str, number: int, seed: int) -> ImageSet:
     """One balanced batch of a set's training images; of its test images where it has no others."""
     from smoothap.data.samplers import BalancedBatches
 
-    benchmark = open_data(data)
+    benchmark = experiments.open_data(data)
     images = benchmark.train_and_validation(seed)[0] if benchmark.train else next(iter(benchmark.tests.values()))
     return images.rows(BalancedBatches(images.labels, number, seed=seed).rows(0)[0])
 
@@ -360,7 +360,7 @@ def _embedded_batch(
 
     place = chosen_device(device)
     images = _some_images(data, batch_size, seed)
-    embedder = open_model(model, size=size, weights=weights, seed=seed).to(place)
+    embedder = experiments.open_model(model, size=size, weights=weights, seed=seed).to(place)
     batch = embedder.embed(images), torch.from_numpy(images.labels)
     return batch, {
         "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from smoothap import experiments
 from smoothap.cli.analysis_output import OUT, command_line, show
-from smoothap.cli.names import open_data, open_model
 from smoothap.cli.options import (
     Device,
     FigureFolder,
@@ -153,18 +153,20 @@ def compare(
         )
     check_folder(out)
     place = chosen_device(device)
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     if test is not None and test not in benchmark.tests:
         raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
     images = benchmark.tests[test or next(iter(benchmark.tests))]
     from smoothap.analysis.before_after import embed_before_and_after
     from smoothap.training.testing import NoFeatures
 
-    trained = open_model(model).to(place)
+    trained = experiments.open_model(model).to(place)
 
     def compared(dimension: int | None) -> BeforeAfter:
         name = before or trained.architecture
-        other = open_model(name, size=trained.transform.size, dimension=dimension, weights=weights, seed=seed)
+        other = experiments.open_model(
+            name, size=trained.transform.size, dimension=dimension, weights=weights, seed=seed
+        )
         if before is None or not Path(before).is_dir():
             other.transform = trained.transform
         return embed_before_and_after(

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothap.cli.names import open_data, open_methods, open_model
+from smoothap import experiments
+from smoothap.cli.names import open_methods
 from smoothap.cli.options import (
     Data,
     Device,
@@ -115,8 +116,8 @@ def compare(
         seeds=seeds,
         settings=settings,
         conditions=Conditions(
-            benchmark=partial(open_data, data, test_fraction=test_fraction, test_classes=test_classes),
-            network=partial(open_model, model, size=size, weights=weights),
+            benchmark=partial(experiments.open_data, data, test_fraction=test_fraction, test_classes=test_classes),
+            network=partial(experiments.open_model, model, size=size, weights=weights),
             dimension=dimension,
             flip=flip,
             images=out / "images",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap.cli.names import open_data
+from smoothap import experiments
 from smoothap.cli.options import TestClasses, TestFraction, check_file
 from smoothap.files import write_atomically
 
@@ -51,7 +51,7 @@ def check(
     from smoothap.data.check import check as check_benchmark
 
     start = time.perf_counter()
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     listed = time.perf_counter() - start
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
@@ -97,7 +97,7 @@ def show(
     if classes < 1 or columns < 1:
         raise ValueError("A contact sheet needs at least one class and one column.")
     check_file(out, "sheet.png")
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     from smoothap.data.sheet import contact_sheet
 
     picture = io.BytesIO()

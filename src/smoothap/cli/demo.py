@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smoothap.cli.names import open_data, open_model
+from smoothap import experiments
 from smoothap.cli.options import Size, check_folder
 from smoothap.cli.printing import comparison
 
@@ -58,7 +58,7 @@ def demo(
     from smoothap.training.testing import NoFeatures, embed_set, figures_of
 
     torch.use_deterministic_algorithms(True, warn_only=True)
-    benchmark = open_data("emoji")
+    benchmark = experiments.open_data("emoji")
     training, validation = benchmark.train_and_validation(seed)
     test = benchmark.tests["test"]
     print(
@@ -66,7 +66,7 @@ def demo(
         f"{validation.classes} to pick the best epoch, {test.classes} to test on."
     )
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
-    model = open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed)
+    model = experiments.open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed)
     model.transform = replace(model.transform, **_CROPS)
     start = time.monotonic()
     result = train(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
@@ -81,11 +81,11 @@ def demo(
     views = ImageDataset(test, model.transform, report=out / "unreadable-test.csv", in_memory=True)
     after = embed_set(model, views)
     try:
-        untrained = open_model("tf_efficientnet_lite0", size=size).to(device)
+        untrained = experiments.open_model("tf_efficientnet_lite0", size=size).to(device)
         before = embed_set(untrained, views)
     except NoFeatures as nothing:
         print(f"{nothing} Until then, before is the network with its new layer, as the training began.")
-        untrained = open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed).to(device)
+        untrained = experiments.open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed).to(device)
         before = embed_set(untrained, views)
     reports = [figures_of(each, test, _RECALL_AT) for each in (before, after)]
     model.save(

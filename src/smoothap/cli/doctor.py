@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from smoothap.cli.extras import EXTRAS
+from smoothap.extras import EXTRAS
 
 
 def doctor(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import check_network_options, open_data, open_model
+from smoothap import experiments
 from smoothap.cli.options import (
     Device,
     NetworkSize,
@@ -17,6 +17,7 @@ from smoothap.cli.options import (
     Weights,
     Workers,
     check_file,
+    check_network_options,
     chosen_device,
 )
 from smoothap.files import write_atomically
@@ -93,10 +94,10 @@ def evaluate(
         else:
             assert model is not None
             assert data is not None
-            benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+            benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
             from smoothap.training.testing import benchmark_figures
 
-            embedder = open_model(model, size=size, weights=weights).to(place)
+            embedder = experiments.open_model(model, size=size, weights=weights).to(place)
             unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
             reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
         if processes.rank == 0:

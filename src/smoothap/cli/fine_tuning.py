@@ -10,18 +10,17 @@ from typing import Any
 
 import torch
 
-from smoothap.cli.names import DATA, open_data
+from smoothap import experiments
 from smoothap.cli.printing import comparison
 from smoothap.data.benchmark import Benchmark
 from smoothap.distributed import Processes, joined_processes
+from smoothap.experiments.data_sets import DATA
 from smoothap.metrics import Report
 from smoothap.models import Embedder
 from smoothap.training.loop import MODEL, train
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings
 from smoothap.training.testing import NoFeatures, benchmark_figures
-
-_FEWEST_VALIDATION_CLASSES = 2  # with one class every ranking is perfect
 
 
 def fine_tune(
@@ -47,7 +46,7 @@ def fine_tune(
     benchmark = recipe.data(Path(data).expanduser())
     spec = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"  # recipes take the path alone
     spec += "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
-    others = [open_data(each) for each in further]
+    others = [experiments.open_data(each) for each in further]
     with joined_processes() as processes:
         told: dict[str, dict[str, Report]] = {}
         for name, settings in trainings.items():
@@ -77,11 +76,12 @@ def _one(
     **how: Any,
 ) -> dict[str, Report]:
     """One training, and its figures on every test set by name."""
-    benchmark, settings = _fitted(benchmark, settings, choose_batch)
+    training, validation = benchmark.train_and_validation(settings.seed)
+    if choose_batch:  # no larger than a small set of classes allows
+        settings = replace(settings, batch_size=min(settings.batch_size, training.classes * settings.per_class))
     torch.manual_seed(settings.seed)
     embedder = recipe.model(weights)
     embedder.transform = replace(embedder.transform, **changes)
-    training, validation = benchmark.train_and_validation(settings.seed)
     if processes.rank == 0:
         for warning in [*benchmark.warnings, *(each for other in others for each in other.warnings)]:
             print(f"Warning: {warning}")
@@ -154,20 +154,3 @@ def _tell_all(told: dict[str, dict[str, Report]]) -> None:
     for name, reports in told.items():
         figures = (f"{100 * reports[test].mean_average_precision:>{len(test) + 4}.1f}" for test in tests)
         print(f"{name:<{wide}}" + "".join(figures))
-
-
-def _fitted(benchmark: Benchmark, settings: Settings, choose_batch: bool) -> tuple[Benchmark, Settings]:
-    """Enough classes to validate on, and a batch no larger than a small set of classes allows."""
-    if benchmark.train is None:
-        return benchmark, settings
-    classes = benchmark.train.classes
-    fraction = max(benchmark.validation_fraction, _FEWEST_VALIDATION_CLASSES / classes)
-    left = classes - round(fraction * classes)
-    if left < 2:
-        raise ValueError(
-            f"{benchmark.name} has {classes} classes to train on, too few to learn from and to hold some out of: "
-            "training wants at least 4"
-        )
-    if choose_batch:
-        settings = replace(settings, batch_size=min(settings.batch_size, left * settings.per_class))
-    return replace(benchmark, validation_fraction=fraction), settings

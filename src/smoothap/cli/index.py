@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import check_network_options, open_data, open_model
-from smoothap.cli.options import Device, NetworkSize, Weights, check_folder, chosen_device
+from smoothap import experiments
+from smoothap.cli.options import Device, NetworkSize, Weights, check_folder, check_network_options, chosen_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -66,7 +66,7 @@ def index(
         raise ValueError("--size and --weights say more of a --model by its timm name: give that too.")
     check_folder(out)
     known, place = _labels(labels), chosen_device(device)
-    benchmark = None if calibrate is None else open_data(calibrate)
+    benchmark = None if calibrate is None else experiments.open_data(calibrate)
     if (out / NAME).exists():
         source = None if model is None else _source(model, size, weights, place)
         album = Album.open(out, root=photos, model=source, device=place)
@@ -98,7 +98,7 @@ def _check_new(photos: Path, out: Path) -> None:
 def _source(model: str, size: int | None, weights: str | None, device: str) -> Embedder | str:
     check_network_options(model, size=size, weights=weights)
     if weights is not None:
-        return open_model(model, size=size, weights=weights).eval().to(device)
+        return experiments.open_model(model, size=size, weights=weights).eval().to(device)
     return model if size is None else f"{model}@{size}"
 
 

@@ -49,6 +49,16 @@ def _check_parents(out: Path, option: str) -> None:
         raise ValueError(f"{option} {out} lies below {above}, which is a file: give another place.")
 
 
+def check_network_options(model: str, **options: object) -> None:
+    """Refuse what only a network by its timm name takes where `model` is the folder of a trained one."""
+    for name, value in options.items():
+        if value is not None and Path(model).is_dir():
+            raise ValueError(
+                f"--{name} is for a network by its timm name, and {model} is the folder of a trained model, which has "
+                f"its own {name}: leave --{name} out."
+            )
+
+
 def chosen_device(device: str | None) -> str:
     """The device that was asked for, if this machine has it; where none was, CUDA if there is one, else the CPU."""
     import torch

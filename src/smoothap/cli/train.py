@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.names import DATA, check_network_options, open_data, open_model
-from smoothap.cli.options import Device, TestClasses, TestFraction, Weights, Workers, check_folder, chosen_device
+from smoothap import experiments
+from smoothap.cli.options import (
+    Device,
+    TestClasses,
+    TestFraction,
+    Weights,
+    Workers,
+    check_folder,
+    check_network_options,
+    chosen_device,
+)
+from smoothap.experiments.data_sets import DATA
 from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -156,10 +166,10 @@ def train(
         first = _SEED if seed is None else seed
 
         def opened(_: Path) -> Benchmark:
-            return open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+            return experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
 
         def network(_: bool | Path, dimension: int | None = None) -> Embedder:
-            return open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
+            return experiments.open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
 
         def loss(settings: Settings) -> SmoothAP:
             return SmoothAP(settings.tau)

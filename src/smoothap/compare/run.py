@@ -28,9 +28,8 @@ from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
 from smoothap.training.settings import Settings
-from smoothap.training.testing import benchmark_figures
+from smoothap.training.testing import NoFeatures, benchmark_figures
 
-_VALIDATION_CLASSES = 10  # at least, or a quarter of the training classes: fewer say little about a method
 RESULT = "result.json"
 FAILURE = "failure.json"
 INTERRUPTED = 130  # exit code
@@ -50,15 +49,8 @@ class Conditions:
     workers: int = 0
 
     def opened(self) -> Benchmark:
-        """The benchmark with its decoded images, and enough classes to validate on."""
-        benchmark = held(self.benchmark(), self.images)
-        if benchmark.train is None:
-            raise ValueError(f"{benchmark.name} has no training images: compare methods on another set")
-        classes = benchmark.train.classes
-        least = max(2, min(_VALIDATION_CLASSES, classes // 4))
-        if classes - least < 2:
-            raise ValueError(f"{benchmark.name} has {classes} classes to train on, too few to hold some out of")
-        return replace(benchmark, validation_fraction=max(benchmark.validation_fraction, least / classes))
+        """The benchmark with its decoded images."""
+        return held(self.benchmark(), self.images)
 
 
 @dataclass(frozen=True)
@@ -157,7 +149,7 @@ def _untrained(run: Run, conditions: Conditions) -> dict[str, Any]:
     benchmark = conditions.opened()
     try:
         reports = _test(benchmark, _network(conditions, None, run.settings.seed), run, conditions)
-    except ValueError:
+    except NoFeatures:
         reports = _test(benchmark, _network(conditions, conditions.dimension, run.settings.seed), run, conditions)
     return {"method": "untrained", "test": {name: report.summary() for name, report in reports.items()}}
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from smoothap.data.image_set import ImageSet
 from smoothap.data.splits import split_by_class
 
+_FEWEST_VALIDATION_CLASSES = 10  # fewer say little about a model; a quarter of the classes where there are few
+
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
@@ -25,5 +27,13 @@ class Benchmark:
         """The training images in two parts with disjoint classes; the test classes are in neither."""
         if self.train is None:
             raise ValueError(f"{self.name} has no training images: train on another set and test on this one.")
+        classes = self.train.classes
+        fewest = max(2, min(_FEWEST_VALIDATION_CLASSES, classes // 4))  # with one class every ranking is perfect
+        if classes - fewest < 2:
+            raise ValueError(
+                f"{self.name} has {classes} classes to train on, too few to learn from and to hold some out of: "
+                "training wants at least 4."
+            )
         images = replace(self.train, name=self.name)
-        return split_by_class(images, self.validation_fraction, seed, ("train", "validation"))
+        fraction = max(self.validation_fraction, fewest / classes)
+        return split_by_class(images, fraction, seed, ("train", "validation"))

@@ -4,7 +4,8 @@ import sys
 import pytest
 from photo_makers import tiny_model
 
-from smoothap.cli.names import DATA, open_data, open_model
+from smoothap.experiments import open_data, open_model
+from smoothap.experiments.data_sets import DATA
 from smoothap.search.identity import load_model
 
 

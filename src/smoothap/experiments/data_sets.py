@@ -1,0 +1,91 @@
+"""Data sets by name: what NAME or NAME:PATH stands for, for commands and Python users alike."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from smoothap.extras import remedy
+
+if TYPE_CHECKING:
+    from smoothap.data.benchmark import Benchmark
+
+
+class _Data(NamedTuple):
+    opener: str  # module:function, imported when the name is used
+    path: str  # what PATH is, or "" where the set needs none
+    options: tuple[tuple[str, Any], ...] = ()
+    chooses_split: bool = False  # whether the user chooses the test classes; else the set comes with its split
+
+
+DATA = {
+    "emoji": _Data("smoothap.data.emoji:emoji", ""),
+    "emoji:skin-tones": _Data("smoothap.data.emoji:emoji", "", (("skin_tones", True),)),
+    "emoji:ordered": _Data("smoothap.data.emoji:emoji", "", (("ordered", True),)),
+    "glyphs": _Data("smoothap.data.glyphs:glyphs", ""),
+    "sop": _Data("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
+    "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
+    "vehicle-id-gallery": _Data("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
+    "inaturalist": _Data("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
+    "vggface2": _Data("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
+    "vggface2-aligned": _Data(
+        "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
+    ),
+    "ijbc": _Data("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
+    "ijbc-aligned": _Data("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
+    "folder": _Data(
+        "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True
+    ),
+    "csv": _Data("smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True),
+    "parquet": _Data("smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True),
+}
+
+
+def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None) -> Benchmark:
+    """The benchmark that NAME[:PATH] stands for, such as `emoji`, `sop:/data/sop` or `folder:photos`.
+
+    `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; no seed
+    does, so that what one command trained on no other takes for unseen. The other sets come with their split.
+    """
+    name, colon, path = spec.partition(":")
+    if spec in DATA:
+        name, path = spec, ""
+    if name not in DATA:
+        raise ValueError(f"There is no data set called {name!r}.{_data_hint(spec)} Known: {', '.join(DATA)}.")
+    data = DATA[name]
+    if data.path and not path:
+        raise ValueError(f"{name} needs a path: {name}:PATH, where PATH is {data.path}.")
+    if colon and path and not data.path:
+        raise ValueError(f"{name} takes no path, but {spec!r} gives one.")
+    options = dict(data.options)
+    if data.chooses_split:
+        options |= {"name": Path(path).name, "test_classes": test_classes}
+        if test_fraction is not None:
+            options["test_fraction"] = test_fraction
+    elif test_fraction is not None or test_classes is not None:
+        raise ValueError(f"{name} comes with its split: the test classes can be chosen for folder, csv and parquet.")
+    module, _, function = data.opener.partition(":")
+    try:
+        from smoothap.data.benchmark import Benchmark
+
+        opener = getattr(import_module(module), function)
+        benchmark = opener(Path(path).expanduser(), **options) if data.path else opener(**options)
+        assert isinstance(benchmark, Benchmark)
+        return benchmark
+    except ModuleNotFoundError as missing:
+        if (install := remedy(missing.name)) is None:
+            raise
+        raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
+
+
+def _data_hint(spec: str) -> str:
+    """The question whether something else was meant: a path without its word, or a name that is spelled nearly so."""
+    name, place = spec.partition(":")[0], Path(spec).expanduser()
+    if place.suffix.lower() in (".csv", ".parquet"):
+        return f" Did you mean {place.suffix.lower()[1:]}:{spec}?"
+    if "/" in name or "\\" in name or place.is_dir():
+        return f" Did you mean folder:{spec}?"
+    near = difflib.get_close_matches(name, DATA, 1)
+    return f" Did you mean {near[0]}?" if near else ""
