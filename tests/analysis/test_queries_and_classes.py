@@ -8,11 +8,12 @@ import pytest
 from PIL import Image
 from sklearn.metrics import average_precision_score
 
-from smoothap.analysis.before_after import compare_vectors
 from smoothap.analysis.classes import classes_analysis, size_groups
 from smoothap.analysis.queries import find_query, queries_analysis
 from smoothap.data.image_set import ImageSet
+from smoothap.experiments import BeforeAfter
 from smoothap.report.choice import ClassChange, pick_queries
+from smoothap.training.testing import Embedded, figures_of
 
 SIZES = [2, 3, 4, 6, 9, 12]
 
@@ -32,6 +33,11 @@ def toys():
     centres, noise = generator.normal(size=(len(SIZES), 8)), generator.normal(size=(len(labels), 8))
     before, after = (apart * centres[labels] + noise for apart in (0.3, 0.9))
     return images, before, after
+
+
+def compare_vectors(images, before, after):
+    reports = [figures_of(Embedded(vectors, np.arange(len(images))), images) for vectors in (before, after)]
+    return BeforeAfter(images, before, after, *reports)
 
 
 def plain_ap(images, embeddings, query):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from smoothap.cli import app, demo
-from smoothap.experiments import open_data
+from smoothap.cli import app
+from smoothap.data.emoji import emoji
+from smoothap.experiments import demo
 from smoothap.models import Embedder
 from smoothap.search import Album
 
@@ -19,12 +20,12 @@ pytest.importorskip("smoothap.report.page")
 def few_emoji(monkeypatch):
     """The first 75 emoji of either half: a batch needs 64 classes."""
 
-    def opened(name):
-        whole = open_data(name)
+    def opened():
+        whole = emoji()
         train, test = (each.rows(np.flatnonzero(each.labels < 75)) for each in (whole.train, whole.tests["test"]))
         return replace(whole, train=train, tests={"test": test})
 
-    monkeypatch.setattr(demo, "open_data", opened)
+    monkeypatch.setattr(demo, "emoji", opened)
     yield
     torch.use_deterministic_algorithms(False)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from smoothap.analysis.analysis import Analysis
-from smoothap.analysis.before_after import BeforeAfter
+from smoothap.experiments.before_after import BeforeAfter
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
 from smoothap.report.choice import ClassChange, class_changes
 from smoothap.report.class_figures import SizeGroup, changes_figure, confusions_figure, sizes_figure
@@ -23,7 +23,7 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
     if number < 1 or pairs < 1:
         raise ValueError(f"A figure needs at least one class and one pair, not {number} and {pairs}.")
     images = compared.images
-    labels = images.labels[compared.asked]
+    labels = images.labels[compared.query_rows]
     changes = class_changes(compared.before_report.average_precision, compared.after_report.average_precision, labels)
     if len(changes) < 2:
         raise ValueError(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from smoothap.analysis.analysis import Analysis
-from smoothap.analysis.before_after import BeforeAfter
 from smoothap.data.image_set import ImageSet
+from smoothap.experiments.before_after import BeforeAfter
 from smoothap.report.choice import Choice, pick_queries
 from smoothap.report.class_words import class_words
 from smoothap.report.layouts import LAYOUTS, QUERIES, SHOWN, Layout
@@ -57,7 +57,7 @@ def queries_analysis(
     first, number = SHOWN[layout] if first is None else first, QUERIES[layout] if number is None else number
     if first < 1 or number < 1:
         raise ValueError(f"A figure needs at least one query and one image of it, not {number} and {first}.")
-    images, asked = compared.images, compared.asked
+    images, asked = compared.images, compared.query_rows
     if names:
         rows = [find_query(images, name, asked) for name in names]
     else:

@@ -14,7 +14,7 @@ from smoothap.cli.analysis_output import NETWORK, OUT, command_line, show
 from smoothap.cli.options import Data, Device, Size, Weights, Workers, check_folder, chosen_device
 
 if TYPE_CHECKING:
-    from smoothap.analysis.before_after import BeforeAfter
+    from smoothap.experiments.before_after import BeforeAfter
     from smoothap.report.analyses_page import Section
     from smoothap.report.layouts import Layout
 

@@ -22,7 +22,7 @@ from smoothap.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from smoothap.analysis.before_after import BeforeAfter
+    from smoothap.experiments import BeforeAfter
 
 
 def queries(
@@ -157,25 +157,7 @@ def compare(
     if test is not None and test not in benchmark.tests:
         raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
     images = benchmark.tests[test or next(iter(benchmark.tests))]
-    from smoothap.analysis.before_after import embed_before_and_after
-    from smoothap.training.testing import NoFeatures
-
     trained = experiments.open_model(model).to(place)
-
-    def compared(dimension: int | None) -> BeforeAfter:
-        name = before or trained.architecture
-        other = experiments.open_model(
-            name, size=trained.transform.size, dimension=dimension, weights=weights, seed=seed
-        )
-        if before is None or not Path(before).is_dir():
-            other.transform = trained.transform
-        return embed_before_and_after(
-            other.to(place), trained, images, unreadable=out / "unreadable.csv", workers=workers
-        )
-
-    try:
-        return compared(None)
-    except NoFeatures:  # the backbone's own features of very small images
-        if before is not None:
-            raise
-        return compared(trained.dimension)
+    return experiments.compare_with_untrained(
+        trained, images, before=before, weights=weights, seed=seed, unreadable=out / "unreadable.csv", workers=workers
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap import experiments
 from smoothap.cli.options import (
     Device,
     TestClasses,
@@ -20,14 +19,14 @@ from smoothap.cli.options import (
     check_network_options,
     chosen_device,
 )
+from smoothap.cli.printing import comparison, table
+from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.experiments.data_sets import DATA
-from smoothap.training.settings import PAPER, QUICK, Settings  # plain numbers: brings no torch
+from smoothap.training.settings import PAPER, QUICK  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
-    from smoothap.data.benchmark import Benchmark
+    from smoothap.experiments import FineTuned
     from smoothap.training.recipe import Recipe
-
-_MODEL, _SIZE, _DIMENSION, _SEED = "tf_efficientnet_lite0", 112, 512, 0  # without a recipe
 
 
 def _shown(default: object) -> Parameter:
@@ -49,10 +48,10 @@ def train(
     *,
     data: str,
     out: Path,
-    model: Annotated[str | None, Parameter(show_default=lambda _: _MODEL)] = None,
+    model: Annotated[str | None, Parameter(show_default=lambda _: NETWORK)] = None,
     weights: Weights = None,
-    size: Annotated[int | None, _shown(_SIZE)] = None,
-    dimension: Annotated[int | None, Parameter(show_default=lambda _: _DIMENSION)] = None,
+    size: Annotated[int | None, _shown(SIZE)] = None,
+    dimension: Annotated[int | None, Parameter(show_default=lambda _: DIMENSION)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
     least_area: Annotated[float | None, _shown("0.08")] = None,
     flip: Annotated[bool | None, _shown("--flip")] = None,
@@ -72,7 +71,7 @@ def train(
     queue: Annotated[int | None, _setting("queue")] = None,
     precision: Annotated[Literal["auto", "float32", "bfloat16", "float16"] | None, _setting("precision")] = None,
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
-    seed: Annotated[int | None, _shown(_SEED)] = None,
+    seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
     device: Device = None,
     workers: Workers = 0,
@@ -152,66 +151,60 @@ def train(
         "checkpoint_every": checkpoint_every, "seed": seed,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
-    changes = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
-    from smoothap.cli.fine_tuning import fine_tune
-    from smoothap.losses import SmoothAP
-    from smoothap.models import Embedder
-    from smoothap.training.recipe import Recipe
-
+    views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
+    views = {name: value for name, value in views.items() if value is not None}
     check_folder(out)
-    place = chosen_device(device)
-    if recipe is None:
-        check_network_options(model or _MODEL, weights=weights)
-        side, length = _SIZE if size is None else size, _DIMENSION if dimension is None else dimension
-        first = _SEED if seed is None else seed
+    running: dict[str, Any] = {
+        "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
+        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+    }  # fmt: skip
+    from smoothap.distributed import joined_processes
+    from smoothap.experiments.fine_tuning import Interrupted, fine_tune, run_recipe
 
-        def opened(_: Path) -> Benchmark:
-            return experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
-
-        def network(_: bool | Path, dimension: int | None = None) -> Embedder:
-            return experiments.open_model(model or _MODEL, dimension=dimension, size=side, weights=weights, seed=first)
-
-        def loss(settings: Settings) -> SmoothAP:
-            return SmoothAP(settings.tau)
-
-        chosen = replace(PAPER if settings == "paper" else QUICK, **given)
-        cooked = Recipe(opened, partial(network, dimension=length), loss, chosen, before=network)
-    else:
-        name, colon, path = data.partition(":")
-        if colon and name in DATA and DATA[name].path and not Path(data).exists():
-            raise ValueError(f"{recipe} says itself which set it is for: give the path alone, --data {path}.")
-        options = {
-            "--model": model, "--dimension": dimension, "--settings": settings, "--test-fraction": test_fraction,
-            "--test-classes": test_classes,
-        }  # fmt: skip
-        refused = [name for name, value in options.items() if value is not None]
-        cooked = _with_options(recipe, refused, given)
-        if cooked.weights and weights is None:
-            raise ValueError(
-                f"{recipe} starts from published weights that must be fetched by hand: {cooked.weights}. Give the file "
-                "as --weights FILE (--weights none: random ones, to try the recipe out)"
-            )
-    fine_tune(
-        cooked,
-        data,
-        out,
-        weights=True if weights is None else False if weights == "none" else Path(weights),
-        changes={name: value for name, value in changes.items() if value is not None},
-        choose_batch=recipe is None and batch_size is None,
-        further=test_on or (),
-        split={"--test-fraction": test_fraction, "--test-classes": test_classes},
-        resume=resume,
-        minutes=minutes,
-        device=place,
-        workers=workers,
-        tensorboard=tensorboard,
-    )
+    with joined_processes() as processes:
+        try:
+            if recipe is None:
+                check_network_options(model or NETWORK, weights=weights)
+                tuned = fine_tune(
+                    data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
+                    settings=replace(PAPER if settings == "paper" else QUICK, **given), batch_size=batch_size,
+                    test_fraction=test_fraction, test_classes=test_classes, **running,
+                )  # fmt: skip
+                trainings = iter([("", tuned)])
+            else:
+                options = {
+                    "--model": model, "--dimension": dimension, "--settings": settings,
+                    "--test-fraction": test_fraction, "--test-classes": test_classes,
+                }  # fmt: skip
+                refused = [name for name, value in options.items() if value is not None]
+                opened = _opened(recipe, data, weights, refused, given)
+                chosen = True if weights is None else False if weights == "none" else Path(weights)
+                trainings = run_recipe(opened, data, out, weights=chosen, **running)
+            finished = {}
+            for name, tuned in trainings:
+                finished[name] = tuned
+                if processes.rank == 0:
+                    _print_training(tuned)
+        except Interrupted as interrupted:
+            if processes.rank == 0:
+                print(f"{interrupted} To go on, repeat the command with --resume.")
+            sys.exit(130)
+        if len(finished) > 1 and processes.rank == 0:
+            rows = [
+                {"mAP in %": name}
+                | {test: f"{100 * report.mean_average_precision:.1f}" for test, report in tuned.after.items()}
+                for name, tuned in finished.items()
+            ]
+            print(f"\n{table(rows)}")
 
 
-def _with_options(file: Path, refused: list[str], given: dict[str, Any]) -> Recipe:
+def _opened(file: Path, data: str, weights: str | None, refused: list[str], given: dict[str, Any]) -> Recipe:
     """The recipe of a file with what the command line sets in the place of its own settings."""
     from smoothap.training.recipe import load_recipe
 
+    name, colon, path = data.partition(":")
+    if colon and name in DATA and DATA[name].path and not Path(data).exists():
+        raise ValueError(f"{file} says itself which set it is for: give the path alone, --data {path}.")
     recipe = load_recipe(file)
     clash = [f"--{name.replace('_', '-')}" for name in sorted(recipe.varies() & set(given))]
     if refused or clash:
@@ -219,5 +212,23 @@ def _with_options(file: Path, refused: list[str], given: dict[str, Any]) -> Reci
             f"{(refused or clash)[0]} {'is for trainings without' if refused else 'is what varies in'} a recipe: "
             f"copy {file} and change it there"
         )
-    several = {name: replace(each, **given) for name, each in recipe.trainings().items()}
-    return replace(recipe, settings=several[""] if list(several) == [""] else several)
+    if recipe.weights and weights is None:
+        raise ValueError(
+            f"{file} starts from published weights that must be fetched by hand: {recipe.weights}. Give the file "
+            "as --weights FILE (--weights none: random ones, to try the recipe out)"
+        )
+    changed = {name: replace(settings, **given) for name, settings in recipe.trainings().items()}
+    return replace(recipe, settings=changed[""] if list(changed) == [""] else changed)
+
+
+def _print_training(tuned: FineTuned) -> None:
+    untrained = "" if tuned.best_step else ", the network before training"
+    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}{untrained}.")
+    for name, after in tuned.after.items():
+        print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
+    model = tuned.folder / "model"
+    print(
+        f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.\n"
+        f"Next: smoothap evaluate --model {model} --data {tuned.data}\n"
+        f"      smoothap export {model}"
+    )

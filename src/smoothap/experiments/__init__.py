@@ -7,18 +7,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smoothap.experiments.before_after import BeforeAfter, compare_with_untrained
     from smoothap.experiments.data_sets import open_data
+    from smoothap.experiments.demo import Demo, run_demo
+    from smoothap.experiments.fine_tuning import FineTuned, Interrupted, fine_tune, run_recipe
     from smoothap.models.opening import open_model
 
-__all__ = ["open_data", "open_model"]
+__all__ = [
+    "DIMENSION",
+    "NETWORK",
+    "SIZE",
+    "BeforeAfter",
+    "Demo",
+    "FineTuned",
+    "Interrupted",
+    "compare_with_untrained",
+    "fine_tune",
+    "open_data",
+    "open_model",
+    "run_demo",
+    "run_recipe",
+]
+
+NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
 
 _MODULES = {
-    "open_data": "smoothap.experiments.data_sets",
-    "open_model": "smoothap.models.opening",
+    "BeforeAfter": "experiments.before_after",
+    "Demo": "experiments.demo",
+    "FineTuned": "experiments.fine_tuning",
+    "Interrupted": "experiments.fine_tuning",
+    "compare_with_untrained": "experiments.before_after",
+    "fine_tune": "experiments.fine_tuning",
+    "open_data": "experiments.data_sets",
+    "open_model": "models.opening",
+    "run_demo": "experiments.demo",
+    "run_recipe": "experiments.fine_tuning",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'smoothap.experiments' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(f"smoothap.{_MODULES[name]}"), name)

@@ -1,0 +1,110 @@
+"""A network before and after training, on the same images: what a training was good for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.image_set import ImageSet
+from smoothap.metrics import Report
+from smoothap.models import Embedder
+from smoothap.models.opening import open_model
+from smoothap.training.loop import fits_in_memory
+from smoothap.training.testing import NoFeatures, embed_set, figures_of, group_means
+
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True, eq=False)
+class BeforeAfter:
+    """The vectors (n, d) and (n, e) of the n images of a set before and after training, and their exact reports.
+
+    Images that cannot be read are not among the n; an instance of several images is its first one.
+    """
+
+    images: ImageSet
+    before: np.ndarray
+    after: np.ndarray
+    before_report: Report
+    after_report: Report
+
+    @property
+    def query_rows(self) -> np.ndarray:
+        """The rows of the queries, in the order of the reports. (queries,)"""
+        return np.arange(len(self.images)) if self.images.is_query is None else np.flatnonzero(self.images.is_query)
+
+    @property
+    def mean_average_precisions(self) -> tuple[float, float]:
+        return self.before_report.mean_average_precision, self.after_report.mean_average_precision
+
+
+def measure_untrained(
+    measure: Callable[[Embedder], Measured], backbone: Callable[[], Embedder], new_layer: Callable[[], Embedder]
+) -> tuple[Measured, str]:
+    """What `measure` says of a network before its training, and a sentence where that needs one.
+
+    The network before training is the backbone with its own features. For very small images these can be nothing but
+    zeros, which cannot be ranked; then it is the network with its new embedding layer, as the training began.
+    """
+    try:
+        return measure(backbone()), ""
+    except NoFeatures as blank:
+        sentence = f"{blank} Until then, before is the network with its new layer, as the training began."
+        return measure(new_layer()), sentence
+
+
+def embed_before_and_after(
+    before: Embedder, after: Embedder, images: ImageSet, *, unreadable: Path, workers: int = 0
+) -> BeforeAfter:
+    """Embed and evaluate a set by both models; `unreadable` is the file that will list what cannot be read."""
+    views = _views(images, after, unreadable)
+    views_before = views if before.transform == after.transform else _views(images, before, unreadable)
+    sides = [embed_set(model, dataset, workers=workers) for model, dataset in ((before, views_before), (after, views))]
+    reports = [figures_of(side, images) for side in sides]
+    kept = images.rows(sides[0].rows) if len(sides[0].rows) < len(images) else images
+    vectors = [side.vectors for side in sides]
+    if kept.instances is not None:
+        _, first, instance = np.unique(kept.instances, return_index=True, return_inverse=True)
+        vectors = [group_means(rows, instance.reshape(-1), len(first)) for rows in vectors]
+        kept = replace(kept.rows(first), instances=None)
+    return BeforeAfter(kept, vectors[0], vectors[1], reports[0], reports[1])
+
+
+def _views(images: ImageSet, model: Embedder, unreadable: Path) -> ImageDataset:
+    in_memory = fits_in_memory(images, model.transform)
+    return ImageDataset(images, model.transform, report=unreadable, in_memory=in_memory)
+
+
+def compare_with_untrained(
+    model: Embedder,
+    images: ImageSet,
+    *,
+    before: str | None = None,
+    weights: str | None = None,
+    seed: int = 0,
+    unreadable: Path,
+    workers: int = 0,
+) -> BeforeAfter:
+    """A set as a trained model sees it and as another does: `before`, a folder or a timm name, on the same device.
+
+    Without `before` it is the same network before it was trained. A network by name sees the views of the trained one.
+    """
+    device = next(model.parameters()).device
+
+    def opened(dimension: int | None) -> Embedder:
+        name = before or model.architecture
+        other = open_model(name, size=model.transform.size, dimension=dimension, weights=weights, seed=seed)
+        if before is None or not Path(before).is_dir():
+            other.transform = model.transform
+        return other.to(device)
+
+    def measure(other: Embedder) -> BeforeAfter:
+        return embed_before_and_after(other, model, images, unreadable=unreadable, workers=workers)
+
+    if before is not None:
+        return measure(opened(None))
+    compared, _ = measure_untrained(measure, lambda: opened(None), lambda: opened(model.dimension))
+    return compared

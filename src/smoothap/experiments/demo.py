@@ -1,0 +1,119 @@
+"""The demo: train on half of the emoji for a few minutes, and show what that does to finding the other half."""
+
+import shutil
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from smoothap.data.emoji import emoji, package_folder
+from smoothap.data.image_set import ImageSet
+from smoothap.experiments import NETWORK
+from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
+from smoothap.experiments.fine_tuning import Interrupted
+from smoothap.losses import SmoothAP
+from smoothap.models import Embedder
+from smoothap.models.opening import open_model
+from smoothap.report.page import write_report
+from smoothap.search import Album
+from smoothap.training.log import read_rows
+from smoothap.training.loop import MODEL, train
+from smoothap.training.settings import DEMO
+
+_STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the result, not a clock
+_CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
+_DIMENSION = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """What the demo made: the report page, the model, and an album of the test emoji before and after training."""
+
+    compared: BeforeAfter
+    page: Path
+    model: Path
+    albums: tuple[Path, ...]  # before, after
+
+
+def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) -> Demo:
+    """Train, test before and after, and write the report and two albums; a training found in `out` is gone on with."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    benchmark = emoji()
+    training, validation = benchmark.train_and_validation(seed)
+    test = replace(benchmark.tests["test"], recall_at=(1, 10, 100))
+    print(
+        f"Emoji of seven vendors, {size} x {size} pixels: {training.classes} emoji to train on, "
+        f"{validation.classes} to pick the best epoch, {test.classes} to test on."
+    )
+    settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
+    model = _network(size, seed, _DIMENSION)
+    start = time.monotonic()
+    result = train(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
+    if not result.finished:
+        raise Interrupted(f"Interrupted after step {result.steps}.")
+    print(
+        f"{result.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
+        f"step {result.best_step}. Testing before and after ..."
+    )
+
+    def measure(before: Embedder) -> tuple[Embedder, BeforeAfter]:
+        before.to(next(model.parameters()).device)
+        return before, embed_before_and_after(before, model, test, unreadable=out / "unreadable-test.csv")
+
+    (untrained, compared), sentence = measure_untrained(
+        measure, lambda: _network(size, seed), lambda: _network(size, seed, _DIMENSION)
+    )
+    if sentence:
+        print(sentence)
+    reports = {"before": compared.before_report, "after": compared.after_report}
+    summaries = {name: report.summary() for name, report in reports.items()}
+    model.save(out / MODEL, data_set="emoji", figures=summaries)
+    page = write_report(
+        out / "report.html",
+        title="Emoji before and after training with Smooth-AP",
+        test_set=compared.images,
+        before=compared.before,
+        after=compared.after,
+        before_report=compared.before_report,
+        after_report=compared.after_report,
+        curve=read_rows(out),
+        command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",
+        seed=seed,
+    )
+    held_out = embed_before_and_after(untrained, model, validation, unreadable=out / "unreadable-validation.csv")
+    albums = tuple(
+        _write_album(out / name, opener, compared.images, vectors, validation_vectors, held_out.images)
+        for name, opener, vectors, validation_vectors in (
+            ("before", f"{NETWORK}@{size}", compared.before, held_out.before),
+            ("after", out / MODEL, compared.after, held_out.after),
+        )
+    )
+    return Demo(compared, page, out / MODEL, albums)
+
+
+def _network(size: int, seed: int, dimension: int | None = None) -> Embedder:
+    model = open_model(NETWORK, dimension=dimension, size=size, seed=seed)
+    model.transform = replace(model.transform, **_CROPS)
+    return model
+
+
+def _write_album(
+    path: Path,
+    model: Path | str,
+    test: ImageSet,
+    vectors: np.ndarray,
+    validation_vectors: np.ndarray,
+    validation: ImageSet,
+) -> Path:
+    """The test emoji as an album that the page opens, its scores calibrated on the validation emoji."""
+    if (path / "album.json").exists():  # of an earlier run
+        shutil.rmtree(path)
+    metadata = [
+        {"path": f"{name}.png", "label": str(test.class_names[label])}
+        for name, label in zip(test.names, test.labels, strict=True)
+    ]
+    album = Album.from_arrays(vectors, metadata, path, root=package_folder(), model=model)
+    album.calibrate(validation_vectors, validation.labels, "the validation emoji")
+    return path

@@ -1,0 +1,82 @@
+"""Experiments from Python: the same training and the same numbers as the command gives."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from photo_makers import pattern_folder
+
+from smoothap.cli import app
+from smoothap.data.image_set import ImageSet
+from smoothap.experiments import compare_with_untrained, fine_tune, open_data
+from smoothap.experiments.before_after import measure_untrained
+from smoothap.models import Embedder
+from smoothap.training.settings import QUICK
+from smoothap.training.testing import NoFeatures
+
+NETWORK = {"model": "test_resnet", "weights": "none", "size": 24, "dimension": 16, "device": "cpu"}
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return pattern_folder(tmp_path / "photos", 16, 5)
+
+
+def test_fine_tune_does_what_the_command_does(photos, tmp_path):
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "python", settings=replace(QUICK, steps=3, seed=2), **NETWORK)
+    options = {"data": f"folder:{photos}", "out": tmp_path / "command", "steps": 3, "seed": 2, **NETWORK}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    app(["train", *words], result_action="return_value", exit_on_error=False)
+    by_python, by_command = (
+        json.loads((tmp_path / name / "model" / "model.json").read_text()) for name in ("python", "command")
+    )
+    assert by_python["figures"] == by_command["figures"]
+    assert tuned.steps == 3
+    assert tuned.before["test"].mean_average_precision == _mean_average_precision(by_command, "before")
+    assert tuned.after["test"].mean_average_precision == _mean_average_precision(by_command, "after")
+
+
+def _mean_average_precision(model, side):
+    return model["figures"][side]["test"]["mean_average_precision"]
+
+
+def test_the_model_that_comes_back_is_the_one_that_was_saved(photos, tmp_path):
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=replace(QUICK, steps=2), **NETWORK)
+    saved = Embedder.load(tmp_path / "run" / "model")
+    images = open_data(f"folder:{photos}").tests["test"]
+    assert (saved.eval().embed(images) == tuned.model.eval().embed(images)).all()
+
+
+def test_a_batch_shrinks_to_few_classes_unless_its_size_was_given(photos, tmp_path):
+    fine_tune(f"folder:{photos}", tmp_path / "free", settings=replace(QUICK, steps=1), **NETWORK)
+    used = json.loads((tmp_path / "free" / "checkpoint.json").read_text())["settings"]
+    assert used["batch_size"] == 24  # 6 classes, 4 images of each
+    with pytest.raises(ValueError, match="classes"):
+        fine_tune(f"folder:{photos}", tmp_path / "given", batch_size=QUICK.batch_size, settings=QUICK, **NETWORK)
+
+
+def test_only_features_of_zeros_fall_back_to_a_new_layer():
+    def measure(model):
+        if model == "backbone":
+            raise NoFeatures("nothing but zeros.")
+        return model
+
+    assert measure_untrained(measure, lambda: "backbone", lambda: "layer") == (
+        "layer",
+        "nothing but zeros. Until then, before is the network with its new layer, as the training began.",
+    )
+
+    def broken(model):
+        raise ValueError("another fault")
+
+    with pytest.raises(ValueError, match="another fault"):
+        measure_untrained(broken, lambda: "backbone", lambda: "layer")
+
+
+def test_a_trained_model_beside_itself_before_its_training(photos, tmp_path):
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=replace(QUICK, steps=2), **NETWORK)
+    images = open_data(f"folder:{photos}").tests["test"]
+    assert isinstance(images, ImageSet)
+    compared = compare_with_untrained(tuned.model, images, weights="none", seed=0, unreadable=tmp_path / "bad.csv")
+    assert compared.after_report.summary() == tuned.after["test"].summary()
+    assert compared.before_report.summary() == tuned.before["test"].summary()
