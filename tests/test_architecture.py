@@ -27,9 +27,10 @@ ARROWS: dict[str, set[str]] = {
     "training": {"data", "models", "metrics", "ranking", "distributed", "files", "sealed_json", "memory", "progress"},
     "report": {"ranking", "metrics", "data", "files"},
     "search": {"metrics", "models", "data", "files", "sealed_json", "memory", "progress"},
-    "compare": {"training", "losses", "metrics", "models", "data", "report", "files", "progress"},
+    "methods": {"losses", "training", "data", "models"},
+    "compare": {"experiments", "methods", "training", "models", "data", "report", "files", "progress"},
     "analysis": {"ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress"},
-    "experiments": {"data", "models", "extras"},
+    "experiments": {"methods", "data", "models", "extras"},
     "extras": set(),
     "web": {"search", "report", "data", "ranking"},
     "cli": {

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothap.experiments.data_sets import open_data
+    from smoothap.methods import METHODS, open_methods
     from smoothap.models.opening import open_model
 
-__all__ = ["open_data", "open_model"]
+__all__ = ["METHODS", "open_data", "open_methods", "open_model"]
 
 _MODULES = {
+    "METHODS": "smoothap.methods",
     "open_data": "smoothap.experiments.data_sets",
+    "open_methods": "smoothap.methods",
     "open_model": "smoothap.models.opening",
 }
 
