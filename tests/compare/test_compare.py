@@ -25,8 +25,8 @@ def smoothap(words):
 def test_one_command_makes_the_table_the_page_and_the_results(words, tmp_path, capsys):
     more = {"methods": "smooth-ap", "seeds": 2, "search_steps": 1}
     smoothap(words(**more))
-    told = capsys.readouterr().out
-    lines = [line for line in told.splitlines() if line.startswith("| ")]
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("| ")]
     assert [line.split("|")[1].strip() for line in lines] == [
         "Method", "-" * 9, "Untrained", "Smooth-AP",
     ]  # fmt: skip
@@ -45,8 +45,8 @@ def test_one_command_makes_the_table_the_page_and_the_results(words, tmp_path, c
     page = (out / "page.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "")
-    assert told.splitlines()[-4].endswith("table.md")
-    assert told.splitlines()[-1].startswith("Next")
+    assert printed.splitlines()[-4].endswith("table.md")
+    assert printed.splitlines()[-1].startswith("Next")
     assert lines[3] in (out / "table.md").read_text()
 
     before = {file: file.stat().st_mtime_ns for file in out.rglob("result.json")}
@@ -141,3 +141,11 @@ def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(p
 def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         _Runner(plan)._finish(tmp_path, "a run", signal.raise_signal, signal.SIGINT)
+
+
+def test_the_help_does_not_import_torch():
+    run = "from smoothap.cli import app; app(['compare', '--help'], result_action='return_value')"
+    code = f"import sys; {run}; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--search-steps" in result.stdout
+    assert result.stdout.strip().endswith("False")

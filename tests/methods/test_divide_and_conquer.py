@@ -49,9 +49,9 @@ def test_in_the_end_all_slices_learn_together(loss):
 def test_a_batch_comes_from_one_cluster_until_all_learn_together(loss, batches):
     drawn = [[draw.row for draw in batch] for epoch in range(2) for batch in batches.draws(epoch)]
     clusters = [set((LABELS % 4)[rows]) for rows in drawn]
-    assert all(len(each) == 1 for each in clusters[:6])
+    assert all(len(of_batch) == 1 for of_batch in clusters[:6])
     assert set.union(*clusters[:4]) == {0, 1, 2, 3}  # each once in four steps
-    assert all(len(each) > 1 for each in clusters[6:])
+    assert all(len(of_batch) > 1 for of_batch in clusters[6:])
     for rows in drawn:
         assert len(rows) == 16
         assert np.bincount(LABELS[rows]).max() == 4

@@ -30,10 +30,10 @@ def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outco
         f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
         f"{chosen_rate} Machine: {machine}."
     )
-    texts = {protocol: as_markdown(rows) for protocol, rows in of_protocol.items()}
-    if len(texts) > 1:
-        texts = {protocol: f"{protocol}\n\n{text}" for protocol, text in texts.items()}
-    text = "\n\n".join(texts.values())
+    text = "\n\n".join(
+        f"{protocol}\n\n{as_markdown(rows)}" if len(of_protocol) > 1 else as_markdown(rows)
+        for protocol, rows in of_protocol.items()
+    )
     results = {
         "command": command,
         "machine": machine,

@@ -17,8 +17,8 @@ from torch.nn.functional import normalize
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
-from smoothap.methods import wrapped
 from smoothap.methods.clusters import backbone_features, k_means
+from smoothap.methods.wrapped import margin
 from smoothap.models import Embedder
 
 _RECLUSTER_EVERY = 2  # epochs
@@ -27,8 +27,9 @@ _RECLUSTER_EVERY = 2  # epochs
 class SlicedMargin(nn.Module):
     """The margin loss of one slice of the embedding, or of all of it; `cluster_of_row` says which image learns where.
 
-    It is its own course: clusters are made before every second epoch, and slices learn apart for `divided_steps`. Its
-    buffers are all that the method remembers, so that a training that was cut off goes on as it would have.
+    The training loop calls it before every epoch, where it renews the clusters every second time, and before every
+    step. Slices learn apart for `divided_steps`. The buffers are all that the method remembers, so that a training that
+    was cut off goes on as it would have.
     """
 
     cluster_of_row: Tensor
@@ -44,8 +45,8 @@ class SlicedMargin(nn.Module):
                 f"{2 * clusters} or more"
             )
         self.clusters, self.divided_steps, self._seed = clusters, divided_steps, seed
-        self.of_slice = nn.ModuleList([wrapped.margin(classes) for _ in range(clusters)])
-        self.of_all = wrapped.margin(classes)
+        self.of_slice = nn.ModuleList([margin(classes) for _ in range(clusters)])
+        self.of_all = margin(classes)
         self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
         self.register_buffer("step", torch.tensor(0))
         self._slice: int | None = None  # that learns from this batch, None for all

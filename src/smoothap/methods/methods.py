@@ -10,9 +10,9 @@ from torch import nn
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
 from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
-from smoothap.methods import wrapped
 from smoothap.methods.divide_and_conquer import ClusterBatches, SlicedMargin
 from smoothap.methods.mic import InterclassMining
+from smoothap.methods.wrapped import arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
 from smoothap.models import Embedder
 from smoothap.training.loop import Course
 from smoothap.training.settings import Settings
@@ -123,7 +123,7 @@ def _faces(vggface2: float, ijbc: float) -> tuple[PaperResult, ...]:
 
 
 def _fast_ap(setup: Setup) -> Parts:
-    return Parts(wrapped.fast_ap(bins=20 if "inaturalist" in setup.images.name.lower() else 10))
+    return Parts(fast_ap(bins=20 if "inaturalist" in setup.images.name.lower() else 10))
 
 
 def _divide_and_conquer(setup: Setup) -> Parts:
@@ -167,26 +167,25 @@ _METHODS = (
         (_sop(78.6, 90.5, 96.0, 98.7), _inaturalist(62.9, 79.0, 88.9, 92.1)),
     ),
     Method(
-        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5",
-        lambda setup: Parts(wrapped.contrastive()),
+        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5", lambda setup: Parts(contrastive()),
     ),
     Method(
-        "triplet", "Triplet, semi-hard", "margin 0.2, semi-hard mining", lambda setup: Parts(wrapped.triplet()),
+        "triplet", "Triplet, semi-hard", "margin 0.2, semi-hard mining", lambda setup: Parts(triplet()),
         (_inaturalist(58.1, 75.5, 86.8, 90.7),),
     ),
     Method(
         "margin", "Margin", "margin 0.2, beta from 1.2 for each class, distance-weighted sampling",
-        lambda setup: Parts(wrapped.margin(setup.images.classes)),
+        lambda setup: Parts(margin(setup.images.classes)),
         (_sop(72.7, 86.2, 93.8, 98.0),),
     ),
     Method(
         "proxy-nca", "Proxy NCA", "one proxy for each class at 100 times the learning rate, vectors of length 3",
-        lambda setup: Parts(wrapped.proxy_nca(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
+        lambda setup: Parts(proxy_nca(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
         (_inaturalist(61.6, 77.4, 87.0, 90.6),),
     ),
     Method(
         "xbm", "Contrastive with memory", "on cosines, negatives below 0.5; a memory as large as the training set",
-        lambda setup: Parts(wrapped.contrastive(), {"queue": len(setup.images)}),
+        lambda setup: Parts(contrastive(), {"queue": len(setup.images)}),
         (_sop(80.6, 91.6, 96.2, 98.7), *_vehicle_id((94.7, 96.8), (93.7, 95.8), (93.0, 95.8))),
     ),
     Method(
@@ -208,12 +207,12 @@ _METHODS = (
     ),
     Method(
         "softmax", "Softmax, normalised", "temperature 0.05, class weights at 100 times the learning rate",
-        lambda setup: Parts(wrapped.softmax(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
+        lambda setup: Parts(softmax(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
         _faces(82.8, 72.6),
     ),
     Method(
         "arcface", "ArcFace", "margin 0.5, scale 64, class weights at 100 times the learning rate",
-        lambda setup: Parts(wrapped.arcface(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
+        lambda setup: Parts(arcface(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
         _faces(85.8, 77.2),
     ),
 )  # fmt: skip

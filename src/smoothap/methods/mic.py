@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from smoothap.data.dataset import ImageDataset
-from smoothap.methods import wrapped
 from smoothap.methods.clusters import backbone_features, k_means
+from smoothap.methods.wrapped import margin
 from smoothap.models import Embedder
 
 _SURROGATE_CLASSES = 30
@@ -47,7 +47,8 @@ class Independence(nn.Module):
 class InterclassMining(nn.Module):
     """Both losses and the term between them. The features come from below the embedding layer of `model`.
 
-    It is its own course: the surrogate classes are clustered before every third epoch.
+    The training loop calls it before every epoch, where it renews the surrogate classes every third time, and before
+    every step.
     """
 
     surrogate_of_row: Tensor
@@ -57,7 +58,7 @@ class InterclassMining(nn.Module):
         if model.embedding is None:
             raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
         self._seed = seed
-        self.main, self.surrogate = wrapped.margin(classes), wrapped.margin(_SURROGATE_CLASSES)
+        self.main, self.surrogate = margin(classes), margin(_SURROGATE_CLASSES)
         self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
         self.independence = Independence(_SECOND_DIMENSION, model.dimension)
         self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))
