@@ -111,9 +111,18 @@ def test_other_settings_are_not_mixed_into_a_comparison(words):
         smoothap(words(methods="smooth-ap", steps=5))
 
 
-def test_too_large_batches_are_told_before_anything_runs(words, tmp_path):
-    with pytest.raises(ValueError, match="needs 16 classes, and the set has 9"):
-        smoothap(words(batch_size=64))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 64}, "needs 16 classes, and the set has 9"),
+        ({"per_class": 1}, "per_class must be at least 2"),
+        ({"seeds": 0}, "seeds must be at least 1, not 0"),
+        ({"methods": "smoothap"}, "no method called 'smoothap'"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_runs(words, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        smoothap(words(**options))
     assert not (tmp_path / "out").exists()
 
 

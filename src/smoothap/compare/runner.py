@@ -39,8 +39,9 @@ class Outcome:
 def compare(plan: Plan) -> tuple[dict[str, Any], list[Outcome]]:
     """The result of the untrained network, and an outcome for each method, in their order."""
     outcomes = [Outcome(method, plan.learning_rate) for method in open_methods(plan.methods)]
+    settings = plan.settings
     images, _ = plan.open_benchmark().train_and_validation(0)
-    BalancedBatches(images.labels, plan.batch_size, plan.per_class)  # says so if they are too large
+    BalancedBatches(images.labels, settings.batch_size, settings.per_class)  # says so if they are too large
     plan.check_folder()
     runner = _Runner(plan)
     try:
