@@ -27,12 +27,13 @@ ARROWS: dict[str, set[str]] = {
     "training": {"data", "models", "metrics", "ranking", "distributed", "files", "sealed_json", "memory", "progress"},
     "report": {"ranking", "metrics", "data", "files"},
     "search": {"metrics", "models", "data", "files", "sealed_json", "memory", "progress"},
-    "compare": {"training", "losses", "metrics", "models", "data", "report", "files", "progress"},
+    "methods": {"losses", "training", "data", "models"},
+    "compare": {"experiments", "methods", "training", "models", "data", "report", "files", "progress"},
     "analysis": {
         "experiments", "ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress",
     },
     "experiments": {
-        "data", "models", "training", "losses", "metrics", "report", "search", "distributed", "extras",
+        "methods", "data", "models", "training", "losses", "metrics", "report", "search", "distributed", "extras",
     },
     "extras": set(),
     "web": {"search", "report", "data", "ranking"},

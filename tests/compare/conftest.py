@@ -4,6 +4,7 @@ import pytest
 from photo_makers import pattern_folder
 
 import smoothap
+from smoothap.compare import Plan
 
 SIDE = 24
 
@@ -12,6 +13,15 @@ SIDE = 24
 def photos(tmp_path) -> Path:
     """A folder for each of 24 classes: a coarse random pattern, and noisy copies of it."""
     return pattern_folder(tmp_path / "photos", 24, 6)
+
+
+@pytest.fixture
+def plan(photos, tmp_path) -> Plan:
+    """A tiny comparison without a search."""
+    return Plan(
+        data=f"folder:{photos}", out=tmp_path / "out", model="test_resnet", weights="none", size=SIDE, dimension=32,
+        batch_size=16, learning_rate=5e-4, steps=4, validations=2, methods="all", seeds=1, device="cpu",
+    )  # fmt: skip
 
 
 @pytest.fixture

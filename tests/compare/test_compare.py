@@ -1,17 +1,20 @@
 """`smoothap compare` from end to end on small patterns: one table, resumed after a kill, failures as rows."""
 
 import json
+import operator
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 from smoothap.cli import app
-from smoothap.cli.names import METHODS, TWO_STAGES, open_methods
-from smoothap.compare import runner
+from smoothap.compare.run import RunFailed
+from smoothap.compare.runner import _Runner
+from smoothap.methods import METHODS
 from smoothap.models.folder import read_model
 
 
@@ -19,11 +22,11 @@ def smoothap(words):
     app(words, result_action="return_value", exit_on_error=False)
 
 
-def test_one_command_makes_the_table_the_page_and_the_figures(words, tmp_path, capsys):
+def test_one_command_makes_the_table_the_page_and_the_results(words, tmp_path, capsys):
     more = {"methods": "smooth-ap", "seeds": 2, "search_steps": 1}
     smoothap(words(**more))
-    told = capsys.readouterr().out
-    lines = [line for line in told.splitlines() if line.startswith("| ")]
+    printed = capsys.readouterr().out
+    lines = [line for line in printed.splitlines() if line.startswith("| ")]
     assert [line.split("|")[1].strip() for line in lines] == [
         "Method", "-" * 9, "Untrained", "Smooth-AP",
     ]  # fmt: skip
@@ -42,8 +45,8 @@ def test_one_command_makes_the_table_the_page_and_the_figures(words, tmp_path, c
     page = (out / "page.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "")
-    assert told.splitlines()[-4].endswith("table.md")
-    assert told.splitlines()[-1].startswith("Next")
+    assert printed.splitlines()[-4].endswith("table.md")
+    assert printed.splitlines()[-1].startswith("Next")
     assert lines[3] in (out / "table.md").read_text()
 
     before = {file: file.stat().st_mtime_ns for file in out.rglob("result.json")}
@@ -76,7 +79,7 @@ def test_a_method_that_fails_is_a_row_that_says_why(words, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_to_the_same_figures(words, tmp_path):
+def test_killed_in_the_middle_it_goes_on_to_the_same_results(words, tmp_path):
     more = {"methods": "mic,divide-and-conquer", "steps": 16, "validations": 8}
     command = [sys.executable, "-m", "smoothap", *words(**more)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -96,7 +99,7 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_figures(words, tmp_path):
     assert (cut / "checkpoint.json").read_bytes() == before  # its process ended with it
     subprocess.run(command, check=True, **quiet)
     subprocess.run([*command[:3], *words(**more, out=tmp_path / "whole")], check=True, **quiet)
-    results = [json.loads((each / "results.json").read_text())["runs"] for each in (out, tmp_path / "whole")]
+    results = [json.loads((folder / "results.json").read_text())["runs"] for folder in (out, tmp_path / "whole")]
     for resumed, straight in zip(*results, strict=True):
         for name in ("method", "curve", "best_step", "test"):
             assert resumed[name] == straight[name]
@@ -108,37 +111,50 @@ def test_other_settings_are_not_mixed_into_a_comparison(words):
         smoothap(words(methods="smooth-ap", steps=5))
 
 
-def test_too_large_batches_are_told_before_anything_runs(words, tmp_path):
-    with pytest.raises(ValueError, match="needs 16 classes, and the set has 9"):
-        smoothap(words(batch_size=64))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 64}, "needs 16 classes, and the set has 9"),
+        ({"per_class": 1}, "per_class must be at least 2"),
+        ({"seeds": 0}, "seeds must be at least 1, not 0"),
+        ({"methods": "smoothap"}, "no method called 'smoothap'"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_runs(words, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        smoothap(words(**options))
     assert not (tmp_path / "out").exists()
 
 
-def test_names_of_methods():
-    everything = open_methods("all")
-    assert [method.name for method in everything] == [*METHODS, *TWO_STAGES]
-    assert all(method.start is not None for method in everything[-6:])
-    with pytest.raises(ValueError, match="no method called 'smoothap'"):
-        open_methods("smoothap")
-    (three,) = open_methods("softmax+triplet+smooth-ap")
-    assert three.start is not None
-    assert three.start.name == "softmax+triplet"
+def test_the_search_takes_the_best_rate(plan, monkeypatch):
+    runner = _Runner(replace(plan, search_steps=1, learning_rate=0.1))
+    middle, last = runner._plan.rates[1:]
+    validation = {middle: 0.7, last: 0.7}
+    monkeypatch.setattr(runner, "_searched", lambda method, rate: {"last_validation_map": validation.get(rate, 0.5)})
+    assert runner.rate(METHODS["smooth-ap"]) == middle
 
 
-def test_every_method_of_the_tables_has_the_papers_figures():
-    in_tables = {
-        2: {"margin", "divide-and-conquer", "fast-ap", "mic", "blackbox-ap", "xbm", "smooth-ap"},
-        3: {"divide-and-conquer", "mic", "fast-ap", "xbm", "smooth-ap", "triplet", "proxy-nca", "blackbox-ap"},
-        4: {"softmax", "arcface", *TWO_STAGES},
-    }
-    for table, names in in_tables.items():
-        found = {method.name for method in open_methods("all") if any(row.table == table for row in method.paper)}
-        assert found == names
+def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(plan, tmp_path, capsys):
+    runner = _Runner(plan)
+    for work, arguments, reason in [
+        (os._exit, (9,), "its process was killed, perhaps for want of memory"),
+        (int, ("x",), "invalid literal for int"),
+        (operator.truediv, (1, 0), "ZeroDivisionError: division by zero"),
+    ]:
+        for _ in range(2):
+            with pytest.raises(RunFailed, match=reason):
+                runner._finish(tmp_path / work.__name__, "a run", work, *arguments)
+    assert capsys.readouterr().out.count("a run: failed") == 3
 
 
-def test_the_search_takes_the_best_rate(monkeypatch):
-    plan = runner.Plan((), 1, None, None, None, {}, rates=(0.1, 0.2, 0.3))
-    runs = runner._Runs(plan)
-    found = {0.1: 0.5, 0.2: 0.7, 0.3: 0.7}
-    monkeypatch.setattr(runs, "_searched", lambda method, rate: {"last_validation_map": found[rate]})
-    assert runs.rate(open_methods("smooth-ap")[0]) == 0.2
+def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        _Runner(plan)._finish(tmp_path, "a run", signal.raise_signal, signal.SIGINT)
+
+
+def test_the_help_does_not_import_torch():
+    run = "from smoothap.cli import app; app(['compare', '--help'], result_action='return_value')"
+    code = f"import sys; {run}; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--search-steps" in result.stdout
+    assert result.stdout.strip().endswith("False")

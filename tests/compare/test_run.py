@@ -1,50 +1,61 @@
 """What the methods share: the weights they start from, the batches, the validation classes; and what stays theirs."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 import numpy as np
 import torch
 from PIL import Image
 
-from smoothap.cli.names import open_methods
-from smoothap.compare.held_images import held, hold
-from smoothap.compare.run import Conditions, Run, prepare
-from smoothap.experiments import open_data, open_model
-from smoothap.training.settings import QUICK
+from smoothap.compare.image_cache import with_cached_images
+from smoothap.compare.run import ShortEpochs, TrainingRun, prepare
+from smoothap.data.samplers import BalancedBatches
+from smoothap.experiments import open_data, open_methods, open_model
 
 
-def test_all_methods_share_weights_and_batches(photos, tmp_path):
-    conditions = Conditions(
-        partial(open_data, f"folder:{photos}"), partial(open_model, "test_resnet", size=24, weights="none"),
-        32, True, tmp_path / "images",
-    )  # fmt: skip
-    settings = replace(QUICK, steps=4, batch_size=16, seed=5)
+def test_all_methods_share_weights_and_batches(plan, tmp_path):
+    settings = replace(plan.settings, seed=5)
     weights, drawn = [], []
     for method in open_methods("all"):
         if method.name == "divide-and-conquer":
             continue  # its batches come from its clusters
-        run = Run(tmp_path / method.name, method, settings, 2)
-        ready = prepare(run, conditions, method)
-        batches = ready.parts.batches or ready.problem.batches
+        benchmark, setup, parts = prepare(TrainingRun(tmp_path / method.name, method.name, settings, 2), plan)
+        batches = parts.batches or setup.batches
         drawn.append(list(chain.from_iterable(batches.draws(epoch) for epoch in range(2))))
-        weights.append(torch.cat([value.flatten().double() for value in ready.model.state_dict().values()]))
-        assert len(ready.benchmark.train_and_validation(5)[1].class_names) == 3
+        weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
+        assert len(benchmark.train_and_validation(5)[1].class_names) == 3
     assert len(drawn) == 19
-    assert all(each == drawn[0] for each in drawn)
-    assert all(torch.equal(each, weights[0]) for each in weights)
+    assert all(batches == drawn[0] for batches in drawn)
+    assert all(torch.equal(vector, weights[0]) for vector in weights)
 
 
-def test_held_images_are_the_images(photos, tmp_path):
-    (photos / "thing 0" / "0.png").write_bytes(b"no image")
+def test_short_epochs_are_the_same_stream_of_batches_from_any_step():
+    batches = BalancedBatches(np.repeat(np.arange(12), 5), 16, 4, seed=3)
+    stream = list(chain.from_iterable(batches.draws(epoch) for epoch in range(8)))
+    short = ShortEpochs(batches, 2)
+    assert list(chain.from_iterable(short.draws(epoch) for epoch in range(6))) == stream[:12]
+    assert list(short.draws(3, 1)) == stream[7:8]
+    assert len(short) == 2
+
+
+def test_cached_images_are_the_images(photos, tmp_path):
+    bad = photos / "thing 0" / "0.png"
+    bad.write_bytes(b"no image")
     Image.new("RGB", (7, 31), "red").save(photos / "thing 1" / "0.png")
-    model = open_model("test_resnet", size=24, weights="none")
+    transform = open_model("test_resnet", size=24, weights="none").transform
     benchmark = open_data(f"folder:{photos}")
-    hold(benchmark, model.transform, tmp_path / "images")
-    again = held(open_data(f"folder:{photos}"), tmp_path / "images")
-    for images, kept in ((benchmark.train, again.train), (benchmark.tests["test"], again.tests["test"])):
-        for row in range(len(images)):
-            if str(images.names[row]).endswith("thing 0/0.png"):
-                continue
-            np.testing.assert_array_equal(np.asarray(images.read(row)), np.asarray(kept.read(row)))
+    with_cached_images(benchmark, transform, tmp_path / "images")
+    before = [np.asarray(benchmark.train.read(row)) for row in readable(benchmark.train)]
+    before += [np.asarray(benchmark.tests["test"].read(row)) for row in readable(benchmark.tests["test"])]
+    for file in photos.rglob("*.png"):
+        file.write_bytes(b"gone")  # the cache does not look at it again
+    cached = with_cached_images(benchmark, transform, tmp_path / "images")
+    after = [np.asarray(cached.train.read(row)) for row in readable(cached.train)]
+    after += [np.asarray(cached.tests["test"].read(row)) for row in readable(cached.tests["test"])]
+    assert len(before) == 24 * 6 - 1
+    for image, again in zip(before, after, strict=True):
+        np.testing.assert_array_equal(image, again)
+
+
+def readable(images):
+    return [row for row in range(len(images)) if not str(images.names[row]).endswith("thing 0/0.png")]

@@ -11,9 +11,9 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smoothap.compare import wrapped
 from smoothap.distributed import Processes
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.methods import wrapped
 from smoothap.ranking.indicators import Exponential, Linear
 from smoothap.training.loop import send_back
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.compare.methods import Method
 from smoothap.compare.runner import Outcome
 from smoothap.compare.table import Row
 from smoothap.files import write_atomically
+from smoothap.methods import Method
 from smoothap.report.comparison import Bar, Curve, bar_figure, curves_figure
 from smoothap.report.curves import inline_svg
 from smoothap.report.document import document
@@ -115,7 +115,7 @@ def _methods(methods: Sequence[Method]) -> Markup:
     for method in methods:
         figures = [
             f"Table {each.table}, {each.data_set}{f', {each.note}' if each.note else ''}: "
-            + ", ".join(f"{name} {value:.1f}" for name, value in each.figures.items())
+            + ", ".join(f"{name} {value:.1f}" for name, value in each.metrics.items())
             for each in method.paper
         ]
         told = [element("div", text) for text in figures or ["not in the paper"]]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from smoothap.compare.methods import Method, PaperFigure
 from smoothap.compare.runner import Outcome
+from smoothap.methods import Method, PaperResult
 
 _LEFT_OUT = ("VehicleID medium", "VehicleID large")  # in the short form of the paper's figures
 
@@ -80,14 +80,14 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 def paper_figures(method: Method) -> str:
     """The paper's own figures for a method, in short: the first one of each data set, at the largest batch."""
-    best: dict[str, PaperFigure] = {}
+    best: dict[str, PaperResult] = {}
     for each in method.paper:
         best[each.data_set] = each
     return ", ".join(f"{each.data_set} {_first(each)}" for name, each in best.items() if name not in _LEFT_OUT)
 
 
-def _first(figure: PaperFigure) -> str:
-    name, value = next(iter(figure.figures.items()))
+def _first(result: PaperResult) -> str:
+    name, value = next(iter(result.metrics.items()))
     return f"{name.replace('Recall@', 'R@')} {value:.1f}"
 
 

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from smoothap.experiments.data_sets import open_data
     from smoothap.experiments.demo import Demo, run_demo
     from smoothap.experiments.fine_tuning import FineTuned, Interrupted, fine_tune, run_recipe
+    from smoothap.methods import METHODS, open_methods
     from smoothap.models.opening import open_model
 
 __all__ = [
     "DIMENSION",
+    "METHODS",
     "NETWORK",
     "SIZE",
     "BeforeAfter",
@@ -24,6 +26,7 @@ __all__ = [
     "compare_with_untrained",
     "fine_tune",
     "open_data",
+    "open_methods",
     "open_model",
     "run_demo",
     "run_recipe",
@@ -32,20 +35,22 @@ __all__ = [
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
 
 _MODULES = {
-    "BeforeAfter": "experiments.before_after",
-    "Demo": "experiments.demo",
-    "FineTuned": "experiments.fine_tuning",
-    "Interrupted": "experiments.fine_tuning",
-    "compare_with_untrained": "experiments.before_after",
-    "fine_tune": "experiments.fine_tuning",
-    "open_data": "experiments.data_sets",
-    "open_model": "models.opening",
-    "run_demo": "experiments.demo",
-    "run_recipe": "experiments.fine_tuning",
+    "METHODS": "smoothap.methods",
+    "BeforeAfter": "smoothap.experiments.before_after",
+    "Demo": "smoothap.experiments.demo",
+    "FineTuned": "smoothap.experiments.fine_tuning",
+    "Interrupted": "smoothap.experiments.fine_tuning",
+    "compare_with_untrained": "smoothap.experiments.before_after",
+    "fine_tune": "smoothap.experiments.fine_tuning",
+    "open_data": "smoothap.experiments.data_sets",
+    "open_methods": "smoothap.methods",
+    "open_model": "smoothap.models.opening",
+    "run_demo": "smoothap.experiments.demo",
+    "run_recipe": "smoothap.experiments.fine_tuning",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'smoothap.experiments' has no attribute {name!r}")
-    return getattr(import_module(f"smoothap.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

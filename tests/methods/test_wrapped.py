@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from smoothap.compare import wrapped
+from smoothap.methods import wrapped
 
 
 @pytest.fixture

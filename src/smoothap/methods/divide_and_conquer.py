@@ -15,87 +15,65 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.compare import wrapped
-from smoothap.compare.clusters import backbone_features, k_means
-from smoothap.compare.methods import Parts, Problem
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
+from smoothap.methods.clusters import backbone_features, k_means
+from smoothap.methods.wrapped import margin
 from smoothap.models import Embedder
 
-_CLUSTERS = 8
 _RECLUSTER_EVERY = 2  # epochs
-_DIVIDED = 0.75  # of the steps; then all slices together
-
-
-def divide_and_conquer(problem: Problem, clusters: int = _CLUSTERS) -> Parts:
-    """The loss, the batches and the course of the method."""
-    settings = problem.settings
-    total = settings.total_steps(len(problem.batches))
-    loss = SlicedMargin(problem.images.classes, problem.model.dimension, clusters, len(problem.images))
-    loss.divided_steps = round(_DIVIDED * total)
-    batches = ClusterBatches(
-        loss, problem.images.labels, problem.batches, settings.batch_size, settings.per_class, seed=settings.seed
-    )
-    return Parts(loss, batches=batches, course=Clustering(loss, problem.images.labels, settings.seed))
 
 
 class SlicedMargin(nn.Module):
     """The margin loss of one slice of the embedding, or of all of it; `cluster_of_row` says which image learns where.
 
-    Its buffers are all that the method remembers, so that a training that was cut off goes on as it would have.
+    The training loop calls it before every epoch, where it renews the clusters every second time, and before every
+    step. Slices learn apart for `divided_steps`. The buffers are all that the method remembers, so that a training that
+    was cut off goes on as it would have.
     """
 
     cluster_of_row: Tensor
     step: Tensor
 
-    def __init__(self, classes: int, dimension: int, clusters: int, images: int) -> None:
+    def __init__(
+        self, classes: int, dimension: int, clusters: int, images: int, divided_steps: int = 0, seed: int = 0
+    ) -> None:
         super().__init__()
         if dimension < 2 * clusters:
             raise ValueError(
                 f"an embedding of {dimension} numbers is too short for {clusters} slices: take --dimension "
                 f"{2 * clusters} or more"
             )
-        self.clusters = clusters
-        self.divided_steps = 0  # before it, slices learn apart
-        self.of_slice = nn.ModuleList([wrapped.margin(classes) for _ in range(clusters)])
-        self.of_all = wrapped.margin(classes)
+        self.clusters, self.divided_steps, self._seed = clusters, divided_steps, seed
+        self.of_slice = nn.ModuleList([margin(classes) for _ in range(clusters)])
+        self.of_all = margin(classes)
         self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
         self.register_buffer("step", torch.tensor(0))
-        self.learning: int | None = None  # the slice of this batch, None for all
-
-    def begin(self, rows: Tensor) -> None:
-        """Take note of the batch that comes: which slice it is for."""
-        divided = int(self.step) < self.divided_steps
-        self.learning = int(self.cluster_of_row[rows[0]]) if divided else None
-        self.step += 1
+        self._slice: int | None = None  # that learns from this batch, None for all
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        if self.learning is None or self.learning < 0:
+        if self._slice is None or self._slice < 0:
             return self.of_all(embeddings, labels)
-        part = embeddings.tensor_split(self.clusters, dim=1)[self.learning]
-        return self.of_slice[self.learning](normalize(part, dim=1), labels)
-
-
-class Clustering:
-    """The course of the method: clusters before every second epoch, the slice before every step."""
-
-    def __init__(self, loss: SlicedMargin, labels: np.ndarray, seed: int) -> None:
-        self._loss, self._labels, self._seed = loss, labels, seed
+        part = embeddings.tensor_split(self.clusters, dim=1)[self._slice]
+        return self.of_slice[self._slice](normalize(part, dim=1), labels)
 
     def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
         """Cluster the training images anew; a cluster keeps the slice of the one it comes from."""
-        if epoch % _RECLUSTER_EVERY or int(self._loss.step) >= self._loss.divided_steps:
+        if epoch % _RECLUSTER_EVERY or int(self.step) >= self.divided_steps:
             return
         embedded = backbone_features(model, dataset)
-        found = np.full(len(self._labels), -1)
-        found[embedded.rows] = k_means(embedded.vectors, self._loss.clusters, (self._seed, epoch))
-        before = self._loss.cluster_of_row.cpu().numpy()
+        clusters = np.full(len(dataset), -1)
+        clusters[embedded.rows] = k_means(embedded.vectors, self.clusters, (self._seed, epoch))
+        before = self.cluster_of_row.cpu().numpy()
         if (before >= 0).any():
-            found = _renamed(found, before, self._loss.clusters)
-        self._loss.cluster_of_row.copy_(torch.from_numpy(_without_lonely(found, self._labels)))
+            clusters = _matched(clusters, before, self.clusters)
+        self.cluster_of_row.copy_(torch.from_numpy(_without_singletons(clusters, dataset.images.labels)))
 
     def before_step(self, rows: Tensor) -> None:
-        self._loss.begin(rows)
+        """Take note of the batch that comes: which slice it is for."""
+        divided = int(self.step) < self.divided_steps
+        self._slice = int(self.cluster_of_row[rows[0]]) if divided else None
+        self.step += 1
 
 
 class ClusterBatches:
@@ -129,27 +107,30 @@ class ClusterBatches:
     def _rows(self, members: np.ndarray, seed: tuple[int, ...]) -> list[int]:
         """A batch out of a cluster: up to `per_class` images of one class after the other, round and round."""
         random = np.random.default_rng(seed)
-        of_class = [random.permutation(members[self._labels[members] == each]).tolist()
-                    for each in random.permutation(np.unique(self._labels[members]))]  # fmt: skip
-        rounds = ([each[place % len(each)] for place in range(turn, turn + min(self._per_class, len(each)))]
-                  for turn in count(0, self._per_class) for each in of_class)  # fmt: skip
-        return list(islice(chain.from_iterable(rounds), self._batch_size))
+        labels = self._labels[members]
+        of_class = [random.permutation(members[labels == label]) for label in random.permutation(np.unique(labels))]
+        handfuls = (
+            images.take(range(turn, turn + min(self._per_class, len(images))), mode="wrap").tolist()
+            for turn in count(0, self._per_class)
+            for images in of_class
+        )
+        return list(islice(chain.from_iterable(handfuls), self._batch_size))
 
 
-def _without_lonely(cluster_of_row: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _without_singletons(cluster_of_row: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The clusters without images that are the only one of their class there: they have no positive."""
     _, place, sizes = np.unique(np.stack([cluster_of_row, labels]), axis=1, return_inverse=True, return_counts=True)
     return np.where(sizes[place.reshape(-1)] > 1, cluster_of_row, -1)
 
 
-def _renamed(found: np.ndarray, before: np.ndarray, clusters: int) -> np.ndarray:
+def _matched(new: np.ndarray, old: np.ndarray, clusters: int) -> np.ndarray:
     """The new clusters under the numbers of the old ones, largest common part first."""
-    there = (found >= 0) & (before >= 0)
+    in_both = (new >= 0) & (old >= 0)
     shared = np.zeros((clusters, clusters))
-    np.add.at(shared, (found[there], before[there]), 1)
-    name = np.full(clusters, -1)
+    np.add.at(shared, (new[in_both], old[in_both]), 1)
+    old_number = np.full(clusters, -1)
     for _ in range(clusters):
-        new, old = np.unravel_index(shared.argmax(), shared.shape)
-        name[new] = old
-        shared[new], shared[:, old] = -1, -1
-    return np.where(found >= 0, name[found], -1)
+        row, column = np.unravel_index(shared.argmax(), shared.shape)
+        old_number[row] = column
+        shared[row], shared[:, column] = -1, -1
+    return np.where(new >= 0, old_number[new], -1)

@@ -3,27 +3,26 @@
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 from torch.nn.functional import normalize
 
-from smoothap.compare.clusters import k_means
-from smoothap.compare.divide_and_conquer import ClusterBatches, SlicedMargin, _renamed, _without_lonely
-from smoothap.compare.short_epochs import ShortEpochs
 from smoothap.data.samplers import BalancedBatches
+from smoothap.methods.clusters import k_means
+from smoothap.methods.divide_and_conquer import ClusterBatches, SlicedMargin, _matched, _without_singletons
 
 LABELS = np.repeat(np.arange(16), 6)
 
 
 @pytest.fixture
 def loss():
-    loss = SlicedMargin(classes=16, dimension=32, clusters=4, images=96)
-    loss.divided_steps = 6
+    loss = SlicedMargin(classes=16, dimension=32, clusters=4, images=96, divided_steps=6)
     loss.cluster_of_row.copy_(torch.from_numpy(LABELS % 4))
     return loss
 
 
 @pytest.fixture
 def batches(loss):
-    shared = ShortEpochs(BalancedBatches(LABELS, 16, 4, seed=1), 4)
+    shared = BalancedBatches(LABELS, 16, 4, seed=1, rounds=1)  # epochs of 4 steps
     return ClusterBatches(loss, LABELS, shared, 16, 4, seed=1)
 
 
@@ -32,7 +31,7 @@ def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
         rows = torch.from_numpy(np.flatnonzero(cluster == LABELS % 4))
         chance = torch.Generator().manual_seed(cluster)
         embeddings = normalize(torch.randn(len(rows), 32, generator=chance), dim=1).requires_grad_()
-        loss.begin(rows)
+        loss.before_step(rows)
         loss(embeddings, torch.from_numpy(LABELS)[rows]).backward()
         moved = embeddings.grad.abs().sum(0) > 0
         assert moved.nonzero()[:, 0].tolist() == list(range(8 * cluster, 8 * cluster + 8))
@@ -40,8 +39,8 @@ def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
 
 def test_in_the_end_all_slices_learn_together(loss):
     for _ in range(6):
-        loss.begin(torch.tensor([0]))
-    loss.begin(torch.tensor([0]))
+        loss.before_step(torch.tensor([0]))
+    loss.before_step(torch.tensor([0]))
     embeddings = normalize(torch.randn(96, 32, generator=torch.Generator().manual_seed(0)), dim=1).requires_grad_()
     loss(embeddings, torch.from_numpy(LABELS)).backward()
     assert bool((embeddings.grad.abs().sum(0) > 0).all())
@@ -50,9 +49,9 @@ def test_in_the_end_all_slices_learn_together(loss):
 def test_a_batch_comes_from_one_cluster_until_all_learn_together(loss, batches):
     drawn = [[draw.row for draw in batch] for epoch in range(2) for batch in batches.draws(epoch)]
     clusters = [set((LABELS % 4)[rows]) for rows in drawn]
-    assert all(len(each) == 1 for each in clusters[:6])
+    assert all(len(of_batch) == 1 for of_batch in clusters[:6])
     assert set.union(*clusters[:4]) == {0, 1, 2, 3}  # each once in four steps
-    assert all(len(each) > 1 for each in clusters[6:])
+    assert all(len(of_batch) > 1 for of_batch in clusters[6:])
     for rows in drawn:
         assert len(rows) == 16
         assert np.bincount(LABELS[rows]).max() == 4
@@ -65,22 +64,33 @@ def test_batches_from_the_middle_of_an_epoch_are_the_same(batches):
 def test_an_image_alone_of_its_class_in_a_cluster_is_left_out():
     clusters = np.array([0, 0, 1, 1, 1, 0])
     labels = np.array([0, 0, 0, 1, 1, 1])
-    assert _without_lonely(clusters, labels).tolist() == [0, 0, -1, 1, 1, -1]
+    assert _without_singletons(clusters, labels).tolist() == [0, 0, -1, 1, 1, -1]
 
 
 def test_new_clusters_take_the_numbers_of_the_old_ones():
     old = np.array([0, 0, 0, 1, 1, 2, 2, 2])
     new = np.array([2, 2, 2, 0, 0, 1, 1, 2])
-    assert _renamed(new, old, 3).tolist() == [0, 0, 0, 1, 1, 2, 2, 0]
+    assert _matched(new, old, 3).tolist() == [0, 0, 0, 1, 1, 2, 2, 0]
 
 
 def test_k_means_finds_what_lies_apart():
     random = np.random.default_rng(0)
     centres = np.array([[0, 0], [10, 0], [0, 10]])
     truth = np.repeat(np.arange(3), 30)
-    found = k_means(centres[truth] + random.normal(0, 0.5, (90, 2)), 3, (0, 0))
-    assert len({(a, b) for a, b in zip(truth.tolist(), found.tolist(), strict=True)}) == 3
-    assert set(found) == {0, 1, 2}
+    clusters = k_means(centres[truth] + random.normal(0, 0.5, (90, 2)), 3, (0, 0))
+    assert len(set(zip(truth.tolist(), clusters.tolist(), strict=True))) == 3
+    assert set(clusters) == {0, 1, 2}
+
+
+def test_k_means_depends_on_the_seed_and_not_on_threads():
+    # No clusters to find, and many vectors between two centres: the order of a sum decides where some of them go.
+    vectors = np.random.default_rng(0).random((100_000, 2), np.float32)
+    clusters = {}
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            clusters[threads] = [k_means(vectors, 30, (seed, 1)) for seed in range(3)]
+    assert np.array_equal(clusters[1], clusters[2])
+    assert not np.array_equal(clusters[1][0], clusters[1][1])
 
 
 def test_too_short_an_embedding_is_told():

@@ -38,7 +38,7 @@ class Wrapped(nn.Module):
         """
         check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, own))
         embeddings = _as_floats(embeddings, "embeddings")
-        if self.classes is not None and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
+        if self.classes is not None and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise ValueError(
                 f"labels run from {int(labels.min())} to {int(labels.max())}, but this loss was built for classes 0 to "
                 f"{self.classes - 1}: number the training classes from 0"
@@ -56,20 +56,20 @@ class Wrapped(nn.Module):
         return self.loss(embeddings, labels, indices, ref_emb, ref_labels)
 
 
-def contrastive(margin: float = 0.5) -> Wrapped:
+def contrastive() -> Wrapped:
     """Pairwise contrastive on cosines: positives up to 1, negatives below the margin (that of cross-batch memory)."""
-    return Wrapped(losses.ContrastiveLoss(pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()))
+    return Wrapped(losses.ContrastiveLoss(pos_margin=1, neg_margin=0.5, distance=distances.CosineSimilarity()))
 
 
-def triplet(margin: float = 0.2) -> Wrapped:
+def triplet() -> Wrapped:
     """Triplets with semi-hard mining: negatives farther than the positive, by less than the margin."""
-    miner = miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard")
-    return Wrapped(losses.TripletMarginLoss(margin=margin), miner)
+    miner = miners.TripletMarginMiner(margin=0.2, type_of_triplets="semihard")
+    return Wrapped(losses.TripletMarginLoss(margin=0.2), miner)
 
 
-def margin(classes: int, beta: float = 1.2) -> Wrapped:
+def margin(classes: int) -> Wrapped:
     """Margin loss with a learned boundary for each class and distance-weighted sampling (Wu et al. 2017)."""
-    loss = losses.MarginLoss(margin=0.2, beta=beta, learn_beta=True, num_classes=classes)
+    loss = losses.MarginLoss(margin=0.2, beta=1.2, learn_beta=True, num_classes=classes)
     return Wrapped(loss, miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4), classes)
 
 
@@ -83,9 +83,9 @@ def fast_ap(bins: int = 10) -> Wrapped:
     return Wrapped(losses.FastAPLoss(num_bins=bins))
 
 
-def softmax(classes: int, dimension: int, temperature: float = 0.05) -> Wrapped:
+def softmax(classes: int, dimension: int) -> Wrapped:
     """Normalised softmax: cross-entropy of the cosines with one weight vector for each class."""
-    return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=temperature), classes=classes)
+    return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=0.05), classes=classes)
 
 
 def arcface(classes: int, dimension: int) -> Wrapped:
@@ -95,11 +95,11 @@ def arcface(classes: int, dimension: int) -> Wrapped:
 
 def _as_floats(matrix: Tensor, name: str) -> Tensor:
     """In float32 or better; NaN and infinite values are refused."""
-    if not bool(matrix.isfinite().all()):
-        bad = ~matrix.isfinite().all(1)
+    finite = matrix.isfinite().all(1)
+    if not bool(finite.all()):
         raise ValueError(
-            f"{name} has NaN or infinite values in row {first_of(bad)}: look for a learning rate that is too high, a "
-            "division by zero, or float16 overflow before the loss"
+            f"{name} has NaN or infinite values in row {first_of(~finite)}: look for a learning rate that is too high, "
+            "a division by zero, or float16 overflow before the loss"
         )
     return matrix.to(torch.promote_types(matrix.dtype, torch.float32))
 
@@ -109,5 +109,5 @@ def _without_own(indices: tuple[Tensor, ...], own: Tensor) -> tuple[Tensor, ...]
     anchors, positives = indices[:2]
     kept = positives != own.to(anchors.device)[anchors]
     if len(indices) == 3:
-        return tuple(each[kept] for each in indices)
+        return tuple(column[kept] for column in indices)
     return (anchors[kept], positives[kept], *indices[2:])

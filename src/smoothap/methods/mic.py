@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.compare import wrapped
-from smoothap.compare.clusters import backbone_features, k_means
-from smoothap.compare.methods import Parts, Problem
 from smoothap.data.dataset import ImageDataset
+from smoothap.methods.clusters import backbone_features, k_means
+from smoothap.methods.wrapped import margin
 from smoothap.models import Embedder
 
 _SURROGATE_CLASSES = 30
@@ -24,12 +23,6 @@ _UPDATE_EVERY = 3  # epochs
 _SECOND_DIMENSION = 128
 _HIDDEN = 512  # numbers in the network that predicts one head from the other
 _REVERSAL = 2500 / 128**2  # the released weight, which goes with 128 numbers, for vectors of any length
-
-
-def mic(problem: Problem) -> Parts:
-    """The loss with its second head, and the course that renews the surrogate classes."""
-    loss = InterclassMining(problem.model, problem.images.classes, len(problem.images))
-    return Parts(loss, course=SurrogateClasses(loss, problem.images.labels, problem.settings.seed))
 
 
 def with_reversed_gradient(values: Tensor) -> Tensor:
@@ -52,27 +45,24 @@ class Independence(nn.Module):
 
 
 class InterclassMining(nn.Module):
-    """Both losses and the term between them. The features come from below the embedding layer of `model`."""
+    """Both losses and the term between them. The features come from below the embedding layer of `model`.
+
+    The training loop calls it before every epoch, where it renews the surrogate classes every third time, and before
+    every step.
+    """
 
     surrogate_of_row: Tensor
 
-    def __init__(
-        self,
-        model: Embedder,
-        classes: int,
-        images: int,
-        surrogates: int = _SURROGATE_CLASSES,
-        weight: float = _REVERSAL,
-    ) -> None:
+    def __init__(self, model: Embedder, classes: int, images: int, seed: int) -> None:
         super().__init__()
         if model.embedding is None:
             raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
-        self.surrogates, self.weight = surrogates, weight
-        self.main, self.surrogate = wrapped.margin(classes), wrapped.margin(surrogates)
+        self._seed = seed
+        self.main, self.surrogate = margin(classes), margin(_SURROGATE_CLASSES)
         self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
         self.independence = Independence(_SECOND_DIMENSION, model.dimension)
         self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))
-        self.rows: Tensor | None = None
+        self._rows: Tensor | None = None
         self._features: Tensor | None = None
         model.embedding.register_forward_pre_hook(self._keep)
 
@@ -81,32 +71,26 @@ class InterclassMining(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         features = self._features
-        if features is None or self.rows is None or len(features) != len(embeddings):
+        if features is None or self._rows is None or len(features) != len(embeddings):
             raise ValueError("MIC needs the features of the whole batch: train it in one pass and one process")
         self._features = None
         second = normalize(self.second_head(features.float()), dim=1)
-        value = self.main(embeddings, labels) + self.surrogate(second, self.surrogate_of_row[self.rows])
-        return value + self.weight * self.independence(embeddings, second)
-
-
-class SurrogateClasses:
-    """The course of the method: surrogate classes before every third epoch, the rows before every step."""
-
-    def __init__(self, loss: InterclassMining, labels: np.ndarray, seed: int) -> None:
-        self._loss, self._labels, self._seed = loss, labels, seed
+        value = self.main(embeddings, labels) + self.surrogate(second, self.surrogate_of_row[self._rows])
+        return value + _REVERSAL * self.independence(embeddings, second)
 
     def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
         """Cluster what is left of the features without their class."""
         if epoch % _UPDATE_EVERY:
             return
         embedded = backbone_features(model, dataset)
-        features = without_class(embedded.vectors, self._labels[embedded.rows])
-        found = np.zeros(len(self._labels), np.int64)
-        found[embedded.rows] = k_means(features, self._loss.surrogates, (self._seed, epoch))
-        self._loss.surrogate_of_row.copy_(torch.from_numpy(found))
+        features = without_class(embedded.vectors, dataset.images.labels[embedded.rows])
+        surrogates = np.zeros(len(dataset), np.int64)
+        surrogates[embedded.rows] = k_means(features, _SURROGATE_CLASSES, (self._seed, epoch))
+        self.surrogate_of_row.copy_(torch.from_numpy(surrogates))
 
     def before_step(self, rows: Tensor) -> None:
-        self._loss.rows = rows
+        """Take note of the images of the batch that comes."""
+        self._rows = rows
 
 
 def without_class(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:

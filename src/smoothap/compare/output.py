@@ -1,0 +1,52 @@
+"""What a comparison leaves in its folder: the table in Markdown, a page, and every number as JSON."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from smoothap.compare.page import write_page
+from smoothap.compare.plan import Plan
+from smoothap.compare.runner import Outcome
+from smoothap.compare.table import as_markdown, tables
+from smoothap.files import write_atomically
+
+
+def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outcome], command: str) -> str:
+    """Write table.md, results.json and page.html; returns the table with its introduction, as text."""
+    of_protocol = tables(untrained, outcomes)
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    rates = ", ".join(f"{rate:.1e}" for rate in plan.rates)
+    chosen_rate = (
+        f"The learning rate of each was picked out of {rates} by the validation mAP after {plan.search_steps} steps."
+        if rates
+        else f"All at learning rate {plan.learning_rate:.1e}."
+    )
+    introduction = (
+        f"{plan.data}: each method from the same weights, with the same batches of {plan.batch_size}, "
+        f"{plan.steps} steps, {plan.seeds} seed{'s' if plan.seeds > 1 else ''}; tested is the "
+        f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
+        f"{chosen_rate} Machine: {machine}."
+    )
+    text = "\n\n".join(
+        f"{protocol}\n\n{as_markdown(rows)}" if len(of_protocol) > 1 else as_markdown(rows)
+        for protocol, rows in of_protocol.items()
+    )
+    results = {
+        "command": command,
+        "machine": machine,
+        "settings": plan.described(),
+        "tables": {protocol: [asdict(row) for row in rows] for protocol, rows in of_protocol.items()},
+        "runs": [result for outcome in outcomes for result in outcome.results],
+        "failures": {outcome.method.name: outcome.failure for outcome in outcomes if outcome.failure},
+    }
+    without_nan = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no such number
+    write_atomically(plan.out / "table.md", f"{introduction}\n\n    {command}\n\n{text}\n")
+    write_atomically(plan.out / "results.json", json.dumps(without_nan, indent=1) + "\n")
+    write_page(
+        plan.out / "page.html", title=f"Methods compared on {plan.data}", introduction=introduction,
+        tables=of_protocol, outcomes=outcomes, command=command,
+    )  # fmt: skip
+    return f"{introduction}\n\n{text}"
