@@ -63,7 +63,7 @@ def test_draws_that_share_their_images_are_read_once(root):
     whole = folder(root).tests["test"]
     read = []
     counted = ImageSet(
-        "toy", whole.names, whole.labels, whole.class_names, lambda row: read.append(row) or whole.read(row)
+        "toy", whole.names, whole.labels, whole.class_names, lambda row, _=None: read.append(row) or whole.read(row)
     )
     tests = {f"draw {seed}": one_in_the_gallery(counted, seed) for seed in range(3)}
     findings = check(Benchmark("toy", None, tests))

@@ -8,7 +8,7 @@ from smoothap.data.image_set import ImageSet
 
 def image_set(images: int, classes: int) -> ImageSet:
     labels = np.arange(images) % classes
-    return ImageSet("toy test", [""] * images, labels, [""] * classes, lambda index: Image.new("RGB", (1, 1)))
+    return ImageSet("toy test", [""] * images, labels, [""] * classes, lambda row, _=None: Image.new("RGB", (1, 1)))
 
 
 def test_the_paper_s_counts_bring_no_warning():

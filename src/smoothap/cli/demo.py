@@ -131,7 +131,7 @@ def _write_album(
     path: Path, model: Path | str, embedded: Embedded, test: ImageSet, held_out: Embedded, validation: ImageSet
 ) -> Path:
     """The test emoji as an album that the page opens, its scores calibrated on the validation emoji."""
-    from smoothap.data.emoji import package_folder
+    from smoothap.data.emoji import drawings_folder
     from smoothap.search import Album
 
     if (path / "album.json").exists():  # of an earlier run
@@ -139,6 +139,6 @@ def _write_album(
     metadata = [
         {"path": f"{test.names[row]}.png", "label": str(test.class_names[test.labels[row]])} for row in embedded.rows
     ]
-    album = Album.from_arrays(embedded.vectors, metadata, path, root=package_folder(), model=model)
+    album = Album.from_arrays(embedded.vectors, metadata, path, root=drawings_folder(), model=model)
     album.calibrate(held_out.vectors, validation.labels[held_out.rows], "the validation emoji")
     return path

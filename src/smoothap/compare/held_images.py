@@ -9,7 +9,7 @@ from PIL import Image
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.reading import UnreadableImage
 from smoothap.data.transforms import Transform
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
@@ -24,7 +24,7 @@ def hold(benchmark: Benchmark, transform: Transform, folder: Path) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     sizes: list[list[tuple[int, int]] | None] = []
-    for number, images in enumerate(_sets(benchmark)):
+    for number, images in enumerate(benchmark.sets):
         sizes.append(_decode(images, transform, _bytes(folder, number)) if fits_in_memory(images, transform) else None)
     write_atomically(folder / _INDEX, json.dumps(sizes))
 
@@ -35,7 +35,7 @@ def held(benchmark: Benchmark, folder: Path) -> Benchmark:
         return benchmark
     sizes = json.loads((folder / _INDEX).read_text())
     readers = {}
-    for number, images in enumerate(_sets(benchmark)):
+    for number, images in enumerate(benchmark.sets):
         if sizes[number] is not None:
             readers[id(images.read), id(images.names)] = _Held(images, sizes[number], _bytes(folder, number))
 
@@ -58,33 +58,21 @@ class _Held:
         self._starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._pixels = np.memmap(file, np.uint8, "r") if self._starts[-1] else np.zeros(0, np.uint8)
 
-    def __call__(self, row: int) -> Image.Image:
+    def __call__(self, row: int, shorter_side: int | None = None) -> Image.Image:
         width, height = self._sizes[row]
         if not width:
-            return self._read(row)  # says why it cannot be read
+            return self._read(row, shorter_side)  # says why it cannot be read
         pixels = self._pixels[self._starts[row] : self._starts[row + 1]]
         return Image.fromarray(np.asarray(pixels).reshape(height, width, 3))
-
-
-def _sets(benchmark: Benchmark) -> list[ImageSet]:
-    """The sets that differ in their images, the training set first; always in the same order."""
-    distinct = {}
-    for images in ([] if benchmark.train is None else [benchmark.train]) + list(benchmark.tests.values()):
-        distinct.setdefault((id(images.read), id(images.names)), images)
-    return list(distinct.values())
 
 
 def _decode(images: ImageSet, transform: Transform, file: Path) -> list[tuple[int, int]]:
     sizes: list[tuple[int, int]] = []
     partial = file.with_suffix(".partial")
-    with (
-        partial.open("wb") as out,
-        enough_pixels(transform.enough_pixels(True)),
-        Progress(f"Reading {images.name}", len(images), "images") as line,
-    ):
+    with partial.open("wb") as out, Progress(f"Reading {images.name}", len(images), "images") as line:
         for row in range(len(images)):
             try:
-                image = images.read(row)
+                image = images.read(row, transform.enough_pixels(True))
             except UnreadableImage:
                 sizes.append((0, 0))
             else:

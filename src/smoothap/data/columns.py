@@ -1,4 +1,7 @@
-"""Text columns, packed: millions of paths take as many bytes as they have letters, and worker processes share them."""
+"""Text, lists, tables and numbers that others wrote, as columns: read, or refused with the name of the file.
+
+Columns are packed: millions of paths take as many bytes as they have letters, and worker processes share them.
+"""
 
 import csv
 from pathlib import Path
@@ -97,14 +100,39 @@ def read_rows(path: Path, width: int) -> list[pa.Array]:
 
 def read_lines(path: Path) -> pa.Array:
     """The lines of a text file that are not empty, without the spaces around them."""
-    try:
-        lines = pyarrow.csv.read_csv(
-            path,
-            read_options=pyarrow.csv.ReadOptions(column_names=["line"]),
-            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=pyarrow.csv.ConvertOptions(column_types={"line": pa.string()}),
-        )
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} cannot be read as a list: {str(error)[:300]}") from error
-    column = trimmed(one_chunk(lines["line"]))
+    lines = pc.call_function("split_pattern", [pa.array([read_text(path)])], pc.SplitPatternOptions("\n"))
+    column = trimmed(lines.flatten())
     return column.filter(pa.array(~is_equal(column, "")))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is no text in UTF-8 (byte {error.start}): save it as that, or fetch it again."
+        ) from error
+
+
+def as_numbers(path: Path, columns: dict[str, pa.Array]) -> np.ndarray:
+    """Columns of text as numbers (rows, columns) float32; the first cell that is none is named."""
+    return np.stack([_numbers(path, name, column) for name, column in columns.items()], axis=1)
+
+
+def _numbers(path: Path, name: str, column: pa.Array) -> np.ndarray:
+    try:
+        return column.cast(pa.float32()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        row, cell = next((row, cell) for row, cell in enumerate(column.to_pylist()) if not _is_number(cell))
+        raise ValueError(
+            f"{path}: {name} of row {row + 1} is no number but {cell[:40]!r}: fetch the file again."
+        ) from error
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        pa.array([cell]).cast(pa.float32())
+    except pa.ArrowInvalid:
+        return False
+    return True

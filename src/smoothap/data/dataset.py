@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from smoothap.data.bad_images import BadImages
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
 from smoothap.data.transforms import Transform
 from smoothap.progress import Progress
@@ -116,8 +116,7 @@ class ImageDataset(Dataset[Item]):
         if held is not None:
             return Image.fromarray(held)
         try:
-            with enough_pixels(hint):
-                return self.images.read(row)
+            return self.images.read(row, hint)
         except UnreadableImage as error:
             self._unreadable[row] = error.reason
             raise

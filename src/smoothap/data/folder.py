@@ -1,14 +1,16 @@
 """The user's own images in folders: a folder is a class, named by its path below the root."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, is_equal, label_by, replaced
+from smoothap.data.columns import is_equal, label_by, replaced
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import image_files, read_from
+from smoothap.data.listed import set_of_files
+from smoothap.data.manifest import image_files
 from smoothap.data.splits import split_by_class, split_by_list
 
 
@@ -42,20 +44,11 @@ def labelled_by_folder(root: Path, name: str) -> ImageSet:
             f"{loose.sum():,} images lie directly in {root}, such as {files[int(loose.argmax())]}, and have no class: "
             "move them into folders."
         )
-    labels, class_names = label_by(folders)
-    outermost = replaced(pa.array(class_names, pa.string()), "/.*$")
-    group_of_class, group_names = label_by(outermost)
-    nested = 1 < len(group_names) < len(class_names)
-    return ImageSet(
-        name=name,
-        names=as_names(files),
-        labels=labels,
-        class_names=class_names,
-        read=read_from(root, files),
-        recall_at=(1, 2, 4, 8),
-        groups=group_of_class[labels] if nested else None,
-        group_names=group_names if nested else None,
-    )
+    images = set_of_files(name, root, files, folders, (1, 2, 4, 8))
+    groups, group_names = label_by(replaced(pa.array(images.class_names, pa.string()), "/.*$"))
+    if not 1 < len(group_names) < images.classes:
+        return images
+    return replace(images, groups=groups[images.labels], group_names=group_names)
 
 
 def _refuse_shared_classes(root: Path, train: ImageSet, test: ImageSet) -> None:

@@ -5,7 +5,6 @@ are kept once, so no two images of a class are equal.
 """
 
 import hashlib
-import importlib.util
 import unicodedata
 from bisect import bisect
 from collections import Counter, defaultdict
@@ -21,9 +20,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import cache_folder
+from smoothap.data.places import cache_folder, font_folder, write_cache
 from smoothap.data.splits import split_by_class
-from smoothap.files import write_atomically
 from smoothap.progress import Progress
 
 SIZE = 40  # pixels of a side
@@ -57,7 +55,9 @@ def glyphs(*, test_fraction: float = 0.5, seed: int = 0) -> Benchmark:
 
 def renderings() -> ImageSet:
     """Every character in every face that has it, rendered in seconds the first time and then read from the cache."""
-    folder = _font_folder()
+    folder = font_folder()
+    if folder is None:
+        raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
     fonts = [folder / f"{name}.ttf" for name in _FONTS]
     stamp = [_LOOKS, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
     cached = cache_folder() / f"glyphs-{hashlib.sha256(' '.join(stamp).encode()).hexdigest()[:16]}.npz"
@@ -66,14 +66,15 @@ def renderings() -> ImageSet:
             pixels, names, labels, class_names = (stored[name] for name in ("pixels", "names", "labels", "class_names"))
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile, BadDeflate):
         pixels, names, labels, class_names = _render(fonts)
-        _store(cached, pixels=pixels, names=names, labels=labels, class_names=class_names)
+        arrays = {"pixels": pixels, "names": names, "labels": labels, "class_names": class_names}
+        write_cache(cached, lambda path: _save(path, arrays))
     group_names, groups = np.unique([block(character[0]) for character in class_names], return_inverse=True)
     return ImageSet(
         name="glyphs",
         names=names,
         labels=labels,
         class_names=class_names,
-        read=lambda index: Image.fromarray(pixels[index]).convert("RGB"),
+        read=lambda row, shorter_side=None: Image.fromarray(pixels[row]).convert("RGB"),
         recall_at=(1, 2, 4, 8),
         groups=groups[labels].astype(np.int64),
         group_names=group_names,
@@ -178,19 +179,6 @@ def _unambiguous(
             yield members, own
 
 
-def _store(cached: Path, **arrays: np.ndarray) -> None:
-    def write(path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-
-    try:
-        write_atomically(cached, write)
-    except OSError:
-        return  # a cache that cannot be written costs time, nothing else
-
-
-def _font_folder() -> Path:
-    package = importlib.util.find_spec("matplotlib")
-    if package is None or package.origin is None:
-        raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
-    return Path(package.origin).parent / "mpl-data" / "fonts" / "ttf"
+def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    with path.open("wb") as file:  # given a path, numpy would add a suffix to it
+        np.savez_compressed(file, allow_pickle=False, **arrays)

@@ -7,24 +7,16 @@ last changed, which the file system moves whenever a file in it is added, remove
 import hashlib
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from PIL import Image
 
-from smoothap.data.columns import lowered, one_chunk, positions
-from smoothap.data.counts import missing_files
-from smoothap.data.reading import SUFFIXES, read_image
-from smoothap.files import write_atomically
+from smoothap.data.columns import one_chunk
+from smoothap.data.places import cache_folder, write_cache
+from smoothap.data.reading import SUFFIXES
 
 _SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change can be trusted to show the next change
-
-
-def cache_folder() -> Path:
-    """Where this package may keep what it can compute again: $XDG_CACHE_HOME/smoothap, or ~/.cache/smoothap."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothap"
 
 
 def image_files(root: Path) -> pa.Array:
@@ -98,39 +90,5 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
                 ),
             }
         )
-        _remember(manifest, table)
+        write_cache(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
     return paths
-
-
-def _remember(manifest: Path, table: pa.Table) -> None:
-    try:
-        write_atomically(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
-    except OSError:
-        return  # a cache that cannot be written costs time, nothing else
-
-
-def find_listed(what: str, files: pa.Array, listed: pa.Array, remedy: str) -> pa.Array:
-    """The file on disk for each listed path, whatever the case of its letters; an error where some are missing."""
-    if not len(listed):
-        raise ValueError(f"{what} lists no images: fetch it again.")
-    rows = positions(listed, files)
-    if rows.null_count:
-        rows = positions(lowered(listed), lowered(files))
-    if rows.null_count:
-        missing = listed.filter(rows.is_null())
-        raise missing_files(what, missing.to_pylist(), len(listed), remedy)
-    return files.take(rows)
-
-
-def read_from(root: Path, paths: pa.Array) -> Callable[[int], Image.Image]:
-    """A reader of the images at these paths below `root`; the paths stay packed, so worker processes share them."""
-    return lambda index: read_image(root / paths[index].as_py())
-
-
-def find_file(root: Path, *candidates: str) -> Path:
-    """The first of these paths below `root` that is a file."""
-    for candidate in candidates:
-        if (root / candidate).is_file():
-            return root / candidate
-    looked = " or ".join(candidates)
-    raise FileNotFoundError(f"There is no {looked} in {root}: give the folder into which the set was unpacked.")

@@ -7,7 +7,6 @@ import threading
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -32,7 +31,6 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_enough: ContextVar[int | None] = ContextVar("shorter side that is enough", default=None)
 
 
 class UnreadableImage(ValueError):  # noqa: N818
@@ -67,20 +65,6 @@ def read_image(
         return _decode(file, str(source), box, shorter_side, pixel_limit)
 
 
-@contextmanager
-def enough_pixels(shorter_side: int | None) -> Generator[None]:
-    """Inside this block `shorter_side` is the hint of every `read_image` that is given none.
-
-    It reaches through whatever lies between the one who knows how many pixels are needed (a transform) and the one
-    who opens the file (the `read` of an `ImageSet`).
-    """
-    token = _enough.set(shorter_side)
-    try:
-        yield
-    finally:
-        _enough.reset(token)
-
-
 def _open_file(path: Path | str) -> BinaryIO:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
@@ -104,9 +88,8 @@ def _decode(
             width, height = image.size
             if width * height > pixel_limit:
                 raise UnreadableImage(name, f"{width} x {height} pixels, more than the limit of {pixel_limit:,}")
-            enough = _enough.get() if shorter_side is None else shorter_side
-            if enough is not None and box is None and image.format == "JPEG":
-                image.draft(None, (enough, enough))
+            if shorter_side is not None and box is None and image.format == "JPEG":
+                image.draft(None, (shorter_side, shorter_side))
             image.load()
             rgb = _as_rgb(image)
             turn = _UPRIGHT.get(_orientation(image))

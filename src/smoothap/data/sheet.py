@@ -1,13 +1,11 @@
 """A contact sheet: a row for each of some classes, to see at a glance what a benchmark holds."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
+from smoothap.data.places import font_folder
 from smoothap.data.reading import UnreadableImage
 
 _CELL, _GAP, _MARGIN, _CAPTION, _HEADING, _SPACE = 96, 10, 36, 190, 58, 16
@@ -16,7 +14,7 @@ _INK, _SOFT, _LINE, _PAPER = "#1c2430", "#6b7686", "#dfe3e8", "#f7f8fa"
 
 def contact_sheet(benchmark: Benchmark, classes: int = 6, columns: int = 8) -> Image.Image:
     """Some classes of the training images and of the first test, evenly spaced, with a few images of each."""
-    sets = [*([benchmark.train] if benchmark.train is not None else []), next(iter(benchmark.tests.values()))]
+    sets = benchmark.sets[: 1 if benchmark.train is None else 2]
     rows = [_chosen(images, classes) for images in sets]
     width = 2 * _MARGIN + _CAPTION + columns * (_CELL + _GAP) - _GAP
     height = 2 * _MARGIN + 44 - _SPACE - _GAP + sum(_HEADING + len(chosen) * (_CELL + _GAP) + _SPACE for chosen in rows)
@@ -73,8 +71,7 @@ def _shortened(text: str) -> str:
 
 def _font(size: int, bold: bool = False) -> "ImageFont.FreeTypeFont | ImageFont.ImageFont":
     """DejaVu, which has most scripts, where matplotlib is installed; else Pillow's own."""
-    package = importlib.util.find_spec("matplotlib")
-    if package is None or package.origin is None:
+    fonts = font_folder()
+    if fonts is None:
         return ImageFont.load_default(size)
-    fonts = Path(package.origin).parent / "mpl-data" / "fonts" / "ttf"
     return ImageFont.truetype(fonts / f"DejaVuSans{'-Bold' if bold else ''}.ttf", size)

@@ -1,15 +1,15 @@
 """The user's own images in a table: CSV or Parquet with the columns path, label [, group] [, is_query, is_gallery]."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, is_equal, label_by, read_table
-from smoothap.data.counts import missing_files
+from smoothap.data.columns import is_equal, read_table
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import read_from
+from smoothap.data.listed import missing_files, set_of_files
 from smoothap.data.splits import split_by_class, split_by_list
 
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
@@ -39,25 +39,14 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
     paths = columns["path"]
     if not len(paths):
         raise ValueError(f"{path} has no rows.")
-    missing = [each for each in paths.to_pylist() if not _is_file(path.parent / each)]
+    missing = [file for file in paths.to_pylist() if not _is_file(path.parent / file)]
     if missing:
         raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
-    labels, class_names = label_by(columns["label"])
-    groups, group_names = label_by(columns["group"]) if "group" in columns else (None, None)
     if ("is_query" in columns) != ("is_gallery" in columns):
         raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
-    return ImageSet(
-        name=name,
-        names=as_names(paths),
-        labels=labels,
-        class_names=class_names,
-        read=read_from(path.parent, paths),
-        recall_at=(1, 2, 4, 8),
-        groups=groups,
-        group_names=group_names,
-        is_query=_truths(path, "is_query", columns),
-        is_gallery=_truths(path, "is_gallery", columns),
-    )
+    images = set_of_files(name, path.parent, paths, columns["label"], (1, 2, 4, 8), groups=columns.get("group"))
+    protocol = {column: _truths(path, column, columns) for column in ("is_query", "is_gallery")}
+    return replace(images, **protocol)
 
 
 def _is_file(path: Path) -> bool:
