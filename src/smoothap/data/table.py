@@ -25,8 +25,11 @@ def table(
     """
     columns = read_table(path, ("path", "label"))
     images = _image_set(path, columns, name)
-    if images.is_query is not None and images.is_gallery is not None:
-        return _given_protocol(images)
+    protocol = [column for column in ("is_query", "is_gallery") if column in columns]
+    if len(protocol) == 1:
+        raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
+    if protocol:
+        return _given_protocol(images, *(_truths(path, column, columns[column]) for column in protocol))
     train, test = split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
     return Benchmark(name, train, {"test": test})
 
@@ -42,11 +45,7 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
     missing = [file for file in paths.to_pylist() if not _is_file(path.parent / file)]
     if missing:
         raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
-    if ("is_query" in columns) != ("is_gallery" in columns):
-        raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
-    images = set_of_files(name, path.parent, paths, columns["label"], (1, 2, 4, 8), groups=columns.get("group"))
-    protocol = {column: _truths(path, column, columns) for column in ("is_query", "is_gallery")}
-    return replace(images, **protocol)
+    return set_of_files(name, path.parent, paths, columns["label"], (1, 2, 4, 8), groups=columns.get("group"))
 
 
 def _is_file(path: Path) -> bool:
@@ -56,21 +55,17 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _truths(path: Path, name: str, columns: dict[str, pa.Array]) -> np.ndarray | None:
-    if name not in columns:
-        return None
-    words = [word.lower() for word in columns[name].to_pylist()]
+def _truths(path: Path, name: str, column: pa.Array) -> np.ndarray:
+    words = [word.lower() for word in column.to_pylist()]
     strange = sorted(set(words) - _TRUE - _FALSE)
     if strange:
         raise ValueError(f"{path}: {name} holds {strange[0]!r}; write true or false, yes or no, 1 or 0.")
     return np.array([word in _TRUE for word in words])
 
 
-def _given_protocol(images: ImageSet) -> Benchmark:
-    assert images.is_query is not None
-    assert images.is_gallery is not None
-    tested = images.is_query | images.is_gallery
-    if not images.is_query.any() or not images.is_gallery.any():
+def _given_protocol(images: ImageSet, is_query: np.ndarray, is_gallery: np.ndarray) -> Benchmark:
+    tested = is_query | is_gallery
+    if not is_query.any() or not is_gallery.any():
         raise ValueError(f"{images.name}: is_query and is_gallery each need at least one row that is true.")
     shared = np.intersect1d(images.labels[tested], images.labels[~tested])
     if len(shared):
@@ -78,6 +73,7 @@ def _given_protocol(images: ImageSet) -> Benchmark:
             f"{images.name}: {len(shared)} classes have rows to train on (neither query nor gallery) and rows to test "
             f"on, such as {images.class_names[shared[0]]!r}; retrieval is tested on classes that were not trained on."
         )
-    test = images.rows(np.flatnonzero(tested), f"{images.name} test")
+    marked = replace(images, is_query=is_query, is_gallery=is_gallery)
+    test = marked.rows(np.flatnonzero(tested), f"{images.name} test")
     train = images.rows(np.flatnonzero(~tested), f"{images.name} train") if not tested.all() else None
     return Benchmark(images.name, train, {"test": test})
