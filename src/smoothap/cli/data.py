@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +57,7 @@ def check(
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
     if as_json:
-        print(json.dumps(_as_json(findings, seconds), indent=2, ensure_ascii=False))
+        print(json.dumps({**asdict(findings), "seconds": seconds}, indent=2, ensure_ascii=False))
     else:
         _print(findings, seconds)
     failed = len(findings.unreadable or ())
@@ -105,17 +106,6 @@ def show(
     print(write_atomically(out, picture.getvalue()))
 
 
-def _as_json(findings: Findings, seconds: dict[str, float]) -> dict[str, object]:
-    return {
-        "name": findings.name,
-        "parts": [part._asdict() for part in findings.parts],
-        "warnings": list(findings.warnings),
-        "unreadable": None if findings.unreadable is None else [each._asdict() for each in findings.unreadable],
-        "duplicates": None if findings.duplicates is None else findings.duplicates._asdict(),
-        "seconds": seconds,
-    }
-
-
 def _print(findings: Findings, seconds: dict[str, float]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -135,8 +125,8 @@ def _print(findings: Findings, seconds: dict[str, float]) -> None:
         console.print(f"Warning: {warning}", soft_wrap=True)
     if findings.unreadable is not None:
         console.print(f"Unreadable: {len(findings.unreadable):,}")
-        for each in findings.unreadable[:_LISTED]:
-            console.print(f"  {each.name} ({each.part}): {each.reason}", soft_wrap=True)
+        for image in findings.unreadable[:_LISTED]:
+            console.print(f"  {image.name} ({image.part}): {image.reason}", soft_wrap=True)
         if len(findings.unreadable) > _LISTED:
             console.print(f"  and {len(findings.unreadable) - _LISTED:,} more: --json lists all")
     if (duplicates := findings.duplicates) is not None:

@@ -5,9 +5,9 @@ with the row. So batches are the same with 0 and with 8 workers, and no worker h
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, product
+from itertools import chain, islice, product, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,28 +79,20 @@ class ImageDataset(Dataset[Item]):
         return len(self.images)
 
     def __getitem__(self, index: Draw | int) -> Item:
-        return self._train_item(index) if isinstance(index, Draw) else self._test_item(int(index))
-
-    def _train_item(self, wanted: Draw) -> Item:
+        row, seed = index if isinstance(index, Draw) else (int(index), None)
+        shorter_side = self.transform.enough_pixels(seed is not None, seed)
         bad: list[tuple[int, str]] = []
-        hint = self.transform.enough_pixels(True, wanted.seed)
-        for row in self._stand_ins(wanted.row):
+        for candidate in [row] if seed is None else self._stand_ins(row):
             try:
-                view = self.transform.train(self._read(row, hint), wanted.seed)
+                image = self._read(candidate, shorter_side)
             except UnreadableImage as error:
-                bad.append((row, error.reason))
+                bad.append((candidate, error.reason))
                 if len(bad) > self.bad.allowed:  # the account will refuse the batch, so look no further
                     break
                 continue
-            return Item(view, int(self.images.labels[row]), row, tuple(bad))
-        return Item(None, int(self.images.labels[wanted.row]), wanted.row, tuple(bad))
-
-    def _test_item(self, row: int) -> Item:
-        label = int(self.images.labels[row])
-        try:
-            return Item(self.transform.test(self._read(row, self.transform.enough_pixels(False))), label, row, ())
-        except UnreadableImage as error:
-            return Item(None, label, row, ((row, error.reason),))
+            view = self.transform.test(image) if seed is None else self.transform.train(image, seed)
+            return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
+        return Item(None, int(self.images.labels[row]), row, tuple(bad))
 
     def _stand_ins(self, row: int) -> Iterator[int]:
         """The row, the others of its class from there on and round again, then those of the next classes."""
@@ -109,24 +101,24 @@ class ImageDataset(Dataset[Item]):
         places = chain(range(place, last), range(first, place), range(last, len(self)), range(first))
         return (int(self._by_class[place]) for place in places)
 
-    def _read(self, row: int, hint: int) -> Image.Image:
+    def _read(self, row: int, shorter_side: int) -> Image.Image:
         if row in self._unreadable:
             raise UnreadableImage(str(self.images.names[row]), self._unreadable[row])
         held = None if self._held is None else self._held[row]
         if held is not None:
             return Image.fromarray(held)
         try:
-            return self.images.read(row, hint)
+            return self.images.read(row, shorter_side)
         except UnreadableImage as error:
             self._unreadable[row] = error.reason
             raise
 
-    def _decode_all(self, hint: int) -> list[np.ndarray | None]:
+    def _decode_all(self, shorter_side: int) -> list[np.ndarray | None]:
         held: list[np.ndarray | None] = []
         with Progress(f"Reading {self.images.name}", total=len(self), unit="images") as progress:
             for row in range(len(self)):
                 try:
-                    held.append(np.asarray(self._read(row, hint)))
+                    held.append(np.asarray(self._read(row, shorter_side)))
                 except UnreadableImage as error:
                     held.append(None)
                     self.bad.add(str(self.images.names[row]), error.reason)
@@ -149,8 +141,7 @@ def training_batches(
     draws = chain.from_iterable(
         batches.draws(epoch, start[1] if epoch == start[0] else 0) for epoch in range(start[0], epochs)
     )
-    for (epoch, step), loaded in zip(steps, _load(dataset, draws, workers, pin_memory), strict=True):
-        yield Batch(loaded.images, loaded.labels, loaded.rows, epoch, step)
+    return _load(dataset, draws, steps, workers, pin_memory)
 
 
 def evaluation_batches(
@@ -170,21 +161,17 @@ def evaluation_batches(
     starts = range(0, len(dataset), batch_size)
     mine = starts[rank * len(starts) // ranks : (rank + 1) * len(starts) // ranks]
     rows = (range(start, min(start + batch_size, len(dataset))) for start in mine)
-    for step, loaded in enumerate(_load(dataset, rows, workers, pin_memory)):
-        if len(loaded.rows):
-            yield Batch(loaded.images, loaded.labels, loaded.rows, 0, step)
-
-
-class _Loaded(NamedTuple):
-    images: Tensor
-    labels: Tensor
-    rows: Tensor
-    bad: Bad
+    return _load(dataset, rows, zip(repeat(0), range(len(mine))), workers, pin_memory)
 
 
 def _load(
-    dataset: ImageDataset, wanted: Iterator[Sequence[Draw] | range], workers: int, pin_memory: bool
-) -> Iterator[_Loaded]:
+    dataset: ImageDataset,
+    wanted: Iterator[Sequence[Draw] | range],
+    steps: Iterable[tuple[int, int]],
+    workers: int,
+    pin_memory: bool,
+) -> Iterator[Batch]:
+    """The batches of these draws or rows, numbered by `steps` of (epoch, step), without those that are empty."""
     loader = DataLoader(
         dataset,
         batch_sampler=wanted,  # ty: ignore[invalid-argument-type]
@@ -195,22 +182,22 @@ def _load(
         pin_memory=pin_memory,
     )
     try:
-        for loaded in loader:
-            assert isinstance(loaded, _Loaded)
-            for row, reason in loaded.bad:
+        for (epoch, step), (images, labels, rows, bad) in zip(steps, loader, strict=True):
+            for row, reason in bad:
                 dataset.bad.add(str(dataset.images.names[row]), reason)
-            yield loaded
+            if len(rows):
+                yield Batch(images, labels, rows, epoch, step)
     finally:
         dataset.bad.write()
 
 
-def _collate(items: list[Item]) -> _Loaded:
+def _collate(items: list[Item]) -> tuple[Tensor, Tensor, Tensor, Bad]:
     """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
     kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
     bad = tuple(chain.from_iterable(item.bad for item in items))
     if not kept:
         nothing = torch.empty(0, dtype=torch.int64)
-        return _Loaded(nothing, nothing, nothing, bad)
+        return nothing, nothing, nothing, bad
     images, labels, rows = zip(*kept, strict=True)
     pixels = torch.stack([image.permute(1, 2, 0) for image in images]).permute(0, 3, 1, 2)
-    return _Loaded(pixels, torch.tensor(labels), torch.tensor(rows), bad)
+    return pixels, torch.tensor(labels), torch.tensor(rows), bad
