@@ -3,7 +3,6 @@
 Columns are packed: millions of paths take as many bytes as they have letters, and worker processes share them.
 """
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -62,28 +61,22 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no table {path}.")
     try:
-        content = pq.read_table(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+        if path.suffix.lower() == ".parquet":
+            content = pq.read_table(path)
+        else:
+            types = dict.fromkeys(pyarrow.csv.open_csv(path).schema.names, pa.string())  # 007 is a name, not 7
+            options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+            content = pyarrow.csv.read_csv(path, convert_options=options)
         columns = {
             name.strip(): trimmed(one_chunk(column))
             for name, column in zip(content.column_names, content.columns, strict=True)
         }
-    except (pa.ArrowException, OSError, csv.Error, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a table: {str(error)[:300]}") from error
     absent = [name for name in required if name not in columns]
     if absent:
         raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
     return columns
-
-
-def _read_csv(path: Path) -> pa.Table:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        names = next(csv.reader(file), [])
-    return pyarrow.csv.read_csv(
-        path,
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-        ),
-    )
 
 
 def read_rows(path: Path, width: int) -> list[pa.Array]:

@@ -26,13 +26,21 @@ def folder(
         raise ValueError(f"There are no images in {root}: expected a folder of images for each class.")
     if {"train", "test"} <= set(replaced(files, "/.*$").unique().to_pylist()) and test_classes is None:
         train, test = (labelled_by_folder(root / part, f"{name} {part}") for part in ("train", "test"))
-        _refuse_shared_classes(root, train, test)
+        shared = sorted(set(train.class_names) & set(test.class_names))
+        if shared:
+            raise ValueError(
+                f"{len(shared)} classes of {root} are in train and in test, such as {shared[0]!r}; retrieval is tested "
+                "on classes that were not trained on: put each class on one side, or merge the two folders and let a "
+                "fraction of the classes be held out."
+            )
     else:
         images = labelled_by_folder(root, name)
         train, test = (
             split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
         )
-    return Benchmark(name, train, {"test": test}, warnings=tuple(_lonely_classes(test)))
+    lonely = int((np.bincount(test.labels) == 1).sum())
+    warning = f"{lonely:,} test classes have one image only: as queries they have nothing to find."
+    return Benchmark(name, train, {"test": test}, warnings=(warning,) if lonely else ())
 
 
 def labelled_by_folder(root: Path, name: str) -> ImageSet:
@@ -49,19 +57,3 @@ def labelled_by_folder(root: Path, name: str) -> ImageSet:
     if not 1 < len(group_names) < images.classes:
         return images
     return replace(images, groups=groups[images.labels], group_names=group_names)
-
-
-def _refuse_shared_classes(root: Path, train: ImageSet, test: ImageSet) -> None:
-    shared = sorted(set(train.class_names) & set(test.class_names))
-    if shared:
-        raise ValueError(
-            f"{len(shared)} classes of {root} are in train and in test, such as {shared[0]!r}; retrieval is tested on "
-            "classes that were not trained on: put each class on one side, or merge the two folders and let a "
-            "fraction of the classes be held out."
-        )
-
-
-def _lonely_classes(test: ImageSet) -> list[str]:
-    """A warning about test classes with one image, whose query has nothing to find."""
-    lonely = int((np.bincount(test.labels) == 1).sum())
-    return [f"{lonely:,} test classes have one image only: as queries they have nothing to find."] if lonely else []

@@ -5,11 +5,12 @@ are kept once, so no two images of a class are equal.
 """
 
 import hashlib
+import io
 import unicodedata
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from zipfile import BadZipFile
 from zlib import error as BadDeflate
@@ -29,6 +30,7 @@ _EM = 30  # pixels of an em: capital letters are about 22 high
 _BASELINE = 29
 _FACES = 8  # a character stands in at least this many of the 16 faces
 _LOOKS = "1"  # counted up when the rendering changes, so that old caches are not read
+_ARRAYS = ("pixels", "names", "labels", "class_names")  # of a cache file, in the order of `_render`
 _FONTS = [
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
     *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -47,9 +49,9 @@ _BLOCKS = [  # where each begins
 ]
 
 
-def glyphs(*, test_fraction: float = 0.5, seed: int = 0) -> Benchmark:
-    """Half of the characters to train on and the other half to test on, drawn by a seed."""
-    train, test = split_by_class(renderings(), test_fraction, seed)
+def glyphs() -> Benchmark:
+    """Half of the characters to train on and the other half to test on, by a hash of their names."""
+    train, test = split_by_class(renderings(), 0.5)
     return Benchmark("glyphs", train, {"test": test})
 
 
@@ -63,11 +65,12 @@ def renderings() -> ImageSet:
     cached = cache_folder() / f"glyphs-{hashlib.sha256(' '.join(stamp).encode()).hexdigest()[:16]}.npz"
     try:
         with cached.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            pixels, names, labels, class_names = (stored[name] for name in ("pixels", "names", "labels", "class_names"))
+            pixels, names, labels, class_names = (stored[name] for name in _ARRAYS)
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile, BadDeflate):
-        pixels, names, labels, class_names = _render(fonts)
-        arrays = {"pixels": pixels, "names": names, "labels": labels, "class_names": class_names}
-        write_cache(cached, lambda path: _save(path, arrays))
+        pixels, names, labels, class_names = arrays = _render(fonts)
+        content = io.BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **dict(zip(_ARRAYS, arrays, strict=True)))
+        write_cache(cached, content.getvalue())
     group_names, groups = np.unique([block(character[0]) for character in class_names], return_inverse=True)
     return ImageSet(
         name="glyphs",
@@ -139,21 +142,12 @@ def _lookalikes(characters: list[str], drawn: dict[tuple[str, int], bytes]) -> l
         holders[face, picture].append(character)
     alike = Counter((one, other) for same in holders.values() for one, other in combinations(same, 2))
     faces = Counter(character for character, _ in drawn)
-    root = {character: character for character in characters}
-
-    def find(character: str) -> str:
-        while root[character] != character:
-            root[character] = character = root[root[character]]
-        return character
-
+    class_of = {character: [character] for character in characters}
     for (one, other), count in alike.items():
-        if 2 * count >= min(faces[one], faces[other]):
-            low, high = sorted((find(one), find(other)))
-            root[high] = low
-    classes: defaultdict[str, list[str]] = defaultdict(list)
-    for character in characters:
-        classes[find(character)].append(character)
-    return [members for _, members in sorted(classes.items())]
+        if 2 * count >= min(faces[one], faces[other]) and class_of[one] is not class_of[other]:
+            joined = sorted(class_of[one] + class_of[other])
+            class_of |= dict.fromkeys(joined, joined)
+    return [members for character, members in class_of.items() if character == members[0]]
 
 
 def _unambiguous(
@@ -166,10 +160,9 @@ def _unambiguous(
     pictures_of: list[dict[bytes, tuple[str, int]]] = []
     for members in classes:
         pictures: dict[bytes, tuple[str, int]] = {}
-        for face in range(len(_FONTS)):
-            for member in members:
-                if (member, face) in drawn:
-                    pictures.setdefault(drawn[member, face], (member, face))
+        for face, member in product(range(len(_FONTS)), members):
+            if (member, face) in drawn:
+                pictures.setdefault(drawn[member, face], (member, face))
         pictures_of.append(pictures)
     owners = Counter(picture for pictures in pictures_of for picture in pictures)
     owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
@@ -177,8 +170,3 @@ def _unambiguous(
         own = {picture: source for picture, source in pictures.items() if owners[picture] == 1}
         if len(own) >= 2:
             yield members, own
-
-
-def _save(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    with path.open("wb") as file:  # given a path, numpy would add a suffix to it
-        np.savez_compressed(file, allow_pickle=False, **arrays)

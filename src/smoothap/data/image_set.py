@@ -43,20 +43,15 @@ class ImageSet:
     def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
         """The set with these rows only, labels counted anew from 0 in the order of the old ones."""
         kept, labels = np.unique(self.labels[rows], return_inverse=True)
-
-        def column(values: "np.ndarray | list[str] | None") -> "np.ndarray | None":
-            return None if values is None else np.asarray(values)[rows]
-
+        columns = {
+            column: getattr(self, column) for column in ("names", "groups", "is_query", "is_gallery", "instances")
+        }
         read = self.read
         return replace(
             self,
             name=name or self.name,
-            names=np.asarray(self.names)[rows],
             labels=labels.astype(np.int64),
             class_names=np.asarray(self.class_names)[kept],
             read=lambda row, shorter_side=None: read(int(rows[row]), shorter_side),
-            groups=column(self.groups),
-            is_query=column(self.is_query),
-            is_gallery=column(self.is_gallery),
-            instances=column(self.instances),
+            **{column: np.asarray(values)[rows] for column, values in columns.items() if values is not None},
         )

@@ -16,6 +16,7 @@ from smoothap.data.columns import one_chunk
 from smoothap.data.places import cache_folder, write_cache
 from smoothap.data.reading import SUFFIXES
 
+_SCHEMA = pa.schema([("path", pa.string()), ("modified", pa.int64())])
 _SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change can be trusted to show the next change
 
 
@@ -40,7 +41,7 @@ def _remembered(root: Path, manifest: Path) -> pa.Array | None:
         table = pq.read_table(manifest)
     except (OSError, pa.ArrowException):
         return None
-    if table.column_names != ["path", "modified"] or table.schema.types != [pa.string(), pa.int64()]:
+    if not table.schema.equals(_SCHEMA):
         return None
     folders = table.filter(table["modified"].is_valid())
     for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
@@ -75,20 +76,15 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
                     waiting.append(path)
                 elif entry.name.lower().endswith(SUFFIXES):
                     files.append(path)
+    files.sort()
     try:
-        paths = pa.array(sorted(files), pa.string())
+        paths = pa.array(files, pa.string())
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{root} has a file whose name is not UTF-8, {os.fsencode(error.object)!r}: rename it."
         ) from error
     if max(folders.values()) < started - _SETTLED:
-        table = pa.table(
-            {
-                "path": pa.concat_arrays([pa.array(folders, pa.string()), paths]),
-                "modified": pa.concat_arrays(
-                    [pa.array(folders.values(), pa.int64()), pa.nulls(len(paths), pa.int64())]
-                ),
-            }
-        )
+        times = [*folders.values(), *[None] * len(files)]
+        table = pa.table({"path": [*folders, *files], "modified": times}, schema=_SCHEMA)
         write_cache(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
     return paths

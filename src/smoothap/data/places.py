@@ -14,10 +14,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothap"
 
 
-def write_cache(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` put a file into the cache; one that cannot be written costs time, nothing else."""
+def write_cache(path: Path, content: bytes | Callable[[Path], None]) -> None:
+    """`write_atomically` for the cache: a file that cannot be written there costs time, nothing else."""
     with suppress(OSError):
-        write_atomically(path, write)
+        write_atomically(path, content)
 
 
 def package_folder(package: str) -> Path | None:

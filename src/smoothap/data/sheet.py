@@ -61,12 +61,11 @@ def _draw_class(sheet: Image.Image, images: ImageSet, label: int, top: int, colu
 
 def _shortened(text: str) -> str:
     """The text as far as it fits beside the images, its end rather than its beginning."""
-    font, room = _font(14), _CAPTION - 16
-    if font.getlength(text) <= room:
-        return text
-    while font.getlength(f"…{text}") > room:
+    shown = text
+    while _font(14).getlength(shown) > _CAPTION - 16:
         text = text[1:]
-    return f"…{text}"
+        shown = f"…{text}"
+    return shown
 
 
 def _font(size: int, bold: bool = False) -> "ImageFont.FreeTypeFont | ImageFont.ImageFont":
