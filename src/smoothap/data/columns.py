@@ -23,19 +23,16 @@ def replaced(column: pa.Array, pattern: str, replacement: str = "") -> pa.Array:
     return pc.call_function("replace_substring_regex", [column], options)
 
 
-def positions(wanted: pa.Array, within: pa.Array) -> pa.Array:
+def positions(wanted: pa.Array, within: pa.Array, *, any_case: bool = False) -> pa.Array:
     """Where each text stands in another column, null where it does not: (n,) int32."""
+    if any_case:
+        wanted, within = (pc.call_function("utf8_lower", [column]) for column in (wanted, within))
     return pc.call_function("index_in", [wanted], pc.SetLookupOptions(value_set=within))
 
 
 def is_equal(column: pa.Array, text: str) -> np.ndarray:
     """Which rows hold this text: (n,) bool."""
     return pc.call_function("equal", [column, text]).to_numpy(zero_copy_only=False)
-
-
-def lowered(column: pa.Array) -> pa.Array:
-    """Each text in lower case."""
-    return pc.call_function("utf8_lower", [column])
 
 
 def as_names(column: pa.Array) -> np.ndarray:

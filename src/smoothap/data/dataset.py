@@ -67,13 +67,10 @@ class ImageDataset(Dataset[Item]):
     ) -> None:
         self.images, self.transform = images, transform
         self.bad = BadImages(images.name, len(images), report, bad_limit)
-        self._by_class = np.argsort(images.labels, kind="stable")
-        self._place = np.empty_like(self._by_class)
-        self._place[self._by_class] = np.arange(len(images))
-        self._unreadable: dict[int, str] = {}
-        self._held: list[np.ndarray | None] | None = None
+        self._unreadable: dict[int, str] = {}  # row -> reason
+        self._held: dict[int, np.ndarray] = {}  # row -> pixels, where they are held in memory
         if in_memory:
-            self._held = self._decode_all(transform.enough_pixels(True))
+            self._decode_all()
 
     def __len__(self) -> int:
         return len(self.images)
@@ -96,35 +93,33 @@ class ImageDataset(Dataset[Item]):
 
     def _stand_ins(self, row: int) -> Iterator[int]:
         """The row, the others of its class from there on and round again, then those of the next classes."""
-        label, place = self.images.labels[row], int(self._place[row])
-        first, last = np.searchsorted(self.images.labels, (label, label + 1), sorter=self._by_class)
-        places = chain(range(place, last), range(first, place), range(last, len(self)), range(first))
-        return (int(self._by_class[place]) for place in places)
+        yield row  # nearly always enough: the others cost a look at all labels
+        classes_further = (self.images.labels - self.images.labels[row]) % self.images.classes
+        same_class = np.flatnonzero(classes_further == 0)
+        yield from map(int, np.roll(same_class, -np.searchsorted(same_class, row))[1:])
+        yield from map(int, np.argsort(classes_further, kind="stable")[len(same_class) :])
 
     def _read(self, row: int, shorter_side: int) -> Image.Image:
         if row in self._unreadable:
             raise UnreadableImage(str(self.images.names[row]), self._unreadable[row])
-        held = None if self._held is None else self._held[row]
-        if held is not None:
-            return Image.fromarray(held)
+        if row in self._held:
+            return Image.fromarray(self._held[row])
         try:
             return self.images.read(row, shorter_side)
         except UnreadableImage as error:
             self._unreadable[row] = error.reason
             raise
 
-    def _decode_all(self, shorter_side: int) -> list[np.ndarray | None]:
-        held: list[np.ndarray | None] = []
+    def _decode_all(self) -> None:
+        shorter_side = self.transform.enough_pixels(True)
         with Progress(f"Reading {self.images.name}", total=len(self), unit="images") as progress:
             for row in range(len(self)):
                 try:
-                    held.append(np.asarray(self._read(row, shorter_side)))
+                    self._held[row] = np.asarray(self._read(row, shorter_side))
                 except UnreadableImage as error:
-                    held.append(None)
                     self.bad.add(str(self.images.names[row]), error.reason)
                 progress.advance()
         self.bad.write()
-        return held
 
 
 def training_batches(

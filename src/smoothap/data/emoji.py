@@ -47,7 +47,9 @@ def drawings(folder: Path, skin_tones: bool) -> ImageSet:
     for path in sorted(folder.glob("*/*.png")):
         if skin_tones or _SKIN_TONES.isdisjoint(path.stem.split("-")):
             vendors_of[path.stem].append(path.parent.name)
-    class_names = sorted((name for name, vendors in vendors_of.items() if len(vendors) >= _VENDORS), key=code_points)
+    drawn = (name for name, vendors in vendors_of.items() if len(vendors) >= _VENDORS)
+    # By the numbers in U+0023-U+FE0F: as text, U+2600 would come after U+1F600.
+    class_names = sorted(drawn, key=lambda name: [int(point.removeprefix("U+"), 16) for point in name.split("-")])
     if not class_names:
         raise ValueError(f"There are no emoji in {folder}: it should hold folders such as Goog with U+1F600.png.")
     names = [f"{vendor}/{name}" for name in class_names for vendor in vendors_of[name]]
@@ -64,15 +66,6 @@ def drawings(folder: Path, skin_tones: bool) -> ImageSet:
         read=read,
         recall_at=(1, 2, 4, 8),
     )
-
-
-def code_points(name: str) -> list[int]:
-    """The numbers in a name: as text, U+2600 would come after U+1F600.
-
-    >>> code_points("U+0023-U+FE0F-U+20E3")
-    [35, 65039, 8419]
-    """
-    return [int(point.removeprefix("U+"), 16) for point in name.split("-")]
 
 
 def drawings_folder() -> Path:

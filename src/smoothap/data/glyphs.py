@@ -108,18 +108,12 @@ def _render(fonts: list[Path]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
             for face in faces_of[character]:
                 drawn[character, face] = _draw(character, opened[face])
             progress.advance()
-    classes = _lookalikes(characters, drawn)
-    pictures: list[bytes] = []
-    names: list[str] = []
-    labels: list[int] = []
-    class_names: list[str] = []
-    for members, own in _unambiguous(classes, drawn):
-        pictures += own
-        names += [f"{_FONTS[face]}/{character}" for character, face in own.values()]
-        labels += [len(class_names)] * len(own)
-        class_names.append("".join(members))
-    pixels = np.frombuffer(b"".join(pictures), np.uint8).reshape(-1, SIZE, SIZE)
-    return pixels, np.array(names), np.array(labels, np.int64), np.array(class_names)
+    classes = list(_unambiguous(_lookalikes(characters, drawn), drawn))
+    pixels = np.frombuffer(b"".join(picture for _, pictures in classes for picture in pictures), np.uint8)
+    names = [f"{_FONTS[face]}/{character}" for _, pictures in classes for character, face in pictures.values()]
+    labels = np.repeat(np.arange(len(classes)), [len(pictures) for _, pictures in classes])
+    class_names = ["".join(members) for members, _ in classes]
+    return pixels.reshape(-1, SIZE, SIZE), np.array(names), labels, np.array(class_names)
 
 
 def _draw(character: str, font: ImageFont.FreeTypeFont) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 from PIL import Image
 
-from smoothap.data.columns import as_names, label_by, lowered, positions
+from smoothap.data.columns import as_names, label_by, positions
 from smoothap.data.counts import IncompleteSetError
 from smoothap.data.image_set import ImageSet, Reader
 from smoothap.data.manifest import image_files
@@ -31,7 +31,7 @@ def find_listed(folder: Path, listed: pa.Array, listing: Path | str) -> pa.Array
     files = image_files(folder)
     rows = positions(listed, files)
     if rows.null_count:
-        rows = positions(lowered(listed), lowered(files))
+        rows = positions(listed, files, any_case=True)
     if rows.null_count:
         missing = listed.filter(rows.is_null()).to_pylist()
         raise missing_files(str(listing), missing, len(listed), f"Unpack the images into {folder}.")

@@ -39,17 +39,14 @@ def _remembered(root: Path, manifest: Path) -> pa.Array | None:
     """The paths of an earlier scan, or None where there is none or a folder has changed since."""
     try:
         table = pq.read_table(manifest)
-    except (OSError, pa.ArrowException):
-        return None
-    if not table.schema.equals(_SCHEMA):
-        return None
-    folders = table.filter(table["modified"].is_valid())
-    for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
-        try:
+        if not table.schema.equals(_SCHEMA):
+            return None
+        folders = table.filter(table["modified"].is_valid())
+        for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
             if (root / path).stat().st_mtime_ns != modified:
                 return None
-        except (OSError, TypeError, ValueError):  # gone, or never a path
-            return None
+    except (OSError, pa.ArrowException, TypeError, ValueError):  # the manifest or a folder is gone, or never was one
+        return None
     return one_chunk(table["path"].filter(table["modified"].is_null()))
 
 

@@ -49,12 +49,51 @@ def read_image(
     smaller, by 2, 4 or 8, with no side below it, which is several times faster. Whatever is wrong with the image
     raises `UnreadableImage`, and it never waits for a pipe or a device.
     """
-    if isinstance(source, bytes):
-        return _decode(io.BytesIO(source), "image", box, shorter_side, pixel_limit)
-    if not isinstance(source, str | Path):
-        return _decode(source, str(getattr(source, "name", "image")), box, shorter_side, pixel_limit)
-    with _open_file(source) as file:
-        return _decode(file, str(source), box, shorter_side, pixel_limit)
+    with _opened(source) as image:
+        width, height = image.size
+        if width * height > pixel_limit:
+            raise ValueError(f"{width} x {height} pixels, more than the limit of {pixel_limit:,}")
+        if shorter_side is not None and box is None and image.format == "JPEG":
+            image.draft(None, (shorter_side, shorter_side))
+        image.load()
+        try:
+            ImageOps.exif_transpose(image, in_place=True)
+        except MemoryError:
+            raise
+        except Exception:  # broken EXIF data is no reason to lose the image
+            pass
+        rgb = _as_rgb(image)
+        return rgb if box is None else _cut(rgb, box)
+
+
+def image_size(content: bytes) -> tuple[int, int]:
+    """The width and height, upright, that the head of an image file names; its pixels are not decoded."""
+    with _opened(content) as image:
+        width, height = image.size
+        with suppress(Exception):
+            if image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
+                return height, width
+        return width, height
+
+
+@contextmanager
+def _opened(source: Path | str | bytes | BinaryIO) -> Generator[Image.Image]:
+    """The image in a file, of which the head is read; whatever goes wrong inside becomes `UnreadableImage`."""
+    is_path = isinstance(source, str | Path)
+    file = _open_file(source) if is_path else io.BytesIO(source) if isinstance(source, bytes) else source
+    name = str(source) if is_path else str(getattr(file, "name", "image"))
+    try:
+        with _quiet_pillow():
+            image = Image.open(file, formats=_known_formats())
+            with image:
+                yield image
+    except Image.UnidentifiedImageError as error:
+        raise UnreadableImage(name, "not an image of a known format, or an empty file") from error
+    except Exception as error:  # a decoder that is fed a stranger's bytes may raise anything
+        raise UnreadableImage(name, str(error) or type(error).__name__) from error
+    finally:
+        if is_path:
+            file.close()
 
 
 def _open_file(path: Path | str) -> BinaryIO:
@@ -69,56 +108,12 @@ def _open_file(path: Path | str) -> BinaryIO:
     raise UnreadableImage(str(path), "a directory" if stat.S_ISDIR(mode) else "not a regular file")
 
 
-def _decode(file: BinaryIO, name: str, box: PixelBox | None, shorter_side: int | None, pixel_limit: int) -> Image.Image:
-    with _opened(file, name) as image:
-        width, height = image.size
-        if width * height > pixel_limit:
-            raise UnreadableImage(name, f"{width} x {height} pixels, more than the limit of {pixel_limit:,}")
-        if shorter_side is not None and box is None and image.format == "JPEG":
-            image.draft(None, (shorter_side, shorter_side))
-        image.load()
-        try:
-            ImageOps.exif_transpose(image, in_place=True)
-        except MemoryError:
-            raise
-        except Exception:  # broken EXIF data is no reason to lose the image
-            pass
-        rgb = _as_rgb(image)
-    return rgb if box is None else _cut(rgb, name, box)
-
-
-def image_size(content: bytes) -> tuple[int, int]:
-    """The width and height, upright, that the head of an image file names; its pixels are not decoded."""
-    with _opened(io.BytesIO(content), "image") as image:
-        width, height = image.size
-        with suppress(Exception):
-            if image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
-                return height, width
-    return width, height
-
-
-@contextmanager
-def _opened(file: BinaryIO, name: str) -> Generator[Image.Image]:
-    """The image in a file, of which the head is read; whatever goes wrong inside becomes `UnreadableImage`."""
-    try:
-        with _quiet_pillow():
-            image = Image.open(file, formats=_known_formats())
-            with image:
-                yield image
-    except UnreadableImage:
-        raise
-    except Image.UnidentifiedImageError as error:
-        raise UnreadableImage(name, "not an image of a known format, or an empty file") from error
-    except Exception as error:  # a decoder that is fed a stranger's bytes may raise anything
-        raise UnreadableImage(name, str(error) or type(error).__name__) from error
-
-
-def _cut(image: Image.Image, name: str, box: PixelBox) -> Image.Image:
+def _cut(image: Image.Image, box: PixelBox) -> Image.Image:
     left, top, width, height = box
     right, bottom = min(left + width, image.width), min(top + height, image.height)
     left, top = max(left, 0), max(top, 0)
     if right <= left or bottom <= top:
-        raise UnreadableImage(name, f"the box {box} lies outside of its {image.width} x {image.height} pixels")
+        raise ValueError(f"the box {box} lies outside of its {image.width} x {image.height} pixels")
     return image.crop((left, top, right, bottom))
 
 
