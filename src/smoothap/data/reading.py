@@ -62,7 +62,7 @@ def read_image(
             raise
         except Exception:  # broken EXIF data is no reason to lose the image
             pass
-        rgb = _as_rgb(image)
+        rgb = as_rgb(image)
         return rgb if box is None else _cut(rgb, box)
 
 
@@ -117,7 +117,8 @@ def _cut(image: Image.Image, box: PixelBox) -> Image.Image:
     return image.crop((left, top, right, bottom))
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
+def as_rgb(image: Image.Image) -> Image.Image:
+    """The image as RGB, transparency on white."""
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":

@@ -15,7 +15,8 @@ _INK, _SOFT, _LINE, _PAPER = "#1c2430", "#6b7686", "#dfe3e8", "#f7f8fa"
 def contact_sheet(benchmark: Benchmark, classes: int = 6, columns: int = 8) -> Image.Image:
     """Some classes of the training images and of the first test, evenly spaced, with a few images of each."""
     sets = benchmark.sets[: 1 if benchmark.train is None else 2]
-    rows = [_chosen(images, classes) for images in sets]
+    # Labels spaced evenly over the classes.
+    rows = [np.linspace(0, images.classes - 1, min(classes, images.classes)).round().astype(int) for images in sets]
     width = 2 * _MARGIN + _CAPTION + columns * (_CELL + _GAP) - _GAP
     height = 2 * _MARGIN + 44 - _SPACE - _GAP + sum(_HEADING + len(chosen) * (_CELL + _GAP) + _SPACE for chosen in rows)
     sheet = Image.new("RGB", (width, height), _PAPER)
@@ -33,11 +34,6 @@ def contact_sheet(benchmark: Benchmark, classes: int = 6, columns: int = 8) -> I
             top += _CELL + _GAP
         top += _SPACE
     return sheet
-
-
-def _chosen(images: ImageSet, classes: int) -> np.ndarray:
-    """Labels spaced evenly over the classes."""
-    return np.unique(np.linspace(0, images.classes - 1, min(classes, images.classes)).round().astype(int))
 
 
 def _draw_class(sheet: Image.Image, images: ImageSet, label: int, top: int, columns: int) -> None:
