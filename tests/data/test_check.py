@@ -38,8 +38,8 @@ def test_an_unreadable_file_is_listed_with_its_reason(root):
     (root / "train/b/1.png").write_bytes(b"no picture")
     (root / "test/z/0.png").write_bytes(b"")
     broken = check(folder(root)).unreadable
-    assert [(each.part, each.name) for each in broken] == [("folder train", "b/1.png"), ("folder test", "z/0.png")]
-    assert all(each.reason for each in broken)
+    assert [(image.part, image.name) for image in broken] == [("folder train", "b/1.png"), ("folder test", "z/0.png")]
+    assert all(image.reason for image in broken)
 
 
 def test_two_unreadable_files_are_not_duplicates_of_each_other(root):

@@ -9,8 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.data.bad_images import TooManyBadImages
-from smoothap.data.dataset import ImageDataset, evaluation_batches, training_batches
+from smoothap.data.dataset import ImageDataset, TooManyBadImages, evaluation_batches, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import read_image
 from smoothap.data.samplers import BalancedBatches, Draw
@@ -71,7 +70,7 @@ def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dat
         images.names,
         images.labels,
         images.class_names,
-        lambda *asked: reads.append(asked[0]) or images.read(*asked),
+        lambda row, side: reads.append(row) or images.read(row, side),
     )
     held = dataset_of(counted, name, bad_limit=0.05, in_memory=True)
     assert reads == list(range(60))

@@ -1,9 +1,13 @@
 """An image set as batches of tensors, for training and for evaluation, with any number of workers.
 
+Images that cannot be read are left out, counted and listed with their reasons; too many of them are an error.
+
 A random view depends on (seed, epoch, position in the epoch) alone, which the sampler hands to the data set together
 with the row. So batches are the same with 0 and with 8 workers, and no worker has a state worth saving.
 """
 
+import csv
+import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +21,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from smoothap.data.bad_images import BadImages
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
 from smoothap.data.transforms import Transform
+from smoothap.files import write_atomically
 from smoothap.progress import Progress
 
 Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
@@ -45,6 +49,52 @@ class Batch:
     rows: Tensor
     epoch: int
     step: int
+
+
+class TooManyBadImages(ValueError):  # noqa: N818
+    """More images of a set are unreadable than may be left out."""
+
+
+class BadImages:
+    """The unreadable images of one set of `total` images, each counted once.
+
+    `report` is the CSV file (image, reason) that `write` leaves; a share above `limit` is an error that names it.
+    """
+
+    def __init__(self, set_name: str, total: int, report: Path | str, limit: float = 0.01) -> None:
+        self.set_name, self.total, self.report, self.limit = set_name, total, Path(report), limit
+        self.reasons: dict[str, str] = {}  # name -> reason, in the order of discovery
+        self._written = 0
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    @property
+    def allowed(self) -> int:
+        """How many images may be bad; never all of them."""
+        return min(int(self.limit * self.total), self.total - 1)
+
+    def add(self, name: str, reason: str) -> None:
+        """Count one image as bad; raises `TooManyBadImages` when it is one too many, with the report written."""
+        self.reasons.setdefault(str(name), reason)
+        if len(self) > self.allowed:
+            self.write()
+            raise TooManyBadImages(
+                f"{len(self):,} of the {self.total:,} images of {self.set_name} cannot be read, more than "
+                f"{self.limit:.1%}; the first is {next(iter(self.reasons))} ({next(iter(self.reasons.values()))}). "
+                f"{self.report} lists them: repair these files, or take them out of the set."
+            )
+
+    def write(self) -> None:
+        """Write the report if there is anything new to say."""
+        if len(self) == self._written:
+            return
+        table = io.StringIO()
+        rows = csv.writer(table, lineterminator="\n")
+        rows.writerow(("image", "reason"))
+        rows.writerows(self.reasons.items())
+        write_atomically(self.report, table.getvalue().encode(errors="backslashreplace"))
+        self._written = len(self)
 
 
 class ImageDataset(Dataset[Item]):
@@ -161,15 +211,15 @@ def evaluation_batches(
 
 def _load(
     dataset: ImageDataset,
-    wanted: Iterator[Sequence[Draw] | range],
+    indices: Iterator[Sequence[Draw] | range],
     steps: Iterable[tuple[int, int]],
     workers: int,
     pin_memory: bool,
 ) -> Iterator[Batch]:
-    """The batches of these draws or rows, numbered by `steps` of (epoch, step), without those that are empty."""
+    """The batches of these indices, numbered by `steps` of (epoch, step), without those that are empty."""
     loader = DataLoader(
         dataset,
-        batch_sampler=wanted,  # ty: ignore[invalid-argument-type]
+        batch_sampler=indices,  # ty: ignore[invalid-argument-type]
         num_workers=workers,
         collate_fn=_collate,
         # A forked worker shares the images held in memory and needs no copy of the set.

@@ -9,7 +9,6 @@ import io
 import unicodedata
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
 from zipfile import BadZipFile
@@ -108,7 +107,7 @@ def _render(fonts: list[Path]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
             for face in faces_of[character]:
                 drawn[character, face] = _draw(character, opened[face])
             progress.advance()
-    classes = list(_unambiguous(_lookalikes(characters, drawn), drawn))
+    classes = _unambiguous(_lookalikes(characters, drawn), drawn)
     pixels = np.frombuffer(b"".join(picture for _, pictures in classes for picture in pictures), np.uint8)
     names = [f"{_FONTS[face]}/{character}" for _, pictures in classes for character, face in pictures.values()]
     labels = np.repeat(np.arange(len(classes)), [len(pictures) for _, pictures in classes])
@@ -146,7 +145,7 @@ def _lookalikes(characters: list[str], drawn: dict[tuple[str, int], bytes]) -> l
 
 def _unambiguous(
     classes: list[list[str]], drawn: dict[tuple[str, int], bytes]
-) -> Iterator[tuple[list[str], dict[bytes, tuple[str, int]]]]:
+) -> list[tuple[list[str], dict[bytes, tuple[str, int]]]]:
     """The different pictures of each class, each with its character and face, without those that another class has.
 
     The Cyrillic te is drawn as a Latin m in italics: that picture has no one right label. A class keeps two or more.
@@ -160,7 +159,5 @@ def _unambiguous(
         pictures_of.append(pictures)
     owners = Counter(picture for pictures in pictures_of for picture in pictures)
     owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
-    for members, pictures in zip(classes, pictures_of, strict=True):
-        own = {picture: source for picture, source in pictures.items() if owners[picture] == 1}
-        if len(own) >= 2:
-            yield members, own
+    own = [{picture: pictures[picture] for picture in pictures if owners[picture] == 1} for pictures in pictures_of]
+    return [(members, pictures) for members, pictures in zip(classes, own, strict=True) if len(pictures) >= 2]

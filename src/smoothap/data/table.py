@@ -1,5 +1,6 @@
 """The user's own images in a table: CSV or Parquet with the columns path, label [, group] [, is_query, is_gallery]."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,17 +43,11 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
     paths = columns["path"]
     if not len(paths):
         raise ValueError(f"{path} has no rows.")
-    missing = [file for file in paths.to_pylist() if not _is_file(path.parent / file)]
+    # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
+    missing = [file for file in paths.to_pylist() if not os.path.isfile(path.parent / file)]  # noqa: PTH113
     if missing:
         raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
     return set_of_files(name, path.parent, paths, columns["label"], (1, 2, 4, 8), groups=columns.get("group"))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # such as a name that is too long
-        return False
 
 
 def _truths(path: Path, name: str, column: pa.Array) -> np.ndarray:
