@@ -49,8 +49,7 @@ def label_by(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """The column of a table in one piece."""
-    chunks = column.combine_chunks()
-    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+    return column.combine_chunks()
 
 
 def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:

@@ -6,7 +6,7 @@ import stat
 import threading
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -149,7 +149,7 @@ def _known_formats() -> tuple[str, ...]:
 
 
 _quiet_lock = threading.Lock()
-_quiet: list[warnings.catch_warnings] = []  # one entry while any thread decodes
+_quiet = ExitStack()  # holds the filter while any thread decodes
 _decoding = 0
 
 
@@ -160,8 +160,7 @@ def _quiet_pillow() -> Generator[None]:
     with _quiet_lock:
         _decoding += 1
         if _decoding == 1:
-            _quiet.append(warnings.catch_warnings())
-            _quiet[0].__enter__()
+            _quiet.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", module=r"PIL\.")
     try:
         yield
@@ -169,4 +168,4 @@ def _quiet_pillow() -> Generator[None]:
         with _quiet_lock:
             _decoding -= 1
             if _decoding == 0:
-                _quiet.pop().__exit__(None, None, None)
+                _quiet.close()

@@ -47,6 +47,6 @@ def checked_name(name: str) -> str:
 
 def index_folder() -> Path:
     """Where built indices are kept: in the user's cache, never in an album."""
-    from smoothap.data.places import cache_folder
+    from smoothap.data.manifest import cache_folder
 
     return cache_folder() / "indices"
