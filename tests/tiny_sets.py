@@ -58,7 +58,7 @@ def write_vehicle_id(root: Path) -> Path:
 def write_inaturalist(root: Path) -> Path:
     """Eight species to train on and three to test on, by the published split files."""
     for part, species in (("train", range(8)), ("test", range(20, 23))):
-        paths = [f"train_val2018/Aves/{each}/{each}{number}.jpg" for each in species for number in range(4)]
+        paths = [f"train_val2018/Aves/{name}/{name}{number}.jpg" for name in species for number in range(4)]
         for path in paths:
             picture(root / path, int(path.split("/")[2]), int(path[-5]))
         (root / f"Inaturalist_{part}_set1.txt").write_text("\n".join(paths) + "\n")
@@ -71,7 +71,7 @@ def write_vggface2(root: Path, people: int = 6) -> Path:
     tables.mkdir(parents=True)
     points = ",".join(f"P{point}{axis}" for point in range(1, 6) for axis in "XY")
     for part, numbers in (("train", range(people)), ("test", range(900, 902))):
-        stems = [f"n{each:06d}/{number:04d}_01" for each in numbers for number in range(4)]
+        stems = [f"n{person:06d}/{number:04d}_01" for person in numbers for number in range(4)]
         for stem in stems:
             picture(root / part / f"{stem}.jpg", int(stem[1:7]), int(stem[8:12]))
         (root / f"{part}_list.txt").write_text("".join(f"{stem}.jpg\n" for stem in stems))

@@ -100,6 +100,8 @@ MUTANTS = [
     Mutant("sampler: a resumed epoch starts over", "data/samplers.py", "for step in range(first_step, len(rows)):", "for step in range(len(rows)):", SAMPLERS),
     Mutant("sampler: views of a batch share their seed", "data/samplers.py", "(self.seed, epoch, start + place)", "(self.seed, epoch, start)", SAMPLERS),
     Mutant("sampler: both halves from one group", "data/samplers.py", "combinations(range(len(names)), 2)", "[(g, g) for g in range(len(names)) for _ in range(len(names))][: len(names) * (len(names) - 1) // 2]", SAMPLERS),
+    Mutant("data: a part of a set forgets the pixel hint", "data/image_set.py", "read(int(rows[row]), shorter_side)", "read(int(rows[row]))", "tests/data/test_folder.py"),
+    Mutant("data: a stand-in from another class first", "data/dataset.py", "np.flatnonzero(classes_further == 0)", "np.flatnonzero(classes_further == 1)", "tests/data/test_dataset.py"),
     Mutant("loop: the last epoch stays, not the best", "training/loop.py", "if report.mean_average_precision > state.best:", "if True:", LOOP),
     Mutant("loop: clipping forgotten", "training/loop.py", "if settings.clip is not None:", "if False:", LOOP),
     Mutant("loop: the rate never falls", "training/loop.py", 'group["lr"] = rate * factor', 'group["lr"] = rate', LOOP),

@@ -27,7 +27,7 @@ def toys():
         names=[f"{label}/{row}.png" for row, label in enumerate(labels)],
         labels=labels,
         class_names=["U+1F600", "b", "c", "d", "e", "f"],
-        read=lambda row: Image.new("RGB", (16, 16), (40 * int(labels[row]), 100, row)),
+        read=lambda row, _=None: Image.new("RGB", (16, 16), (40 * int(labels[row]), 100, row)),
     )
     generator = np.random.default_rng(0)
     centres, noise = generator.normal(size=(len(SIZES), 8)), generator.normal(size=(len(labels), 8))

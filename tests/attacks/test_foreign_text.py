@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import tiny_sets
 import torch
-from foreign_text import changed_json, damaged_json, damaged_text
+from damaged_files import changed_json, damaged_json, damaged_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photo_makers import tiny_model

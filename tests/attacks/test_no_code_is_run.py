@@ -21,7 +21,8 @@ from smoothap.data import glyphs
 from smoothap.data.counts import Counts
 from smoothap.data.folder import folder as image_folder
 from smoothap.data.inaturalist import inaturalist
-from smoothap.data.manifest import cache_folder, manifest_of
+from smoothap.data.manifest import manifest_of
+from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
 from smoothap.data.table import table

@@ -39,10 +39,10 @@ def test_check_prints_the_counts_and_the_time(root, capsys):
 
 def test_check_prints_json(root, capsys):
     run("check", f"folder:{root}", "--json", "--test-fraction", "0.25")
-    found = json.loads(capsys.readouterr().out)
-    assert [(part["images"], part["classes"]) for part in found["parts"]] == [(6, 3), (2, 1)]
-    assert found["unreadable"] == []
-    assert found["seconds"]["in all"] >= 0
+    findings = json.loads(capsys.readouterr().out)
+    assert [(part["images"], part["classes"]) for part in findings["parts"]] == [(6, 3), (2, 1)]
+    assert findings["unreadable"] == []
+    assert findings["seconds"]["in all"] >= 0
 
 
 def test_check_lists_unreadable_files_and_fails_when_there_are_many(root, capsys):

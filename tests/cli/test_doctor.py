@@ -7,23 +7,23 @@ from smoothap.cli import app, doctor
 from smoothap.extras import EXTRAS, remedy
 
 
-def told(capsys, *words):
+def printed(capsys, *words):
     app(["doctor", *words], result_action="return_value", exit_on_error=False)
     return capsys.readouterr().out
 
 
 def test_doctor_tells_versions_devices_threads_extras_weights_and_caches(capsys):
-    text = told(capsys)
+    text = printed(capsys)
     for heading in ("Devices", "Threads", "Extras", "Weights on this machine", "Caches"):
         assert f"\n{heading}\n" in text
     assert f"torch {__import__('torch').__version__}" in text
 
 
 def test_doctor_prints_json(capsys):
-    found = json.loads(told(capsys, "--json"))
-    assert set(found) == {"versions", "devices", "threads", "extras", "weights", "caches"}
-    assert found["devices"][0]["name"] == "cpu"
-    assert found["extras"]["cli"]["missing"] == []
+    findings = json.loads(printed(capsys, "--json"))
+    assert set(findings) == {"versions", "devices", "threads", "extras", "weights", "caches"}
+    assert findings["devices"][0]["name"] == "cpu"
+    assert findings["extras"]["cli"]["missing"] == []
 
 
 def test_a_missing_extra_comes_with_its_pip_line(capsys, monkeypatch):
@@ -35,8 +35,8 @@ def test_a_missing_extra_comes_with_its_pip_line(capsys, monkeypatch):
         return real(package)
 
     monkeypatch.setattr(doctor, "version", without_faiss)
-    assert "no faiss-cpu: pip install 'smoothap[search]'" in told(capsys)
-    assert json.loads(told(capsys, "--json"))["extras"]["search"]["missing"] == ["faiss-cpu"]
+    assert "no faiss-cpu: pip install 'smoothap[search]'" in printed(capsys)
+    assert json.loads(printed(capsys, "--json"))["extras"]["search"]["missing"] == ["faiss-cpu"]
 
 
 def test_without_torch_the_doctor_still_speaks_and_fails(capsys, monkeypatch):
@@ -49,7 +49,7 @@ def test_without_torch_the_doctor_still_speaks_and_fails(capsys, monkeypatch):
 
     monkeypatch.setattr(doctor, "version", without_torch)
     with pytest.raises(ValueError, match="pip install smoothap"):
-        told(capsys)
+        printed(capsys)
     assert "torch missing" in capsys.readouterr().out
 
 
@@ -58,9 +58,9 @@ def test_weights_in_the_hugging_face_cache_are_found(capsys, monkeypatch, tmp_pa
     file.parent.mkdir(parents=True)
     file.write_bytes(b"x" * 2_000_000)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    found = json.loads(told(capsys, "--json"))
-    assert {"name": "resnet50.tv_in1k", "file": str(file)} in found["weights"]
-    assert found["caches"]["Hugging Face"] == {"path": str(tmp_path), "megabytes": 2.0}
+    findings = json.loads(printed(capsys, "--json"))
+    assert {"name": "resnet50.tv_in1k", "file": str(file)} in findings["weights"]
+    assert findings["caches"]["Hugging Face"] == {"path": str(tmp_path), "megabytes": 2.0}
 
 
 def test_the_table_of_extras_is_that_of_the_project():
@@ -73,7 +73,7 @@ def test_the_table_of_extras_is_that_of_the_project():
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {
-        extra: {name for each in needs if (name := re.match(r"[\w-]+", each)[0]) != "smoothap"}
+        extra: {name for need in needs if (name := re.match(r"[\w-]+", need)[0]) != "smoothap"}
         for extra, needs in project["optional-dependencies"].items()
         if extra != "all"
     }

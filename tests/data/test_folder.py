@@ -61,3 +61,9 @@ def test_an_empty_folder_is_refused(tmp_path):
 def test_test_classes_of_one_image_are_warned_about(tmp_path, write_images):
     write_images(tmp_path, ["train/a/1.jpg", "test/b/1.jpg", "test/c/1.jpg", "test/c/2.jpg"])
     assert folder(tmp_path).warnings == ("1 test classes have one image only: as queries they have nothing to find.",)
+
+
+def test_the_parts_of_a_set_decode_photos_no_larger_than_they_are_asked_to(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg", "b/1.jpg"], size=(640, 480))
+    test = folder(tmp_path).tests["test"]
+    assert [test.read(0).size, test.read(0, 60).size] == [(640, 480), (80, 60)]

@@ -1,4 +1,5 @@
 import hashlib
+import importlib.util
 import time
 
 import numpy as np
@@ -83,6 +84,6 @@ def test_half_of_the_characters_are_for_the_test(rendered, monkeypatch):
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(glyphs_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"needs matplotlib: pip install 'smoothap\[report\]'"):
         glyphs()

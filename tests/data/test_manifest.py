@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from smoothap.data.columns import label_by
 from smoothap.data.counts import IncompleteSetError
-from smoothap.data.manifest import find_listed, image_files
+from smoothap.data.listed import find_listed
+from smoothap.data.manifest import image_files
 from smoothap.data.reading import SUFFIXES
 from smoothap.search.walking import walk
 
@@ -109,7 +110,7 @@ def test_a_data_set_and_an_album_take_the_same_files(tmp_path):
         (tmp_path / f"photo{suffix}").touch()
     assert ".avif" in SUFFIXES
     assert image_files(tmp_path).to_pylist() == sorted(f"photo{suffix}" for suffix in SUFFIXES)
-    assert [found.path for found in walk(tmp_path).found] == image_files(tmp_path).to_pylist()
+    assert [photo.path for photo in walk(tmp_path).found] == image_files(tmp_path).to_pylist()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):
@@ -117,14 +118,15 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         image_files(tmp_path / "nowhere")
 
 
-def test_a_listed_file_is_found_in_another_case():
-    found = find_listed("toy", pa.array(["a/1.jpg", "a/2.JPG"]), pa.array(["a/2.jpg", "A/1.JPG"]), "")
-    assert found.to_pylist() == ["a/2.JPG", "a/1.jpg"]
+def test_a_listed_file_is_found_in_another_case(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg", "a/2.JPG"])
+    assert find_listed(tmp_path, pa.array(["a/2.jpg", "A/1.JPG"]), "toy").to_pylist() == ["a/2.JPG", "a/1.jpg"]
 
 
-def test_missing_files_are_counted_and_one_is_named():
-    with pytest.raises(IncompleteSetError, match=r"toy: 2 of 3 listed files are missing, such as a/2.jpg. Unpack it."):
-        find_listed("toy", pa.array(["a/1.jpg"]), pa.array(["a/1.jpg", "a/2.jpg", "a/3.jpg"]), "Unpack it.")
+def test_missing_files_are_counted_and_one_is_named(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg"])
+    with pytest.raises(IncompleteSetError, match=r"toy: 2 of 3 listed files are missing, such as a/2.jpg. Unpack the"):
+        find_listed(tmp_path, pa.array(["a/1.jpg", "a/2.jpg", "a/3.jpg"]), "toy")
 
 
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=30))

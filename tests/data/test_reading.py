@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
-from smoothap.data.reading import UnreadableImage, enough_pixels, read_image
+from smoothap.data.reading import UnreadableImage, read_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -256,17 +256,12 @@ def test_a_jpeg_may_come_smaller_but_not_below_the_shorter_side_that_is_asked_fo
     content = encoded(quarters(640, 480), "JPEG", quality=95)
     small = read_image(content, shorter_side=hint)
     assert small.size == size
-    with enough_pixels(hint):
-        assert difference(read_image(content), small) == 0
     assert np.abs(np.subtract(small.getpixel((size[0] // 4, size[1] // 4)), RED)).max() < 12
 
 
 def test_a_box_is_cut_from_all_of_the_pixels():
     content = encoded(quarters(640, 480), "JPEG")
-    with enough_pixels(60):
-        assert read_image(content, box=(10, 10, 100, 90)).size == (100, 90)
-        assert read_image(content, shorter_side=480).size == (640, 480)
-    assert read_image(content).size == (640, 480)
+    assert read_image(content, box=(10, 10, 100, 90), shorter_side=60).size == (100, 90)
 
 
 def test_the_error_survives_a_trip_between_processes():

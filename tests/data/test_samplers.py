@@ -147,7 +147,7 @@ def test_groups_too_small_for_half_a_batch_are_put_together():
     assert len(batches) == 3 * 4
     assert set(np.concatenate(drawn_rows(batches, 0)).tolist()) == set(range(48))
     together = [set(groups[batch].tolist()) for batch in drawn_rows(batches, 0)]
-    assert {frozenset(each) for each in together} == {frozenset(s) for s in ({0, 1}, {0, 2, 3}, {1, 2, 3})}
+    assert {frozenset(names) for names in together} == {frozenset(s) for s in ({0, 1}, {0, 2, 3}, {1, 2, 3})}
 
 
 def both_kinds(ranks=1, rank=0, seed=0):

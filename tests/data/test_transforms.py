@@ -111,7 +111,7 @@ def test_an_image_of_enough_pixels_gives_nearly_the_view_of_the_whole_one(name, 
         assert enough <= transform.enough_pixels(train)
         smaller = image.reduce(max(factor for factor in (1, 2, 4, 8) if 608 // factor >= enough))
         assert smaller.width < image.width
-        views = [transform.train(each, seed) if train else transform.test(each) for each in (image, smaller)]
+        views = [transform.train(source, seed) if train else transform.test(source) for source in (image, smaller)]
         assert (views[0].float() - views[1].float()).abs().mean() < 3
 
 

@@ -75,3 +75,10 @@ def test_a_missing_table_of_landmarks_is_named(root):
     (root / "bb_landmark" / "loose_landmark_train.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"no bb_landmark/loose_landmark_train.csv"):
         vggface2(root, aligned=True, paper=SMALL)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_crops_are_the_same_where_a_smaller_decoding_would_be_enough(root, aligned):
+    """Boxes and landmarks count the pixels of the whole photo."""
+    train = vggface2(root, aligned=aligned, paper=SMALL).train
+    assert train.read(0, 8).tobytes() == train.read(0).tobytes()

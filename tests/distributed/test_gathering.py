@@ -93,7 +93,7 @@ def report():
     pixels = random.integers(0, 256, (301, 24, 24, 3), dtype=np.uint8)
     labels = np.arange(301) % 43
     names = [str(row) for row in range(301)]
-    everything = ImageSet("noise", names, labels, names[:43], lambda row: Image.fromarray(pixels[row]))
+    everything = ImageSet("noise", names, labels, names[:43], lambda row, _=None: Image.fromarray(pixels[row]))
     torch.manual_seed(7)
     model = Embedder("test_resnet", 16, size=24, pretrained=False)
     return image_set_figures(model, everything, unreadable="unreadable.csv").to_json()

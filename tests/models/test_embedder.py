@@ -111,7 +111,9 @@ def test_files_images_sets_and_tensors_give_the_same_vectors(tmp_path):
     assert (vectors.dtype, vectors.device.type, vectors.requires_grad) == (torch.float32, "cpu", False)
     assert not vectors.is_inference()
     labels = np.arange(5)
-    image_set = ImageSet("pictures", [str(path) for path in paths], labels, labels.astype(str), images.__getitem__)
+    image_set = ImageSet(
+        "pictures", [str(path) for path in paths], labels, labels.astype(str), lambda row, _: images[row]
+    )
     prepared = TensorDataset(torch.stack([model.transform.test(image) for image in images]), torch.arange(5))
     for same in ([str(path) for path in paths], images, image_set, prepared, DataLoader(prepared, batch_size=3)):
         torch.testing.assert_close(model.embed(same, batch_size=5), vectors)

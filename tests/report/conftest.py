@@ -19,7 +19,7 @@ def toy_set():
             names=[f"{class_names[label]}/{row}.png" for row, label in enumerate(labels)],
             labels=labels,
             class_names=list(class_names),
-            read=lambda row: Image.new("RGB", (24, 16), tuple(int(value) for value in colours[row])),
+            read=lambda row, _=None: Image.new("RGB", (24, 16), tuple(int(value) for value in colours[row])),
             **options,
         )
 

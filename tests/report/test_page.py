@@ -163,7 +163,7 @@ def test_hostile_names_are_text(write, toy_set):
 
 def test_a_page_of_noisy_photographs_stays_small(write, toy_set):
     noise = np.random.default_rng(0).integers(0, 256, (300, 400, 3), np.uint8)
-    text, _ = write(replace(toy_set(size=5), read=lambda row: Image.fromarray(np.roll(noise, row))), queries=12)
+    text, _ = write(replace(toy_set(size=5), read=lambda row, _: Image.fromarray(np.roll(noise, row))), queries=12)
     assert len(text) < 4_000_000
 
 
@@ -174,7 +174,7 @@ def test_the_same_run_gives_the_same_page_and_the_seed_another(write):
 
 
 def test_unreadable_images_and_missing_curves_leave_a_page(write, toy_set):
-    def read(row: int) -> Image.Image:
+    def read(row: int, shorter_side: int) -> Image.Image:
         raise UnreadableImage(str(row), "truncated")
 
     page = Page(write(replace(toy_set(size=5), read=read), curve=[])[0])

@@ -76,7 +76,7 @@ def test_an_image_is_shown_whole_and_one_that_cannot_be_read_as_a_cross(toy_set)
     assert whole.getpixel((24, 2)) == (255, 255, 255)  # 24 x 16 within the square
     assert whole.getpixel((2, 24)) == images.read(0).getpixel((0, 0))
 
-    def read(row: int) -> Image.Image:
+    def read(row: int, shorter_side: int) -> Image.Image:
         raise UnreadableImage(str(row), "truncated")
 
     broken = thumbnail(replace(images, read=read), 0, 48)

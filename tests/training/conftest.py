@@ -32,7 +32,7 @@ def pattern_set() -> Callable[..., ImageSet]:
             names=[f"{row}.png" for row in range(len(pixels))],
             labels=np.repeat(np.arange(classes), per_class),
             class_names=[str(label) for label in range(classes)],
-            read=lambda row: Image.fromarray(pixels[row]),
+            read=lambda row, _=None: Image.fromarray(pixels[row]),
             recall_at=(1, 2),
             **columns,
         )

@@ -78,10 +78,10 @@ def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, un
     images = pattern_set(40, 5)
     read = images.read
 
-    def broken(row):
+    def broken(row, shorter_side):
         if row == 7:
             raise UnreadableImage("7.png", "it is cut off")
-        return read(row)
+        return read(row, shorter_side)
 
     report = image_set_figures(small_model(), replace(images, read=broken), unreadable=unreadable)
     assert report.queries == 199

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,7 +56,7 @@ def check(
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
     if as_json:
-        print(json.dumps(_as_json(findings, seconds), indent=2, ensure_ascii=False))
+        print(json.dumps({**asdict(findings), "seconds": seconds}, indent=2, ensure_ascii=False))
     else:
         _print(findings, seconds)
     failed = len(findings.unreadable or ())
@@ -100,20 +100,8 @@ def show(
     benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
     from smoothap.data.sheet import contact_sheet
 
-    picture = io.BytesIO()
-    contact_sheet(benchmark, classes, columns).save(picture, formats[out.suffix.lower()])
-    print(write_atomically(out, picture.getvalue()))
-
-
-def _as_json(findings: Findings, seconds: dict[str, float]) -> dict[str, object]:
-    return {
-        "name": findings.name,
-        "parts": [part._asdict() for part in findings.parts],
-        "warnings": list(findings.warnings),
-        "unreadable": None if findings.unreadable is None else [each._asdict() for each in findings.unreadable],
-        "duplicates": None if findings.duplicates is None else findings.duplicates._asdict(),
-        "seconds": seconds,
-    }
+    sheet = contact_sheet(benchmark, classes, columns)
+    print(write_atomically(out, lambda path: sheet.save(path, formats[out.suffix.lower()])))
 
 
 def _print(findings: Findings, seconds: dict[str, float]) -> None:
@@ -129,23 +117,19 @@ def _print(findings: Findings, seconds: dict[str, float]) -> None:
         instances = [] if part.instances is None else [f"{part.instances:,}"]
         per_class = (f"{part.fewest:,}", f"{part.median:,g}", f"{part.most:,}")
         table.add_row(part.name, f"{part.images:,}", f"{part.classes:,}", *per_class, *instances)
-    console = Console(markup=False, highlight=False)
-    console.print(table)
-    for warning in findings.warnings:
-        console.print(f"Warning: {warning}", soft_wrap=True)
+    Console(markup=False, highlight=False).print(table)
+    lines = [f"Warning: {warning}" for warning in findings.warnings]
     if findings.unreadable is not None:
-        console.print(f"Unreadable: {len(findings.unreadable):,}")
-        for each in findings.unreadable[:_LISTED]:
-            console.print(f"  {each.name} ({each.part}): {each.reason}", soft_wrap=True)
+        lines.append(f"Unreadable: {len(findings.unreadable):,}")
+        lines += [f"  {image.name} ({image.part}): {image.reason}" for image in findings.unreadable[:_LISTED]]
         if len(findings.unreadable) > _LISTED:
-            console.print(f"  and {len(findings.unreadable) - _LISTED:,} more: --json lists all")
+            lines.append(f"  and {len(findings.unreadable) - _LISTED:,} more: --json lists all")
     if (duplicates := findings.duplicates) is not None:
-        console.print(
+        lines.append(
             f"Exact duplicates: {duplicates.across_the_split:,} test images are in train too, "
             f"{duplicates.under_two_labels:,} images have two labels, "
-            f"{duplicates.within_a_class:,} repeat one of their class",
-            soft_wrap=True,
+            f"{duplicates.within_a_class:,} repeat one of their class"
         )
-        for example in duplicates.examples:
-            console.print(f"  {example}", soft_wrap=True)
-    console.print(f"Took {seconds['in all']:.1f} s, {seconds['listing']:.1f} s of it to list the files")
+        lines += [f"  {example}" for example in duplicates.examples]
+    lines.append(f"Took {seconds['in all']:.1f} s, {seconds['listing']:.1f} s of it to list the files")
+    print("\n".join(lines))

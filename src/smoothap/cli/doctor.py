@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from smoothap.data.places import cache_folder
 from smoothap.extras import EXTRAS
 
 
@@ -23,12 +24,9 @@ def doctor(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = 
     as_json
         Print the findings as JSON.
     """
-    found = findings()
-    if as_json:
-        print(json.dumps(found, indent=1))
-    else:
-        print("\n".join(_lines(found)))
-    if None in (found["versions"]["torch"], found["versions"]["numpy"]):
+    result = findings()
+    print(json.dumps(result, indent=1) if as_json else "\n".join(_lines(result)))
+    if None in (result["versions"]["torch"], result["versions"]["numpy"]):
         raise ValueError("torch and numpy are the base of everything here: pip install smoothap")
 
 
@@ -75,23 +73,22 @@ def _threads() -> dict[str, Any]:
     import torch
 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    kernels = "numba" if _version("numba") else "torch alone: pip install 'smoothap[fast]'"
+    if os.environ.get("SMOOTHAP_NO_NUMBA"):
+        kernels = "off: SMOOTHAP_NO_NUMBA is set"
     return {
         "cores": os.cpu_count(),
         "cores_allowed": allowed,
         "torch": torch.get_num_threads(),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY"),
-        "kernels": "off: SMOOTHAP_NO_NUMBA is set"
-        if os.environ.get("SMOOTHAP_NO_NUMBA")
-        else "numba"
-        if _version("numba")
-        else "torch alone: pip install 'smoothap[fast]'",
+        "kernels": kernels,
     }
 
 
 def _extra(extra: str) -> dict[str, Any]:
     versions = {package: _version(package) for package in EXTRAS[extra]}
-    missing = [package for package, found in versions.items() if found is None]
+    missing = [package for package, installed in versions.items() if installed is None]
     install = f"pip install 'smoothap[{extra}]'" if missing else None
     return {"packages": versions, "missing": missing, "install": install}
 
@@ -114,9 +111,9 @@ def _weights() -> list[dict[str, str]]:
 
 def _caches() -> dict[str, Path]:
     """Where files are kept that can be made or fetched again."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    hub = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or cache / "huggingface") / "hub"
-    return {"smoothap": cache / "smoothap", "Hugging Face": Path(hub).expanduser()}
+    ours = cache_folder()
+    hub = os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME") or ours.parent / "huggingface") / "hub"
+    return {"smoothap": ours, "Hugging Face": Path(hub).expanduser()}
 
 
 def _megabytes(folder: Path) -> float | None:
@@ -127,18 +124,18 @@ def _megabytes(folder: Path) -> float | None:
     return round(sum(file.stat().st_size for file in files) / 1e6, 1)
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    versions = found["versions"]
+def _lines(findings: dict[str, Any]) -> list[str]:
+    versions = findings["versions"]
     lines = [
         f"smoothap {versions['smoothap'] or '(not installed)'} on Python {versions['python']}, {versions['system']}",
         f"torch {versions['torch'] or 'missing'}, numpy {versions['numpy'] or 'missing'}, in {sys.prefix}",
         "",
         "Devices",
     ]
-    for device in found["devices"]:
+    for device in findings["devices"]:
         memory = f", {device['memory_gigabytes']} GB" if "memory_gigabytes" in device else ""
         lines.append(f"  {device['name']:<12} {device['what']}{memory}")
-    if threads := found["threads"]:
+    if threads := findings["threads"]:
         lines += [
             "",
             "Threads",
@@ -147,16 +144,16 @@ def _lines(found: dict[str, Any]) -> list[str]:
             f"  kernels      {threads['kernels']}",
         ]
     lines += ["", "Extras"]
-    for extra, state in found["extras"].items():
-        there = [f"{package} {found}" for package, found in state["packages"].items() if found]
+    for extra, state in findings["extras"].items():
+        installed = [f"{package} {version}" for package, version in state["packages"].items() if version]
         missing = [f"no {', '.join(state['missing'])}: {state['install']}"] if state["missing"] else []
-        lines.append(f"  {extra:<12} {', '.join(there + missing)}")
+        lines.append(f"  {extra:<12} {', '.join(installed + missing)}")
     lines += ["", "Weights on this machine"]
-    lines += [f"  {each['name']}  {each['file']}" for each in found["weights"]] or [
+    lines += [f"  {weights['name']}  {weights['file']}" for weights in findings["weights"]] or [
         "  none: timm fetches them when a model is built, or give --weights FILE"
     ]
     lines += ["", "Caches"]
-    for name, cache in found["caches"].items():
+    for name, cache in findings["caches"].items():
         size = "empty" if cache["megabytes"] is None else f"{cache['megabytes']} MB"
         lines.append(f"  {name:<12} {cache['path']} ({size})")
     return lines

@@ -10,7 +10,7 @@ from PIL import Image
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.reading import UnreadableImage
 from smoothap.data.transforms import Transform
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
@@ -54,13 +54,13 @@ def _source(images: ImageSet) -> tuple[int, int]:
     return id(images.read), id(images.names)
 
 
-def _reader(images: ImageSet, sizes: Sizes, file: Path) -> Callable[[int], Image.Image]:
+def _reader(images: ImageSet, sizes: Sizes, file: Path) -> Callable[..., Image.Image]:
     ends = np.cumsum([3 * width * height for width, height in sizes]).tolist()
 
-    def read(row: int) -> Image.Image:
+    def read(row: int, shorter_side: int | None = None) -> Image.Image:
         width, height = sizes[row]
         if not width:
-            return images.read(row)  # says why it cannot be read
+            return images.read(row, shorter_side)  # says why it cannot be read
         length = 3 * width * height
         pixels = np.fromfile(file, np.uint8, length, offset=ends[row] - length)
         return Image.fromarray(pixels.reshape(height, width, 3))
@@ -70,14 +70,10 @@ def _reader(images: ImageSet, sizes: Sizes, file: Path) -> Callable[[int], Image
 
 def _decode(images: ImageSet, transform: Transform, file: Path) -> Sizes:
     sizes: Sizes = []
-    with (
-        file.open("wb") as out,
-        enough_pixels(transform.enough_pixels(True)),
-        Progress(f"Reading {images.name}", len(images), "images") as line,
-    ):
+    with file.open("wb") as out, Progress(f"Reading {images.name}", len(images), "images") as line:
         for row in range(len(images)):
             try:
-                image = images.read(row)
+                image = images.read(row, transform.enough_pixels(True))
             except UnreadableImage:
                 sizes.append((0, 0))
             else:

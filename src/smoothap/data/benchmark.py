@@ -12,7 +12,7 @@ _FEWEST_VALIDATION_CLASSES = 10  # fewer say little about a model; a quarter of 
 class Benchmark:
     """A data set as opened: its training images, its test protocols by name, and warnings in whole sentences.
 
-    `averages` names the protocols whose figure is the mean over several entries of `tests` (draws of a gallery). Such
+    `averages` names the protocols whose result is the mean over several entries of `tests` (draws of a gallery). Such
     entries share `read` and `names` and differ in `is_query` and `is_gallery` only: embed one, evaluate all.
     """
 
@@ -22,6 +22,15 @@ class Benchmark:
     validation_fraction: float = 0.1  # of the training classes, held out to pick the best checkpoint
     warnings: tuple[str, ...] = ()
     averages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def sets(self) -> list[ImageSet]:
+        """The training images, then the test sets, without those that share their images with an earlier one."""
+        distinct: dict[tuple[int, int], ImageSet] = {}
+        for images in (self.train, *self.tests.values()):
+            if images is not None:
+                distinct.setdefault((id(images.read), id(images.names)), images)
+        return list(distinct.values())
 
     def train_and_validation(self, seed: int = 0) -> tuple[ImageSet, ImageSet]:
         """The training images in two parts with disjoint classes; the test classes are in neither."""

@@ -2,10 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +12,12 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.progress import Progress
 
-_BATCH = 64  # images that a thread reads at a time
 _AHEAD = 4096  # images that are waiting to be read: futures for millions would fill the memory
 
 
-class Part(NamedTuple):
-    """The figures of one split."""
+@dataclass(frozen=True)
+class Part:
+    """The numbers of one split."""
 
     name: str
     images: int
@@ -30,7 +28,8 @@ class Part(NamedTuple):
     instances: int | None  # where several images make one instance
 
 
-class Unreadable(NamedTuple):
+@dataclass(frozen=True)
+class Unreadable:
     """An image that cannot be read, and why."""
 
     part: str
@@ -38,7 +37,8 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-class Duplicates(NamedTuple):
+@dataclass(frozen=True)
+class Duplicates:
     """Images with the same pixels as another, and an example of each kind."""
 
     across_the_split: int  # test images that are in the training images too
@@ -64,82 +64,63 @@ class Findings:
 
 def check(benchmark: Benchmark, read: bool = True) -> Findings:
     """Count a benchmark and, unless read=False, read all its images to find the unreadable and the equal ones."""
-    sets = ([benchmark.train] if benchmark.train is not None else []) + _different(list(benchmark.tests.values()))
-    parts = [describe(images) for images in sets]
+    parts = [_part(images) for images in benchmark.sets]
     if not read:
         return Findings(benchmark.name, parts, benchmark.warnings, None, None)
     unreadable: list[Unreadable] = []
-    digests = []
-    with Progress("Reading", sum(map(len, sets)), "images") as progress:
-        for images in sets:
-            digests.append(_digests(images, unreadable, progress))
-    duplicates = find_duplicates(sets, digests, has_train=benchmark.train is not None)
-    return Findings(benchmark.name, parts, benchmark.warnings, unreadable, duplicates)
+    with Progress("Reading", sum(map(len, benchmark.sets)), "images") as progress:
+        digests = [_digests(images, unreadable, progress) for images in benchmark.sets]
+    return Findings(benchmark.name, parts, benchmark.warnings, unreadable, _duplicates(benchmark, digests))
 
 
-def describe(images: ImageSet) -> Part:
-    """Count the images, the classes and the images of a class."""
+def _part(images: ImageSet) -> Part:
     per_class = np.bincount(images.labels, minlength=images.classes)
     instances = None if images.instances is None else len(np.unique(images.instances))
     median = float(np.median(per_class))
     return Part(images.name, len(images), images.classes, int(per_class.min()), median, int(per_class.max()), instances)
 
 
-def find_duplicates(sets: list[ImageSet], digests: list[np.ndarray], has_train: bool) -> Duplicates:
-    """Compare the digests (n, 16) of the images of each split; the first split is the training set if has_train."""
+def _digests(images: ImageSet, unreadable: list[Unreadable], progress: Progress) -> np.ndarray:
+    """A digest of the pixels of each image (n,) of 16 bytes, zero where it cannot be read."""
+    digests = np.zeros(len(images), dtype="V16")
+
+    def read(row: int) -> str | None:
+        try:
+            image = images.read(row)
+        except UnreadableImage as error:
+            return error.reason
+        content = hashlib.blake2b(f"{image.size} ".encode() + image.tobytes(), digest_size=16)
+        digests[row] = np.void(content.digest())
+        return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # Pillow decodes without holding the interpreter
+        for start in range(0, len(images), _AHEAD):
+            rows = range(start, min(start + _AHEAD, len(images)))
+            for row, reason in zip(rows, threads.map(read, rows), strict=True):
+                if reason is not None:
+                    unreadable.append(Unreadable(images.name, str(images.names[row]), reason))
+                progress.advance()
+    return digests
+
+
+def _duplicates(benchmark: Benchmark, digests: list[np.ndarray]) -> Duplicates:
+    """Compare the digests of the images of each of the benchmark's sets."""
     across = two_labels = within = 0
     examples: list[str] = []
-    keys = [each.view("V16").ravel() for each in digests]
-    readable = [each.any(axis=1) for each in digests]
-    for position, (images, key) in enumerate(zip(sets, keys, strict=True)):
-        rows = np.flatnonzero(readable[position])
-        _, content = np.unique(key[rows], return_inverse=True)
+    for images, digest in zip(benchmark.sets, digests, strict=True):
+        rows = np.flatnonzero(digest != np.void(bytes(16)))
+        _, content = np.unique(digest[rows], return_inverse=True)
         pairs, first = np.unique(np.stack([content, images.labels[rows]]), axis=1, return_index=True)
         within += len(rows) - len(first)
-        labels_of_content = np.bincount(pairs[0])
-        shared = labels_of_content[content] > 1
+        shared = np.bincount(pairs[0])[content] > 1
         two_labels += int(shared.sum())
         if shared.any():
             one, other = rows[np.flatnonzero(content == content[shared.argmax()])[[0, -1]]]
             examples.append(f"{images.names[one]} = {images.names[other]} (two labels in {images.name})")
-        if has_train and position > 0:
-            seen = rows[np.isin(key[rows], keys[0][readable[0]])]
+        if benchmark.train is not None and images is not benchmark.train:
+            seen = rows[np.isin(digest[rows], digests[0])]
             across += len(seen)
             if len(seen):
-                twin = int(np.flatnonzero(keys[0] == key[seen[0]])[0])
-                examples.append(f"{sets[0].names[twin]} = {images.names[seen[0]]} (train and {images.name})")
+                twin = int(np.flatnonzero(digests[0] == digest[seen[0]])[0])
+                examples.append(f"{benchmark.train.names[twin]} = {images.names[seen[0]]} (train and {images.name})")
     return Duplicates(across, two_labels, within, tuple(examples))
-
-
-def _different(tests: list[ImageSet]) -> list[ImageSet]:
-    """Without those that share their images with an earlier one, as the draws of a gallery do."""
-    return list({id(images.read): images for images in reversed(tests)}.values())[::-1]
-
-
-def _digests(images: ImageSet, unreadable: list[Unreadable], progress: Progress) -> np.ndarray:
-    """A digest of the pixels of each image (n, 16) uint8, zero where it cannot be read."""
-    digests = np.zeros((len(images), 16), dtype=np.uint8)
-
-    def read(start: int) -> list[Unreadable]:
-        failed = []
-        for row in range(start, min(start + _BATCH, len(images))):
-            try:
-                image = images.read(row)
-            except UnreadableImage as error:
-                failed.append(Unreadable(images.name, str(images.names[row]), error.reason))
-                continue
-            content = hashlib.blake2b(f"{image.size} ".encode() + image.tobytes(), digest_size=16)
-            digests[row] = np.frombuffer(content.digest(), np.uint8)
-        return failed
-
-    def batches() -> Iterator[list[Unreadable]]:
-        with ThreadPoolExecutor(os.cpu_count()) as threads:  # Pillow decodes without holding the interpreter
-            for start in range(0, len(images), _AHEAD):
-                yield from threads.map(read, range(start, min(start + _AHEAD, len(images)), _BATCH))
-
-    done = 0
-    for failed in batches():
-        unreadable += failed
-        progress.advance(min(_BATCH, len(images) - done))
-        done += _BATCH
-    return digests

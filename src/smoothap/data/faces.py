@@ -1,11 +1,16 @@
 """Crops of faces from the boxes and landmarks that a set's own files give; nothing here detects a face."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from PIL import Image
 
-from smoothap.data.reading import UnreadableImage, enough_pixels, read_image
+from smoothap.data.columns import as_numbers, positions
+from smoothap.data.image_set import Reader
+from smoothap.data.listed import missing_files
+from smoothap.data.reading import UnreadableImage, read_image
 
 ALIGNED_SIZE = 112
 _FARTHEST = 1e6  # pixels: whatever lies farther out is no place in an image
@@ -13,6 +18,25 @@ _FARTHEST = 1e6  # pixels: whatever lies farther out is no place in an image
 ARCFACE_POINTS = np.array(
     [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
 )
+
+
+def reader_of_faces(
+    folder: Path, files: pa.Array, crop: Callable[[Path, np.ndarray], Image.Image], places: np.ndarray
+) -> Reader:
+    """Reads each file cropped to its face, whose place counts the pixels of the whole image: no hint makes it smaller.
+
+    `crop` is `read_box` or `read_aligned`; places (n, 4) or (n, 10) are the boxes or the landmarks of the files.
+    """
+    return lambda row, shorter_side=None: crop(folder / files[row].as_py(), places[row])
+
+
+def places_of_faces(files: pa.Array, table: Path, keys: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:
+    """The numbers (n, columns) float32 in the row of the table whose key is the file's name."""
+    rows = positions(files, keys)
+    if rows.null_count:
+        missing = files.filter(rows.is_null()).to_pylist()
+        raise missing_files(f"{table}, which gives the faces", missing, len(files), "Download the table again.")
+    return as_numbers(table, columns)[rows.to_numpy()]
 
 
 def read_box(path: Path, box: np.ndarray, factor: float = 1.3) -> Image.Image:
@@ -28,8 +52,7 @@ def read_aligned(path: Path, points: np.ndarray) -> Image.Image:
     """The face aligned by its five points (10,), x and y of each: 112 x 112."""
     if not np.isfinite(points).all() or np.abs(points).max() > _FARTHEST:
         raise UnreadableImage(str(path), "its landmarks are said to lie outside of any image")
-    with enough_pixels(None):  # the points count the pixels of the whole image
-        return align(read_image(path), points)
+    return align(read_image(path), points)
 
 
 def align(image: Image.Image, points: np.ndarray) -> Image.Image:

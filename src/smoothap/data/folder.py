@@ -1,14 +1,16 @@
 """The user's own images in folders: a folder is a class, named by its path below the root."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, is_equal, label_by, replaced
+from smoothap.data.columns import is_equal, label_by, replaced
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import image_files, read_from
+from smoothap.data.listed import set_of_files
+from smoothap.data.manifest import image_files
 from smoothap.data.splits import split_by_class, split_by_list
 
 
@@ -24,13 +26,21 @@ def folder(
         raise ValueError(f"There are no images in {root}: expected a folder of images for each class.")
     if {"train", "test"} <= set(replaced(files, "/.*$").unique().to_pylist()) and test_classes is None:
         train, test = (labelled_by_folder(root / part, f"{name} {part}") for part in ("train", "test"))
-        _refuse_shared_classes(root, train, test)
+        shared = sorted(set(train.class_names) & set(test.class_names))
+        if shared:
+            raise ValueError(
+                f"{len(shared)} classes of {root} are in train and in test, such as {shared[0]!r}; retrieval is tested "
+                "on classes that were not trained on: put each class on one side, or merge the two folders and let a "
+                "fraction of the classes be held out."
+            )
     else:
         images = labelled_by_folder(root, name)
         train, test = (
             split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
         )
-    return Benchmark(name, train, {"test": test}, warnings=tuple(_lonely_classes(test)))
+    lonely = int((np.bincount(test.labels) == 1).sum())
+    warning = f"{lonely:,} test classes have one image only: as queries they have nothing to find."
+    return Benchmark(name, train, {"test": test}, warnings=(warning,) if lonely else ())
 
 
 def labelled_by_folder(root: Path, name: str) -> ImageSet:
@@ -42,33 +52,8 @@ def labelled_by_folder(root: Path, name: str) -> ImageSet:
             f"{loose.sum():,} images lie directly in {root}, such as {files[int(loose.argmax())]}, and have no class: "
             "move them into folders."
         )
-    labels, class_names = label_by(folders)
-    outermost = replaced(pa.array(class_names, pa.string()), "/.*$")
-    group_of_class, group_names = label_by(outermost)
-    nested = 1 < len(group_names) < len(class_names)
-    return ImageSet(
-        name=name,
-        names=as_names(files),
-        labels=labels,
-        class_names=class_names,
-        read=read_from(root, files),
-        recall_at=(1, 2, 4, 8),
-        groups=group_of_class[labels] if nested else None,
-        group_names=group_names if nested else None,
-    )
-
-
-def _refuse_shared_classes(root: Path, train: ImageSet, test: ImageSet) -> None:
-    shared = sorted(set(train.class_names) & set(test.class_names))
-    if shared:
-        raise ValueError(
-            f"{len(shared)} classes of {root} are in train and in test, such as {shared[0]!r}; retrieval is tested on "
-            "classes that were not trained on: put each class on one side, or merge the two folders and let a "
-            "fraction of the classes be held out."
-        )
-
-
-def _lonely_classes(test: ImageSet) -> list[str]:
-    """A warning about test classes with one image, whose query has nothing to find."""
-    lonely = int((np.bincount(test.labels) == 1).sum())
-    return [f"{lonely:,} test classes have one image only: as queries they have nothing to find."] if lonely else []
+    images = set_of_files(name, root, files, folders, (1, 2, 4, 8))
+    groups, group_names = label_by(replaced(pa.array(images.class_names, pa.string()), "/.*$"))
+    if not 1 < len(group_names) < images.classes:
+        return images
+    return replace(images, groups=groups[images.labels], group_names=group_names)

@@ -5,12 +5,11 @@ are kept once, so no two images of a class are equal.
 """
 
 import hashlib
-import importlib.util
+import io
 import unicodedata
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from zipfile import BadZipFile
 from zlib import error as BadDeflate
@@ -21,9 +20,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import cache_folder
+from smoothap.data.places import cache_folder, font_folder, write_cache
 from smoothap.data.splits import split_by_class
-from smoothap.files import write_atomically
 from smoothap.progress import Progress
 
 SIZE = 40  # pixels of a side
@@ -31,6 +29,7 @@ _EM = 30  # pixels of an em: capital letters are about 22 high
 _BASELINE = 29
 _FACES = 8  # a character stands in at least this many of the 16 faces
 _LOOKS = "1"  # counted up when the rendering changes, so that old caches are not read
+_ARRAYS = ("pixels", "names", "labels", "class_names")  # of a cache file, in the order of `_render`
 _FONTS = [
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
     *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -49,31 +48,35 @@ _BLOCKS = [  # where each begins
 ]
 
 
-def glyphs(*, test_fraction: float = 0.5, seed: int = 0) -> Benchmark:
-    """Half of the characters to train on and the other half to test on, drawn by a seed."""
-    train, test = split_by_class(renderings(), test_fraction, seed)
+def glyphs() -> Benchmark:
+    """Half of the characters to train on and the other half to test on, by a hash of their names."""
+    train, test = split_by_class(renderings(), 0.5)
     return Benchmark("glyphs", train, {"test": test})
 
 
 def renderings() -> ImageSet:
     """Every character in every face that has it, rendered in seconds the first time and then read from the cache."""
-    folder = _font_folder()
+    folder = font_folder()
+    if folder is None:
+        raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
     fonts = [folder / f"{name}.ttf" for name in _FONTS]
     stamp = [_LOOKS, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
     cached = cache_folder() / f"glyphs-{hashlib.sha256(' '.join(stamp).encode()).hexdigest()[:16]}.npz"
     try:
         with cached.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            pixels, names, labels, class_names = (stored[name] for name in ("pixels", "names", "labels", "class_names"))
+            pixels, names, labels, class_names = (stored[name] for name in _ARRAYS)
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile, BadDeflate):
-        pixels, names, labels, class_names = _render(fonts)
-        _store(cached, pixels=pixels, names=names, labels=labels, class_names=class_names)
+        pixels, names, labels, class_names = arrays = _render(fonts)
+        content = io.BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **dict(zip(_ARRAYS, arrays, strict=True)))
+        write_cache(cached, content.getvalue())
     group_names, groups = np.unique([block(character[0]) for character in class_names], return_inverse=True)
     return ImageSet(
         name="glyphs",
         names=names,
         labels=labels,
         class_names=class_names,
-        read=lambda index: Image.fromarray(pixels[index]).convert("RGB"),
+        read=lambda row, shorter_side=None: Image.fromarray(pixels[row]).convert("RGB"),
         recall_at=(1, 2, 4, 8),
         groups=groups[labels].astype(np.int64),
         group_names=group_names,
@@ -104,18 +107,12 @@ def _render(fonts: list[Path]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
             for face in faces_of[character]:
                 drawn[character, face] = _draw(character, opened[face])
             progress.advance()
-    classes = _lookalikes(characters, drawn)
-    pictures: list[bytes] = []
-    names: list[str] = []
-    labels: list[int] = []
-    class_names: list[str] = []
-    for members, own in _unambiguous(classes, drawn):
-        pictures += own
-        names += [f"{_FONTS[face]}/{character}" for character, face in own.values()]
-        labels += [len(class_names)] * len(own)
-        class_names.append("".join(members))
-    pixels = np.frombuffer(b"".join(pictures), np.uint8).reshape(-1, SIZE, SIZE)
-    return pixels, np.array(names), np.array(labels, np.int64), np.array(class_names)
+    classes = _unambiguous(_lookalikes(characters, drawn), drawn)
+    pixels = np.frombuffer(b"".join(picture for _, pictures in classes for picture in pictures), np.uint8)
+    names = [f"{_FONTS[face]}/{character}" for _, pictures in classes for character, face in pictures.values()]
+    labels = np.repeat(np.arange(len(classes)), [len(pictures) for _, pictures in classes])
+    class_names = ["".join(members) for members, _ in classes]
+    return pixels.reshape(-1, SIZE, SIZE), np.array(names), labels, np.array(class_names)
 
 
 def _draw(character: str, font: ImageFont.FreeTypeFont) -> bytes:
@@ -138,26 +135,17 @@ def _lookalikes(characters: list[str], drawn: dict[tuple[str, int], bytes]) -> l
         holders[face, picture].append(character)
     alike = Counter((one, other) for same in holders.values() for one, other in combinations(same, 2))
     faces = Counter(character for character, _ in drawn)
-    root = {character: character for character in characters}
-
-    def find(character: str) -> str:
-        while root[character] != character:
-            root[character] = character = root[root[character]]
-        return character
-
+    class_of = {character: [character] for character in characters}
     for (one, other), count in alike.items():
-        if 2 * count >= min(faces[one], faces[other]):
-            low, high = sorted((find(one), find(other)))
-            root[high] = low
-    classes: defaultdict[str, list[str]] = defaultdict(list)
-    for character in characters:
-        classes[find(character)].append(character)
-    return [members for _, members in sorted(classes.items())]
+        if 2 * count >= min(faces[one], faces[other]) and class_of[one] is not class_of[other]:
+            joined = sorted(class_of[one] + class_of[other])
+            class_of |= dict.fromkeys(joined, joined)
+    return [members for character, members in class_of.items() if character == members[0]]
 
 
 def _unambiguous(
     classes: list[list[str]], drawn: dict[tuple[str, int], bytes]
-) -> Iterator[tuple[list[str], dict[bytes, tuple[str, int]]]]:
+) -> list[tuple[list[str], dict[bytes, tuple[str, int]]]]:
     """The different pictures of each class, each with its character and face, without those that another class has.
 
     The Cyrillic te is drawn as a Latin m in italics: that picture has no one right label. A class keeps two or more.
@@ -165,32 +153,11 @@ def _unambiguous(
     pictures_of: list[dict[bytes, tuple[str, int]]] = []
     for members in classes:
         pictures: dict[bytes, tuple[str, int]] = {}
-        for face in range(len(_FONTS)):
-            for member in members:
-                if (member, face) in drawn:
-                    pictures.setdefault(drawn[member, face], (member, face))
+        for face, member in product(range(len(_FONTS)), members):
+            if (member, face) in drawn:
+                pictures.setdefault(drawn[member, face], (member, face))
         pictures_of.append(pictures)
     owners = Counter(picture for pictures in pictures_of for picture in pictures)
     owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
-    for members, pictures in zip(classes, pictures_of, strict=True):
-        own = {picture: source for picture, source in pictures.items() if owners[picture] == 1}
-        if len(own) >= 2:
-            yield members, own
-
-
-def _store(cached: Path, **arrays: np.ndarray) -> None:
-    def write(path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-
-    try:
-        write_atomically(cached, write)
-    except OSError:
-        return  # a cache that cannot be written costs time, nothing else
-
-
-def _font_folder() -> Path:
-    package = importlib.util.find_spec("matplotlib")
-    if package is None or package.origin is None:
-        raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
-    return Path(package.origin).parent / "mpl-data" / "fonts" / "ttf"
+    own = [{picture: pictures[picture] for picture in pictures if owners[picture] == 1} for pictures in pictures_of]
+    return [(members, pictures) for members, pictures in zip(classes, own, strict=True) if len(pictures) >= 2]

@@ -6,25 +6,23 @@ On disk, as NIST gives it: `images/{img,frames}/` and `protocols/ijbc_metadata.c
 template is.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from PIL import Image
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, label_by, one_chunk, positions, read_rows, read_table, replaced
-from smoothap.data.counts import Counts, compare_counts, missing_files
-from smoothap.data.faces import read_aligned, read_box
-from smoothap.data.foreign import as_numbers
+from smoothap.data.columns import as_numbers, is_equal, label_by, one_chunk, read_rows, read_table, replaced
+from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.faces import places_of_faces, read_aligned, read_box, reader_of_faces
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import find_file, find_listed, image_files
-from smoothap.data.reading import read_image
+from smoothap.data.listed import find_file, find_listed, set_of_files
 
 PAPER = Counts(148_824, 3_531)
 _FEWEST = 5  # instances of an identity
 _BOX = ("FACE_X", "FACE_Y", "FACE_WIDTH", "FACE_HEIGHT")
+_FACE = ("SUBJECT_ID", "FILENAME", "SIGHTING_ID")
 _PROTOCOLS = ("ijbc_1N_gallery_G1.csv", "ijbc_1N_gallery_G2.csv", "ijbc_1N_probe_mixed.csv")
 
 
@@ -40,31 +38,20 @@ def ijbc(root: Path, *, aligned: bool = False, paper: Counts = PAPER) -> Benchma
             f"{root} has no landmarks (meta/ijbc_name_5pts_score.txt): aligned crops need InsightFace's copy of IJB-C; "
             "ijbc:PATH crops to the boxes instead."
         )
-    everyone, nameless = _insightface(root, aligned) if from_insightface else _nist(root)
-    images = with_enough_instances(everyone)
-    warnings = compare_counts(images, paper, strict=False)
-    if nameless:
+    listing, everyone = _insightface(root) if from_insightface else _nist(root)
+    faces = everyone.filter(pa.array(~is_equal(one_chunk(everyone["SUBJECT_ID"]), "")))
+    images = _image_set(root / ("loose_crop" if from_insightface else "images"), faces, listing, aligned)
+    kept = _with_enough_instances(images)
+    warnings = compare_counts(kept, paper, strict=False)
+    if nameless := len(everyone) - len(faces):
         warnings.append(f"ijbc: {nameless:,} faces whose subject is unknown were left out.")
-    if images.classes < everyone.classes:
-        few = everyone.classes - images.classes
+    if few := images.classes - kept.classes:
         warnings.append(f"ijbc: {few:,} identities with fewer than {_FEWEST} instances were left out, as in the paper.")
-    return Benchmark("ijbc-aligned" if aligned else "ijbc", None, {"test": images}, warnings=tuple(warnings))
+    return Benchmark("ijbc-aligned" if aligned else "ijbc", None, {"test": kept}, warnings=tuple(warnings))
 
 
-def with_enough_instances(images: ImageSet, fewest: int = _FEWEST) -> ImageSet:
-    """The identities that have at least this many instances."""
-    assert images.instances is not None
-    _, first = np.unique(images.instances, return_index=True)
-    per_class = np.bincount(images.labels[first], minlength=images.classes)
-    kept = np.flatnonzero(per_class[images.labels] >= fewest)
-    if not len(kept):
-        raise ValueError(f"{images.name}: no identity has {fewest} instances or more.")
-    return images.rows(kept)
-
-
-def _nist(root: Path) -> tuple[ImageSet, int]:
-    """Every face with a known subject, and how many have none."""
-    wanted = ("SUBJECT_ID", "FILENAME", "SIGHTING_ID", *_BOX)
+def _nist(root: Path) -> tuple[Path, pa.Table]:
+    """The table that lists the faces, and of each its subject (empty where none is known), file, sighting and box."""
     tables = _protocol_files(root, "ijbc_metadata.csv") or [
         table for name in _PROTOCOLS for table in _protocol_files(root, name)
     ]
@@ -73,83 +60,62 @@ def _nist(root: Path) -> tuple[ImageSet, int]:
             f"There is no ijbc_metadata.csv below {root / 'protocols'} and no meta/ijbc_face_tid_mid.txt: give the "
             "folder of NIST's or InsightFace's copy of IJB-C."
         )
-    contents = [read_table(table, wanted) for table in tables]
-    rows = pa.concat_tables([pa.table({name: content[name] for name in wanted}) for content in contents])
-    rows = rows.group_by(list(wanted), use_threads=False).aggregate([])  # a face may stand in several protocols
-    subject = replaced(one_chunk(rows["SUBJECT_ID"]), r"\.0$")
-    known = np.array([each.lower() not in ("", "nan") for each in subject.to_pylist()], bool)
-    nameless = int((~known).sum())
-    rows, subject = rows.filter(pa.array(known, pa.bool_())), subject.filter(pa.array(known, pa.bool_()))
-    boxes = as_numbers(tables[0], {name: one_chunk(rows[name]) for name in _BOX})
-    folder = root / "images"
-    listed = one_chunk(rows["FILENAME"])
-    files = find_listed(str(tables[0]), image_files(folder), listed, f"Unpack the images into {folder}.")
-
-    def read(index: int) -> Image.Image:
-        return read_box(folder / files[index].as_py(), boxes[index])
-
-    return _image_set(files, subject, one_chunk(rows["SIGHTING_ID"]), read), nameless
+    columns = [*_FACE, *_BOX]
+    contents = [read_table(table, tuple(columns)) for table in tables]
+    faces = pa.concat_tables([pa.table({name: content[name] for name in columns}) for content in contents])
+    faces = faces.set_column(0, _FACE[0], _subjects(one_chunk(faces[_FACE[0]])))
+    return tables[0], faces.group_by(columns, use_threads=False).aggregate([])  # a face may stand in several protocols
 
 
-def _insightface(root: Path, aligned: bool) -> tuple[ImageSet, int]:
-    """Every face whose template belongs to a known subject, and how many belong to none."""
+def _insightface(root: Path) -> tuple[Path, pa.Table]:
+    """The list of the faces, and of each its subject (empty where its template has none), file and sighting."""
     listing = find_file(root, "meta/ijbc_face_tid_mid.txt")
-    listed, templates, media = read_rows(listing, 3)
-    subject_of = _subjects_of_templates(root)
-    subjects = [subject_of.get(template, "nan") for template in templates.to_pylist()]
-    known = pa.array([subject != "nan" for subject in subjects], pa.bool_())
-    subject = pa.array(subjects, pa.string()).filter(known)
-    listed, media = listed.filter(known), media.filter(known)
-    folder = root / "loose_crop"
-    files = find_listed(str(listing), image_files(folder), listed, f"Unpack the images into {folder}.")
-    points = _landmarks(root, listed) if aligned else None
-
-    def read(index: int) -> Image.Image:
-        path = folder / files[index].as_py()
-        return read_image(path) if points is None else read_aligned(path, points[index])
-
-    return _image_set(files, subject, media, read), len(subjects) - len(subject)
-
-
-def _subjects_of_templates(root: Path) -> dict[str, str]:
+    files, templates, sightings = read_rows(listing, 3)
     subject_of: dict[str, str] = {}
     for name in _PROTOCOLS:
         tables = _protocol_files(root, name)
         if not tables:
             raise FileNotFoundError(f"There is no {name} below {root}: it says whose face a template shows.")
         content = read_table(tables[0], ("TEMPLATE_ID", "SUBJECT_ID"))
-        subjects = replaced(content["SUBJECT_ID"], r"\.0$").to_pylist()
-        pairs = zip(content["TEMPLATE_ID"].to_pylist(), subjects, strict=True)
-        subject_of |= {template: subject for template, subject in pairs if subject.lower() not in ("", "nan")}
-    return subject_of
+        pairs = zip(content["TEMPLATE_ID"].to_pylist(), _subjects(content["SUBJECT_ID"]).to_pylist(), strict=True)
+        subject_of |= {template: subject for template, subject in pairs if subject}
+    subjects = pa.array([subject_of.get(template, "") for template in templates.to_pylist()], pa.string())
+    return listing, pa.table([subjects, files, sightings], _FACE)
 
 
-def _landmarks(root: Path, listed: pa.Array) -> np.ndarray:
-    """Five points for each listed face: (n, 10) float32."""
-    table = find_file(root, "meta/ijbc_name_5pts_score.txt")
-    name, *numbers, _ = read_rows(table, 12)
-    rows = positions(listed, name)
-    if rows.null_count:
-        missing = listed.filter(rows.is_null()).to_pylist()
-        raise missing_files(f"{table}, which gives the landmarks", missing, len(listed), "Download the table again.")
-    columns = {f"cell {place}": column for place, column in enumerate(numbers, start=2)}
-    return as_numbers(table, columns)[rows.to_numpy()]
+def _subjects(column: pa.Array) -> pa.Array:
+    """Subjects without what a spreadsheet makes of them, empty where none is known."""
+    return replaced(column, r"(?i)^nan$|\.0$")
 
 
-def _image_set(files: pa.Array, subject: pa.Array, sighting: pa.Array, read: Callable[[int], Image.Image]) -> ImageSet:
-    labels, class_names = label_by(subject)
-    sightings, _ = label_by(sighting)
-    pairs = np.stack([labels, sightings], axis=1)  # a group photo is one sighting of several subjects
+def _image_set(folder: Path, faces: pa.Table, listing: Path, aligned: bool) -> ImageSet:
+    """The faces in `folder`; an instance is a sighting of one subject, since a group photo is one of several."""
+    subjects, listed, sightings = (one_chunk(faces[name]) for name in _FACE)
+    files = find_listed(folder, listed, listing)
+    read = None
+    if aligned:
+        table = find_file(folder.parent, "meta/ijbc_name_5pts_score.txt")
+        keys, *points, _ = read_rows(table, 12)
+        columns = {f"cell {place}": column for place, column in enumerate(points, start=2)}
+        read = reader_of_faces(folder, files, read_aligned, places_of_faces(listed, table, keys, columns))
+    elif _BOX[0] in faces.column_names:
+        boxes = as_numbers(listing, {name: one_chunk(faces[name]) for name in _BOX})
+        read = reader_of_faces(folder, files, read_box, boxes)
+    images = set_of_files("ijbc test", folder, files, subjects, (1, 5, 10), read=read)
+    pairs = np.stack([images.labels, label_by(sightings)[0]], axis=1)
     _, instances = np.unique(pairs, axis=0, return_inverse=True)
-    return ImageSet(
-        name="ijbc test",
-        names=as_names(files),
-        labels=labels,
-        class_names=class_names,
-        read=read,
-        recall_at=(1, 5, 10),
-        instances=instances.reshape(-1).astype(np.int64),
-    )
+    return replace(images, instances=instances.reshape(-1).astype(np.int64))
+
+
+def _with_enough_instances(images: ImageSet) -> ImageSet:
+    """The identities that have at least 5 instances."""
+    assert images.instances is not None
+    _, first = np.unique(images.instances, return_index=True)
+    per_class = np.bincount(images.labels[first], minlength=images.classes)
+    kept = np.flatnonzero(per_class[images.labels] >= _FEWEST)
+    if not len(kept):
+        raise ValueError(f"{images.name}: no identity has {_FEWEST} instances or more.")
+    return images.rows(kept)
 
 
 def _protocol_files(root: Path, name: str) -> list[Path]:

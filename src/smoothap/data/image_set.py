@@ -1,25 +1,31 @@
 """What every set of images looks like to the rest of the project: rows with a label, and a way to read each."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from PIL import Image
+
+
+class Reader(Protocol):
+    """Opens the image of a row as RGB or raises `UnreadableImage`; `shorter_side` is the hint of `read_image`."""
+
+    def __call__(self, row: int, shorter_side: int | None = None, /) -> Image.Image: ...
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
     """One split of a data set: n labelled images that are read on demand.
 
-    `read(i)` opens image i as RGB or raises `UnreadableImage`; `names[i]` says in words which image that is (its path
-    relative to the set, or such as "Goog/1f600"). Labels are 0 ... classes - 1.
+    `read(i)` opens image i; `names[i]` says in words which image that is (its path relative to the set, or such as
+    "Goog/1f600"). Labels are 0 ... classes - 1.
     """
 
     name: str  # such as "sop test"
     names: "np.ndarray | list[str]"  # (n,)
     labels: np.ndarray  # (n,) int64
     class_names: "np.ndarray | list[str]"  # (classes,)
-    read: Callable[[int], Image.Image] = field(repr=False)
+    read: Reader = field(repr=False)
     recall_at: tuple[int, ...] = (1, 10, 100, 1000)  # the K of Recall@K that the set's protocol reports
     groups: np.ndarray | None = None  # (n,) int64: super-category of each image, for hard-negative batches
     group_names: "np.ndarray | list[str] | None" = None
@@ -37,20 +43,15 @@ class ImageSet:
     def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
         """The set with these rows only, labels counted anew from 0 in the order of the old ones."""
         kept, labels = np.unique(self.labels[rows], return_inverse=True)
-
-        def column(values: "np.ndarray | list[str] | None") -> "np.ndarray | None":
-            return None if values is None else np.asarray(values)[rows]
-
+        columns = {
+            column: getattr(self, column) for column in ("names", "groups", "is_query", "is_gallery", "instances")
+        }
         read = self.read
         return replace(
             self,
             name=name or self.name,
-            names=np.asarray(self.names)[rows],
             labels=labels.astype(np.int64),
             class_names=np.asarray(self.class_names)[kept],
-            read=lambda index: read(int(rows[index])),
-            groups=column(self.groups),
-            is_query=column(self.is_query),
-            is_gallery=column(self.is_gallery),
-            instances=column(self.instances),
+            read=lambda row, shorter_side=None: read(int(rows[row]), shorter_side),
+            **{column: np.asarray(values)[rows] for column, values in columns.items() if values is not None},
         )

@@ -4,16 +4,16 @@ On disk: `train_val2018/Aves/2761/<hash>.jpg`, and either the published split, `
 `Inaturalist_test_set1.txt` with a path on each line, or the competition's `train2018.json` and `val2018.json`.
 """
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, label_by, read_lines, replaced
-from smoothap.data.counts import Counts, compare_counts
-from smoothap.data.foreign import read_json
+from smoothap.data.columns import read_lines, read_text, replaced
+from smoothap.data.counts import Counts, compare_counts, published_split
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import find_file, find_listed, image_files, read_from
+from smoothap.data.listed import find_file, find_listed, set_of_files
 from smoothap.data.splits import split_by_class
 
 _COMPETITION = ("train2018.json", "val2018.json")
@@ -22,26 +22,22 @@ PAPER = {"train": Counts(325_846, 5_690), "test": Counts(136_093, 2_452)}
 
 def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) -> Benchmark:
     """The published split, or where its files are missing one of the same size by a seed; Recall@1, 4, 16, 32."""
-    published = [root / f"Inaturalist_{part}_set1.txt" for part in ("train", "test")]
-    present = [path for path in published if path.is_file()]
+    lists = {part: root / f"Inaturalist_{part}_set1.txt" for part in PAPER}
+    present = [path.name for path in lists.values() if path.is_file()]
     if len(present) == 1:
-        raise FileNotFoundError(f"{root} has {present[0].name} only: put both files of the published split there.")
+        raise FileNotFoundError(f"{root} has {present[0]} only: put both files of the published split there.")
     if present:
-        train, test = (
-            _listed(root, f"inaturalist {part}", path.name, read_lines(path))
-            for part, path in zip(("train", "test"), published, strict=True)
-        )
-        warnings = [*compare_counts(train, paper["train"]), *compare_counts(test, paper["test"])]
-        return Benchmark("inaturalist", train, {"test": test}, warnings=tuple(warnings))
+        parts = {part: _listed(root, f"inaturalist {part}", path, read_lines(path)) for part, path in lists.items()}
+        return published_split("inaturalist", parts, paper)
     if not any((root / name).is_file() for name in _COMPETITION):
         raise FileNotFoundError(
-            f"There is neither {published[0].name} (the published split) nor {_COMPETITION[0]} (the competition's "
+            f"There is neither {lists['train'].name} (the published split) nor {_COMPETITION[0]} (the competition's "
             f"list) in {root}: give the folder that holds one of them beside train_val2018."
         )
-    everything = _listed(root, "inaturalist", "the json files", _paths_of_json(root))
+    everything = _listed(root, "inaturalist", f"{root}, the json files", _paths_of_json(root))
     expected = Counts(paper["train"].images + paper["test"].images, paper["train"].classes + paper["test"].classes)
     warnings = [
-        f"The published split files are missing, so the classes were split by seed {seed}: the figures cannot be "
+        f"The published split files are missing, so the classes were split by seed {seed}: the results cannot be "
         "compared with the paper's.",
         *compare_counts(everything, expected),
     ]
@@ -52,29 +48,18 @@ def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) 
 def _paths_of_json(root: Path) -> pa.Array:
     paths: list[str] = []
     for name in _COMPETITION:
-        content = read_json(find_file(root, name))
+        path = find_file(root, name)
         try:
-            paths += [str(image["file_name"]) for image in content["images"]]
-        except (KeyError, TypeError) as error:
+            paths += [str(image["file_name"]) for image in json.loads(read_text(path))["images"]]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(
-                f"{root / name} is not the competition's list of images, each with a file_name: fetch it again."
+                f"{path} is not the competition's list of images, each with a file_name ({error}): fetch it again."
             ) from error
     return pa.array(paths, pa.string())
 
 
-def _listed(root: Path, name: str, listing: str, paths: pa.Array) -> ImageSet:
+def _listed(root: Path, name: str, listing: Path | str, paths: pa.Array) -> ImageSet:
     folder = root / "train_val2018" if (root / "train_val2018").is_dir() else root
     paths = replaced(paths, "^.*/([^/]+/[^/]+/[^/]+)$", r"\1")  # Aves/2761/<hash>.jpg, whatever stands before
-    found = find_listed(f"{root}, {listing}", image_files(folder), paths, f"Unpack the images into {folder}.")
-    labels, class_names = label_by(replaced(paths, "/[^/]*$"))
-    groups, group_names = label_by(replaced(paths, "/.*$"))
-    return ImageSet(
-        name=name,
-        names=as_names(found),
-        labels=labels,
-        class_names=class_names,
-        read=read_from(folder, found),
-        recall_at=(1, 4, 16, 32),
-        groups=groups,
-        group_names=group_names,
-    )
+    files, species, groups = find_listed(folder, paths, listing), replaced(paths, "/[^/]*$"), replaced(paths, "/.*$")
+    return set_of_files(name, folder, files, species, (1, 4, 16, 32), groups=groups)

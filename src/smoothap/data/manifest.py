@@ -7,24 +7,17 @@ last changed, which the file system moves whenever a file in it is added, remove
 import hashlib
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from PIL import Image
 
-from smoothap.data.columns import lowered, one_chunk, positions
-from smoothap.data.counts import missing_files
-from smoothap.data.reading import SUFFIXES, read_image
-from smoothap.files import write_atomically
+from smoothap.data.columns import one_chunk
+from smoothap.data.places import cache_folder, write_cache
+from smoothap.data.reading import SUFFIXES
 
+_SCHEMA = pa.schema([("path", pa.string()), ("modified", pa.int64())])
 _SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change can be trusted to show the next change
-
-
-def cache_folder() -> Path:
-    """Where this package may keep what it can compute again: $XDG_CACHE_HOME/smoothap, or ~/.cache/smoothap."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothap"
 
 
 def image_files(root: Path) -> pa.Array:
@@ -46,17 +39,14 @@ def _remembered(root: Path, manifest: Path) -> pa.Array | None:
     """The paths of an earlier scan, or None where there is none or a folder has changed since."""
     try:
         table = pq.read_table(manifest)
-    except (OSError, pa.ArrowException):
-        return None
-    if table.column_names != ["path", "modified"] or table.schema.types != [pa.string(), pa.int64()]:
-        return None
-    folders = table.filter(table["modified"].is_valid())
-    for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
-        try:
+        if not table.schema.equals(_SCHEMA):
+            return None
+        folders = table.filter(table["modified"].is_valid())
+        for path, modified in zip(folders["path"].to_pylist(), folders["modified"].to_pylist(), strict=True):
             if (root / path).stat().st_mtime_ns != modified:
                 return None
-        except (OSError, TypeError, ValueError):  # gone, or never a path
-            return None
+    except (OSError, pa.ArrowException, TypeError, ValueError):  # the manifest or a folder is gone, or never was one
+        return None
     return one_chunk(table["path"].filter(table["modified"].is_null()))
 
 
@@ -83,54 +73,15 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
                     waiting.append(path)
                 elif entry.name.lower().endswith(SUFFIXES):
                     files.append(path)
+    files.sort()
     try:
-        paths = pa.array(sorted(files), pa.string())
+        paths = pa.array(files, pa.string())
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{root} has a file whose name is not UTF-8, {os.fsencode(error.object)!r}: rename it."
         ) from error
     if max(folders.values()) < started - _SETTLED:
-        table = pa.table(
-            {
-                "path": pa.concat_arrays([pa.array(folders, pa.string()), paths]),
-                "modified": pa.concat_arrays(
-                    [pa.array(folders.values(), pa.int64()), pa.nulls(len(paths), pa.int64())]
-                ),
-            }
-        )
-        _remember(manifest, table)
+        times = [*folders.values(), *[None] * len(files)]
+        table = pa.table({"path": [*folders, *files], "modified": times}, schema=_SCHEMA)
+        write_cache(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
     return paths
-
-
-def _remember(manifest: Path, table: pa.Table) -> None:
-    try:
-        write_atomically(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
-    except OSError:
-        return  # a cache that cannot be written costs time, nothing else
-
-
-def find_listed(what: str, files: pa.Array, listed: pa.Array, remedy: str) -> pa.Array:
-    """The file on disk for each listed path, whatever the case of its letters; an error where some are missing."""
-    if not len(listed):
-        raise ValueError(f"{what} lists no images: fetch it again.")
-    rows = positions(listed, files)
-    if rows.null_count:
-        rows = positions(lowered(listed), lowered(files))
-    if rows.null_count:
-        missing = listed.filter(rows.is_null())
-        raise missing_files(what, missing.to_pylist(), len(listed), remedy)
-    return files.take(rows)
-
-
-def read_from(root: Path, paths: pa.Array) -> Callable[[int], Image.Image]:
-    """A reader of the images at these paths below `root`; the paths stay packed, so worker processes share them."""
-    return lambda index: read_image(root / paths[index].as_py())
-
-
-def find_file(root: Path, *candidates: str) -> Path:
-    """The first of these paths below `root` that is a file."""
-    for candidate in candidates:
-        if (root / candidate).is_file():
-            return root / candidate
-    looked = " or ".join(candidates)
-    raise FileNotFoundError(f"There is no {looked} in {root}: give the folder into which the set was unpacked.")

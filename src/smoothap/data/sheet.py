@@ -1,13 +1,11 @@
 """A contact sheet: a row for each of some classes, to see at a glance what a benchmark holds."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
+from smoothap.data.places import font_folder
 from smoothap.data.reading import UnreadableImage
 
 _CELL, _GAP, _MARGIN, _CAPTION, _HEADING, _SPACE = 96, 10, 36, 190, 58, 16
@@ -16,8 +14,9 @@ _INK, _SOFT, _LINE, _PAPER = "#1c2430", "#6b7686", "#dfe3e8", "#f7f8fa"
 
 def contact_sheet(benchmark: Benchmark, classes: int = 6, columns: int = 8) -> Image.Image:
     """Some classes of the training images and of the first test, evenly spaced, with a few images of each."""
-    sets = [*([benchmark.train] if benchmark.train is not None else []), next(iter(benchmark.tests.values()))]
-    rows = [_chosen(images, classes) for images in sets]
+    sets = benchmark.sets[: 1 if benchmark.train is None else 2]
+    # Labels spaced evenly over the classes.
+    rows = [np.linspace(0, images.classes - 1, min(classes, images.classes)).round().astype(int) for images in sets]
     width = 2 * _MARGIN + _CAPTION + columns * (_CELL + _GAP) - _GAP
     height = 2 * _MARGIN + 44 - _SPACE - _GAP + sum(_HEADING + len(chosen) * (_CELL + _GAP) + _SPACE for chosen in rows)
     sheet = Image.new("RGB", (width, height), _PAPER)
@@ -35,11 +34,6 @@ def contact_sheet(benchmark: Benchmark, classes: int = 6, columns: int = 8) -> I
             top += _CELL + _GAP
         top += _SPACE
     return sheet
-
-
-def _chosen(images: ImageSet, classes: int) -> np.ndarray:
-    """Labels spaced evenly over the classes."""
-    return np.unique(np.linspace(0, images.classes - 1, min(classes, images.classes)).round().astype(int))
 
 
 def _draw_class(sheet: Image.Image, images: ImageSet, label: int, top: int, columns: int) -> None:
@@ -63,18 +57,16 @@ def _draw_class(sheet: Image.Image, images: ImageSet, label: int, top: int, colu
 
 def _shortened(text: str) -> str:
     """The text as far as it fits beside the images, its end rather than its beginning."""
-    font, room = _font(14), _CAPTION - 16
-    if font.getlength(text) <= room:
-        return text
-    while font.getlength(f"…{text}") > room:
+    shown = text
+    while _font(14).getlength(shown) > _CAPTION - 16:
         text = text[1:]
-    return f"…{text}"
+        shown = f"…{text}"
+    return shown
 
 
 def _font(size: int, bold: bool = False) -> "ImageFont.FreeTypeFont | ImageFont.ImageFont":
     """DejaVu, which has most scripts, where matplotlib is installed; else Pillow's own."""
-    package = importlib.util.find_spec("matplotlib")
-    if package is None or package.origin is None:
+    fonts = font_folder()
+    if fonts is None:
         return ImageFont.load_default(size)
-    fonts = Path(package.origin).parent / "mpl-data" / "fonts" / "ttf"
     return ImageFont.truetype(fonts / f"DejaVuSans{'-Bold' if bold else ''}.ttf", size)

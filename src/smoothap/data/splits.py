@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.data.foreign import read_text
+from smoothap.data.columns import read_lines
 from smoothap.data.image_set import ImageSet
 
 
@@ -52,7 +52,7 @@ def split_by_list(images: ImageSet, test_classes: Path) -> tuple[ImageSet, Image
         raise FileNotFoundError(
             f"There is no file {test_classes}: give a text file that names the classes to test on, one a line."
         )
-    wanted = {line.strip() for line in read_text(test_classes).splitlines() if line.strip()}
+    wanted = set(read_lines(test_classes).to_pylist())
     unknown = sorted(wanted - set(images.class_names))
     if unknown:
         raise ValueError(

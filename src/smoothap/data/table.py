@@ -1,15 +1,16 @@
 """The user's own images in a table: CSV or Parquet with the columns path, label [, group] [, is_query, is_gallery]."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, is_equal, label_by, read_table
-from smoothap.data.counts import missing_files
+from smoothap.data.columns import is_equal, read_table
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import read_from
+from smoothap.data.listed import missing_files, set_of_files
 from smoothap.data.splits import split_by_class, split_by_list
 
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
@@ -25,8 +26,11 @@ def table(
     """
     columns = read_table(path, ("path", "label"))
     images = _image_set(path, columns, name)
-    if images.is_query is not None and images.is_gallery is not None:
-        return _given_protocol(images)
+    protocol = [column for column in ("is_query", "is_gallery") if column in columns]
+    if len(protocol) == 1:
+        raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
+    if protocol:
+        return _given_protocol(images, *(_truths(path, column, columns[column]) for column in protocol))
     train, test = split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
     return Benchmark(name, train, {"test": test})
 
@@ -39,49 +43,24 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
     paths = columns["path"]
     if not len(paths):
         raise ValueError(f"{path} has no rows.")
-    missing = [each for each in paths.to_pylist() if not _is_file(path.parent / each)]
+    # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
+    missing = [file for file in paths.to_pylist() if not os.path.isfile(path.parent / file)]  # noqa: PTH113
     if missing:
         raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
-    labels, class_names = label_by(columns["label"])
-    groups, group_names = label_by(columns["group"]) if "group" in columns else (None, None)
-    if ("is_query" in columns) != ("is_gallery" in columns):
-        raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
-    return ImageSet(
-        name=name,
-        names=as_names(paths),
-        labels=labels,
-        class_names=class_names,
-        read=read_from(path.parent, paths),
-        recall_at=(1, 2, 4, 8),
-        groups=groups,
-        group_names=group_names,
-        is_query=_truths(path, "is_query", columns),
-        is_gallery=_truths(path, "is_gallery", columns),
-    )
+    return set_of_files(name, path.parent, paths, columns["label"], (1, 2, 4, 8), groups=columns.get("group"))
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # such as a name that is too long
-        return False
-
-
-def _truths(path: Path, name: str, columns: dict[str, pa.Array]) -> np.ndarray | None:
-    if name not in columns:
-        return None
-    words = [word.lower() for word in columns[name].to_pylist()]
+def _truths(path: Path, name: str, column: pa.Array) -> np.ndarray:
+    words = [word.lower() for word in column.to_pylist()]
     strange = sorted(set(words) - _TRUE - _FALSE)
     if strange:
         raise ValueError(f"{path}: {name} holds {strange[0]!r}; write true or false, yes or no, 1 or 0.")
     return np.array([word in _TRUE for word in words])
 
 
-def _given_protocol(images: ImageSet) -> Benchmark:
-    assert images.is_query is not None
-    assert images.is_gallery is not None
-    tested = images.is_query | images.is_gallery
-    if not images.is_query.any() or not images.is_gallery.any():
+def _given_protocol(images: ImageSet, is_query: np.ndarray, is_gallery: np.ndarray) -> Benchmark:
+    tested = is_query | is_gallery
+    if not is_query.any() or not is_gallery.any():
         raise ValueError(f"{images.name}: is_query and is_gallery each need at least one row that is true.")
     shared = np.intersect1d(images.labels[tested], images.labels[~tested])
     if len(shared):
@@ -89,6 +68,7 @@ def _given_protocol(images: ImageSet) -> Benchmark:
             f"{images.name}: {len(shared)} classes have rows to train on (neither query nor gallery) and rows to test "
             f"on, such as {images.class_names[shared[0]]!r}; retrieval is tested on classes that were not trained on."
         )
-    test = images.rows(np.flatnonzero(tested), f"{images.name} test")
+    marked = replace(images, is_query=is_query, is_gallery=is_gallery)
+    test = marked.rows(np.flatnonzero(tested), f"{images.name} test")
     train = images.rows(np.flatnonzero(~tested), f"{images.name} train") if not tested.all() else None
     return Benchmark(images.name, train, {"test": test})

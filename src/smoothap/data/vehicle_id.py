@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, label_by, read_rows
-from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.columns import read_rows
+from smoothap.data.counts import Counts, published_split
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import find_file, find_listed, image_files, read_from
+from smoothap.data.listed import find_file, find_listed, set_of_files
 
 PAPER = {
     "train": Counts(110_178, 13_134),
@@ -29,19 +29,13 @@ _DRAWS = 10
 
 def vehicle_id(root: Path, *, paper: dict[str, Counts] = PAPER) -> Benchmark:
     """The paper's protocol: on each of three lists every image is a query in turn; Recall@1 and 5."""
-    parts = {part: _part(root, part) for part in _LISTS}
-    warnings = [
-        warning
-        for part, images in parts.items()
-        for warning in compare_counts(images, paper[part], RELEASE.get(part) if paper is PAPER else None)
-    ]
-    return Benchmark("vehicle-id", parts.pop("train"), parts, warnings=tuple(warnings))
+    return published_split("vehicle-id", {part: _part(root, part) for part in _LISTS}, paper, RELEASE)
 
 
 def vehicle_id_gallery(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) -> Benchmark:
     """The re-identification protocol: one random image of each vehicle is the gallery, the others are the queries.
 
-    Its figures are the mean over 10 draws, and about 18 points of Recall@1 below those of the paper's protocol.
+    Its results are the mean over 10 draws, and about 18 points of Recall@1 below those of the paper's protocol.
     """
     whole = vehicle_id(root, paper=paper)
     tests: dict[str, ImageSet] = {}
@@ -67,13 +61,5 @@ def _part(root: Path, part: str) -> ImageSet:
     numbers, vehicles = read_rows(listing, 2)
     paths = pa.array([f"{number.removesuffix('.jpg').zfill(7)}.jpg" for number in numbers.to_pylist()], pa.string())
     folder = root / "image"
-    found = find_listed(str(listing), image_files(folder), paths, f"Unpack the images into {folder}.")
-    labels, class_names = label_by(vehicles)
-    return ImageSet(
-        name=f"vehicle-id {part}",
-        names=as_names(found),
-        labels=labels,
-        class_names=class_names,
-        read=read_from(folder, found),
-        recall_at=(1, 5),
-    )
+    files = find_listed(folder, paths, listing)
+    return set_of_files(f"vehicle-id {part}", folder, files, vehicles, (1, 5))

@@ -4,19 +4,18 @@ On disk: `train/n000002/0001_01.jpg`, `test/...`, the lists `train_list.txt` and
 and `bb_landmark/loose_{bb,landmark}_{train,test}.csv`.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from PIL import Image
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_names, label_by, positions, read_lines, read_table, replaced
-from smoothap.data.counts import Counts, compare_counts, missing_files
-from smoothap.data.faces import read_aligned, read_box
-from smoothap.data.foreign import as_numbers, read_text
+from smoothap.data.columns import read_lines, read_table, replaced
+from smoothap.data.counts import Counts, published_split
+from smoothap.data.faces import places_of_faces, read_aligned, read_box, reader_of_faces
 from smoothap.data.image_set import ImageSet
-from smoothap.data.manifest import find_file, find_listed, image_files
+from smoothap.data.listed import find_file, find_listed, set_of_files
+from smoothap.data.manifest import image_files
 
 PAPER = {"train": Counts(3_310_000, 8_631), "test": Counts(169_396, 500)}
 RELEASE = {"train": Counts(3_141_890, 8_631)}
@@ -26,49 +25,26 @@ _POINTS = ("P1X", "P1Y", "P2X", "P2Y", "P3X", "P3Y", "P4X", "P4Y", "P5X", "P5Y")
 
 def vggface2(root: Path, *, aligned: bool = False, paper: dict[str, Counts] = PAPER) -> Benchmark:
     """The published split; mAP. Crops to the box extended by 1.3 for SENet-50, or aligned 112 x 112 for ArcFace."""
-    train, test = (part_of(root, part, aligned) for part in ("train", "test"))
-    warnings = [
-        *compare_counts(train, paper["train"], RELEASE["train"] if paper is PAPER else None),
-        *compare_counts(test, paper["test"]),
-    ]
-    return Benchmark("vggface2-aligned" if aligned else "vggface2", train, {"test": test}, warnings=tuple(warnings))
+    parts = {part: part_of(root, part, aligned) for part in PAPER}
+    return published_split("vggface2-aligned" if aligned else "vggface2", parts, paper, RELEASE)
 
 
 def part_of(root: Path, part: str, aligned: bool) -> ImageSet:
     """The training or the test images, each cropped to its face when it is read."""
     folder = root / part
-    files = image_files(folder)
     listing = root / f"{part}_list.txt"
-    if listing.is_file():
-        files = find_listed(str(listing), files, read_lines(listing), f"Unpack the images into {folder}.")
-    kind, columns = ("landmark", _POINTS) if aligned else ("bb", _BOX)
-    numbers = _numbers_for(files, find_file(root, f"bb_landmark/loose_{kind}_{part}.csv"), columns)
-
-    read_face = read_aligned if aligned else read_box
-
-    def read(index: int) -> Image.Image:
-        return read_face(folder / files[index].as_py(), numbers[index])
-
-    labels, identities = label_by(replaced(files, "/.*$"))
-    people = names_of_people(root / "identity_meta.csv")
-    return ImageSet(
-        name=f"vggface2 {part}",
-        names=as_names(files),
-        labels=labels,
-        class_names=np.array([f"{each} {people[each]}" if each in people else each for each in identities]),
-        read=read,
-        recall_at=(1, 5, 10),
-    )
-
-
-def _numbers_for(files: pa.Array, table: Path, columns: tuple[str, ...]) -> np.ndarray:
-    """The row of a table of boxes or landmarks for each file: (n, columns) float32."""
+    files = find_listed(folder, read_lines(listing), listing) if listing.is_file() else image_files(folder)
+    kind, crop, columns = ("landmark", read_aligned, _POINTS) if aligned else ("bb", read_box, _BOX)
+    table = find_file(root, f"bb_landmark/loose_{kind}_{part}.csv")
     content = read_table(table, ("NAME_ID", *columns))
-    rows = positions(replaced(files, r"\.[^./]*$"), content["NAME_ID"])
-    if rows.null_count:
-        missing = files.filter(rows.is_null()).to_pylist()
-        raise missing_files(f"{table}, which gives the faces", missing, len(files), "Download the table again.")
-    return as_numbers(table, {name: content[name] for name in columns})[rows.to_numpy()]
+    names = replaced(files, r"\.[^./]*$")
+    places = places_of_faces(names, table, content["NAME_ID"], {name: content[name] for name in columns})
+    read = reader_of_faces(folder, files, crop, places)
+    images = set_of_files(f"vggface2 {part}", folder, files, replaced(files, "/.*$"), (1, 5, 10), read=read)
+    people = names_of_people(root / "identity_meta.csv")
+    return replace(
+        images, class_names=np.array([f"{name} {people.get(name, '')}".rstrip() for name in images.class_names])
+    )
 
 
 def names_of_people(table: Path) -> dict[str, str]:
@@ -79,8 +55,8 @@ def names_of_people(table: Path) -> dict[str, str]:
     if not table.is_file():
         return {}
     people: dict[str, str] = {}
-    for line in read_text(table).splitlines()[1:]:
-        cells = [cell.strip() for cell in line.strip().rstrip(",").split(",")]
+    for line in read_lines(table).to_pylist()[1:]:
+        cells = [cell.strip() for cell in line.rstrip(",").split(",")]
         if len(cells) >= 5:
             people[cells[0]] = ",".join(cells[1:-3]).strip('"')
     return people

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from smoothap.data.emoji import emoji, package_folder
+from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import NETWORK
 from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
@@ -114,6 +114,6 @@ def _write_album(
         {"path": f"{name}.png", "label": str(test.class_names[label])}
         for name, label in zip(test.names, test.labels, strict=True)
     ]
-    album = Album.from_arrays(vectors, metadata, path, root=package_folder(), model=model)
+    album = Album.from_arrays(vectors, metadata, path, root=drawings_folder(), model=model)
     album.calibrate(validation_vectors, validation.labels, "the validation emoji")
     return path

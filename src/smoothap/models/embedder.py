@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from torch.utils.data import DataLoader, Dataset
 
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import enough_pixels, read_image
+from smoothap.data.reading import read_image
 from smoothap.data.transforms import Transform
 from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
@@ -170,14 +170,13 @@ class _Prepared(Dataset[Tensor]):
         return len(self.images)
 
     def __getitem__(self, index: int) -> Tensor:
-        with enough_pixels(self.transform.enough_pixels(train=False)):
-            return self.transform.test(self._read(index))
+        return self.transform.test(self._read(index, self.transform.enough_pixels(train=False)))
 
-    def _read(self, index: int) -> Image.Image:
+    def _read(self, index: int, shorter_side: int) -> Image.Image:
         if isinstance(self.images, ImageSet):
-            return self.images.read(index)
+            return self.images.read(index, shorter_side)
         image = self.images[index]
-        return _on_white(image) if isinstance(image, Image.Image) else read_image(image)
+        return _on_white(image) if isinstance(image, Image.Image) else read_image(image, shorter_side=shorter_side)
 
 
 def _on_white(image: Image.Image) -> Image.Image:

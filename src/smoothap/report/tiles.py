@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PIL import Image, ImageDraw, ImageOps
 
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.reading import UnreadableImage
 from smoothap.report.class_words import class_words
 from smoothap.report.markup import Markup, element
 from smoothap.report.palette import LIGHT
@@ -24,8 +24,7 @@ def thumbnail(images: ImageSet, row: int, side: int) -> Image.Image:
     """An image within a white square; one that cannot be read is crossed out."""
     square = Image.new("RGB", (side, side), "white")
     try:
-        with enough_pixels(side):
-            picture = ImageOps.contain(images.read(row), (side, side), Image.Resampling.LANCZOS)
+        picture = ImageOps.contain(images.read(row, side), (side, side), Image.Resampling.LANCZOS)
     except UnreadableImage:
         ImageDraw.Draw(square).line((0, 0, side, side), LIGHT["line"], 2)
         ImageDraw.Draw(square).line((0, side, side, 0), LIGHT["line"], 2)

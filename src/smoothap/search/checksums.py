@@ -6,7 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from smoothap.data.manifest import cache_folder
+from smoothap.data.places import cache_folder
 from smoothap.files import write_atomically
 
 BLOCK = 1 << 24

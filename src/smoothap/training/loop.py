@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from smoothap.data.dataset import Batch, ImageDataset, training_batches
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage, enough_pixels
+from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.data.transforms import Transform
 from smoothap.distributed import Processes
@@ -319,8 +319,8 @@ def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
     """Whether the decoded set is small enough to hold, judged by a few of its images."""
     sizes = [0]
     for row in np.linspace(0, len(images) - 1, 16).astype(int).tolist():
-        with suppress(UnreadableImage), enough_pixels(transform.enough_pixels(True)):
-            image = images.read(row)
+        with suppress(UnreadableImage):
+            image = images.read(row, transform.enough_pixels(True))
             sizes.append(3 * image.width * image.height)
     return max(sizes) * len(images) <= _HELD_BYTES
 

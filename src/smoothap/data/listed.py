@@ -1,0 +1,77 @@
+"""Sets whose images a list or a table names: the files of the list on disk, and the set that they make."""
+
+from pathlib import Path
+
+import pyarrow as pa
+from PIL import Image
+
+from smoothap.data.columns import as_names, label_by, positions
+from smoothap.data.counts import IncompleteSetError
+from smoothap.data.image_set import ImageSet, Reader
+from smoothap.data.manifest import image_files
+from smoothap.data.reading import read_image
+
+
+def find_file(root: Path, *candidates: str) -> Path:
+    """The first of these paths below `root` that is a file."""
+    for candidate in candidates:
+        if (root / candidate).is_file():
+            return root / candidate
+    paths = " or ".join(candidates)
+    raise FileNotFoundError(f"There is no {paths} in {root}: give the folder into which the set was unpacked.")
+
+
+def find_listed(folder: Path, listed: pa.Array, listing: Path | str) -> pa.Array:
+    """The file below `folder` for each listed path, whatever the case of its letters; an error where some are missing.
+
+    `listing` is where the paths come from, for the error.
+    """
+    if not len(listed):
+        raise ValueError(f"{listing} lists no images: fetch it again.")
+    files = image_files(folder)
+    rows = positions(listed, files)
+    if rows.null_count:
+        rows = positions(listed, files, any_case=True)
+    if rows.null_count:
+        missing = listed.filter(rows.is_null()).to_pylist()
+        raise missing_files(str(listing), missing, len(listed), f"Unpack the images into {folder}.")
+    return files.take(rows)
+
+
+def missing_files(where: str, missing: list[str], listed: int, remedy: str) -> IncompleteSetError:
+    """The error for files that a list names and the disk, or another table, does not have."""
+    return IncompleteSetError(
+        f"{where}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0][:200]}. {remedy}"
+    )
+
+
+def set_of_files(
+    name: str,
+    folder: Path,
+    files: pa.Array,
+    classes: pa.Array,
+    recall_at: tuple[int, ...],
+    *,
+    groups: pa.Array | None = None,
+    read: Reader | None = None,
+) -> ImageSet:
+    """The images at these paths below `folder`, with the class and the group of each in words.
+
+    The reader keeps the paths packed, so that worker processes share them.
+    """
+    labels, class_names = label_by(classes)
+    group_labels, group_names = (None, None) if groups is None else label_by(groups)
+
+    def read_whole(row: int, shorter_side: int | None = None) -> Image.Image:
+        return read_image(folder / files[row].as_py(), shorter_side=shorter_side)
+
+    return ImageSet(
+        name=name,
+        names=as_names(files),
+        labels=labels,
+        class_names=class_names,
+        read=read or read_whole,
+        recall_at=recall_at,
+        groups=group_labels,
+        group_names=group_names,
+    )
