@@ -9,7 +9,7 @@ from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
 from smoothap.models import Embedder
-from smoothap.training.testing import Embedded, embed_set, figures_of, group_means
+from smoothap.training.evaluation import Embedded, embed_set, evaluate_embedded, group_means
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def embed_before_and_after(
         embed_set(model, ImageDataset(images, model.transform, report=unreadable), workers=workers)
         for model in (before, after)
     ]
-    reports = [figures_of(each, images) for each in embedded]
+    reports = [evaluate_embedded(each, images) for each in embedded]
     kept = images.rows(embedded[0].rows) if len(embedded[0].rows) < len(images) else images
     vectors = [each.vectors for each in embedded]
     if kept.instances is not None:
@@ -56,5 +56,5 @@ def embed_before_and_after(
 def compare_vectors(images: ImageSet, before: np.ndarray, after: np.ndarray) -> BeforeAfter:
     """The same from vectors (n, d) and (n, e) of the n images that are there already."""
     rows = np.arange(len(images))
-    reports = [figures_of(Embedded(vectors, rows), images) for vectors in (before, after)]
+    reports = [evaluate_embedded(Embedded(vectors, rows), images) for vectors in (before, after)]
     return BeforeAfter(images, before, after, reports[0], reports[1])

@@ -158,7 +158,7 @@ def compare(
         raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
     images = benchmark.tests[test or next(iter(benchmark.tests))]
     from smoothap.analysis.before_after import embed_before_and_after
-    from smoothap.training.testing import NoFeatures
+    from smoothap.training.evaluation import NoFeatures
 
     trained = experiments.open_model(model).to(place)
 

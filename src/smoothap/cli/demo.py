@@ -14,7 +14,7 @@ from smoothap.cli.printing import comparison
 
 if TYPE_CHECKING:
     from smoothap.data.image_set import ImageSet
-    from smoothap.training.testing import Embedded
+    from smoothap.training.evaluation import Embedded
 
 _STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the figures, not a clock
 _CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
@@ -52,10 +52,10 @@ def demo(
     from smoothap.data.dataset import ImageDataset
     from smoothap.losses import SmoothAP
     from smoothap.report.page import write_report
+    from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded
     from smoothap.training.log import read_rows
     from smoothap.training.loop import MODEL, train
     from smoothap.training.settings import DEMO
-    from smoothap.training.testing import NoFeatures, embed_set, figures_of
 
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = experiments.open_data("emoji")
@@ -87,7 +87,7 @@ def demo(
         print(f"{nothing} Until then, before is the network with its new layer, as the training began.")
         untrained = experiments.open_model("tf_efficientnet_lite0", dimension=512, size=size, seed=seed).to(device)
         before = embed_set(untrained, views)
-    reports = [figures_of(each, test, _RECALL_AT) for each in (before, after)]
+    reports = [evaluate_embedded(each, test, _RECALL_AT) for each in (before, after)]
     model.save(
         out / MODEL,
         data_set="emoji",

@@ -17,10 +17,10 @@ from smoothap.distributed import Processes, joined_processes
 from smoothap.experiments.data_sets import DATA
 from smoothap.metrics import Report
 from smoothap.models import Embedder
+from smoothap.training.evaluation import NoFeatures, evaluate_benchmark
 from smoothap.training.loop import MODEL, train
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings
-from smoothap.training.testing import NoFeatures, benchmark_figures
 
 
 def fine_tune(
@@ -141,7 +141,7 @@ def _figures(
     reports: dict[str, Report] = {}
     for number, benchmark in enumerate(benchmarks):
         listed = unreadable if number == 0 else unreadable.with_stem(f"{unreadable.stem}-{benchmark.name}")
-        for name, report in benchmark_figures(model, benchmark, unreadable=listed, workers=workers).items():
+        for name, report in evaluate_benchmark(model, benchmark, unreadable=listed, workers=workers).items():
             reports[name if number == 0 else f"{benchmark.name} {name}"] = report
     return reports
 

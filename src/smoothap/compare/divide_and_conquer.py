@@ -28,7 +28,7 @@ _DIVIDED = 0.75  # of the steps; then all slices together
 
 
 def divide_and_conquer(problem: Problem, clusters: int = _CLUSTERS) -> Parts:
-    """The loss, the batches and the course of the method."""
+    """The loss, the batches and the callbacks of the method."""
     settings = problem.settings
     total = settings.total_steps(len(problem.batches))
     loss = SlicedMargin(problem.images.classes, problem.model.dimension, clusters, len(problem.images))
@@ -36,7 +36,7 @@ def divide_and_conquer(problem: Problem, clusters: int = _CLUSTERS) -> Parts:
     batches = ClusterBatches(
         loss, problem.images.labels, problem.batches, settings.batch_size, settings.per_class, seed=settings.seed
     )
-    return Parts(loss, batches=batches, course=Clustering(loss, problem.images.labels, settings.seed))
+    return Parts(loss, batches=batches, callbacks=Clustering(loss, problem.images.labels, settings.seed))
 
 
 class SlicedMargin(nn.Module):
@@ -77,7 +77,7 @@ class SlicedMargin(nn.Module):
 
 
 class Clustering:
-    """The course of the method: clusters before every second epoch, the slice before every step."""
+    """The callbacks of the method: clusters before every second epoch, the slice before every step."""
 
     def __init__(self, loss: SlicedMargin, labels: np.ndarray, seed: int) -> None:
         self._loss, self._labels, self._seed = loss, labels, seed

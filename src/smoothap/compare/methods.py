@@ -10,7 +10,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
 from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
 from smoothap.models import Embedder
-from smoothap.training.loop import Course
+from smoothap.training.loop import Callbacks
 from smoothap.training.settings import Settings
 
 _PROXIES = 100.0  # times the learning rate, for proxies and class weights, as the code of Proxy Anchor trains them
@@ -33,7 +33,7 @@ class Parts:
     loss: nn.Module
     changes: Mapping[str, Any] = field(default_factory=dict)
     batches: Batches | None = None  # in the place of those all share
-    course: Course | None = None
+    callbacks: Callbacks | None = None
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ _REVERSAL = 2500 / 128**2  # the released weight, which goes with 128 numbers, f
 
 
 def mic(problem: Problem) -> Parts:
-    """The loss with its second head, and the course that renews the surrogate classes."""
+    """The loss with its second head, and the callbacks that renew the surrogate classes."""
     loss = InterclassMining(problem.model, problem.images.classes, len(problem.images))
-    return Parts(loss, course=SurrogateClasses(loss, problem.images.labels, problem.settings.seed))
+    return Parts(loss, callbacks=SurrogateClasses(loss, problem.images.labels, problem.settings.seed))
 
 
 def with_reversed_gradient(values: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class InterclassMining(nn.Module):
 
 
 class SurrogateClasses:
-    """The course of the method: surrogate classes before every third epoch, the rows before every step."""
+    """The callbacks of the method: surrogate classes before every third epoch, the rows before every step."""
 
     def __init__(self, loss: InterclassMining, labels: np.ndarray, seed: int) -> None:
         self._loss, self._labels, self._seed = loss, labels, seed

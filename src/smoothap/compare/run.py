@@ -25,10 +25,10 @@ from smoothap.metrics import Report
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint
+from smoothap.training.evaluation import NoFeatures, evaluate_benchmark
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
 from smoothap.training.settings import Settings
-from smoothap.training.testing import NoFeatures, benchmark_figures
 
 RESULT = "result.json"
 FAILURE = "failure.json"
@@ -121,7 +121,7 @@ def _trained(run: Run, conditions: Conditions, method: Method) -> dict[str, Any]
     result = train(
         prepared.model, prepared.parts.loss, prepared.problem.images, validation, prepared.settings, run.folder,
         resume=True, minutes=conditions.minutes, batches=prepared.parts.batches or prepared.problem.batches,
-        course=prepared.parts.course, device=conditions.device, workers=conditions.workers,
+        callbacks=prepared.parts.callbacks, device=conditions.device, workers=conditions.workers,
     )  # fmt: skip
     if not result.finished:
         return None
@@ -157,7 +157,7 @@ def _untrained(run: Run, conditions: Conditions) -> dict[str, Any]:
 def _test(benchmark: Benchmark, model: Embedder, run: Run, conditions: Conditions) -> dict[str, Report]:
     model.to(conditions.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     unreadable = run.folder / "unreadable-test.csv"
-    return benchmark_figures(model, benchmark, unreadable=unreadable, workers=conditions.workers)
+    return evaluate_benchmark(model, benchmark, unreadable=unreadable, workers=conditions.workers)
 
 
 def _network(conditions: Conditions, dimension: int | None, seed: int) -> Embedder:

@@ -108,7 +108,7 @@ def _decode(
             if enough is not None and box is None and image.format == "JPEG":
                 image.draft(None, (enough, enough))
             image.load()
-            rgb = _as_rgb(image)
+            rgb = as_rgb(image)
             turn = _UPRIGHT.get(_orientation(image))
     except UnreadableImage:
         raise
@@ -130,7 +130,8 @@ def _cut(image: Image.Image, name: str, box: tuple[int, int, int, int]) -> Image
     return image.crop((left, upper, right, lower))
 
 
-def _as_rgb(image: Image.Image) -> Image.Image:
+def as_rgb(image: Image.Image) -> Image.Image:
+    """The image as RGB, transparency on white."""
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":

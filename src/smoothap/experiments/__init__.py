@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothap.experiments.data_sets import open_data
-    from smoothap.models.opening import open_model
+    from smoothap.models import open_model
 
 __all__ = ["open_data", "open_model"]
 
 _MODULES = {
     "open_data": "smoothap.experiments.data_sets",
-    "open_model": "smoothap.models.opening",
+    "open_model": "smoothap.models",
 }
 
 

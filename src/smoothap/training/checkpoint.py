@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from smoothap.files import write_atomically
 from smoothap.sealed_json import Kinds, SealedJson
-from smoothap.training.queue import Queue
+from smoothap.training.queue import EmbeddingQueue
 
 FILE = "checkpoint.json"
 _REMEDY = "Restore it from a copy, or train anew elsewhere"
@@ -38,7 +38,7 @@ class State:
     loss: nn.Module
     optimiser: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    queue: Queue | None
+    queue: EmbeddingQueue | None
     step: int = 0
     best: float = -1.0  # mAP on the validation classes
     best_step: int = 0

@@ -1,11 +1,10 @@
-"""The figures of a model on a set, by the set's own protocol: leave-one-out or a gallery, images or instances."""
+"""A model evaluated on a set by the set's own protocol: leave-one-out or a gallery, images or instances."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, evaluation_batches
@@ -35,36 +34,24 @@ class Embedded:
 def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
     """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
     processes = Processes.here()
-    device = next(model.parameters()).device
     vectors = np.zeros((len(dataset), model.dimension), np.float32)
-    there = np.zeros(len(dataset), np.int64)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    parts = evaluation_batches(
+    readable = np.zeros(len(dataset), np.int64)
+    batches = evaluation_batches(
         dataset,
         BATCH_SIZE,
         rank=processes.rank,
         ranks=processes.number,
         workers=workers,
-        pin_memory=device.type == "cuda",
+        pin_memory=next(model.parameters()).is_cuda,
     )
-    total = len(dataset) // processes.number
-    try:
-        with (
-            torch.inference_mode(),
-            Progress(f"Embedding {dataset.images.name}", total, "images", shown and processes.rank == 0) as line,
-        ):
-            for batch in parts:
-                rows = batch.rows.numpy()
-                vectors[rows] = model(batch.images.to(device, non_blocking=True)).float().cpu().numpy()
-                there[rows] = 1
-                line.advance(len(rows))
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    total, shown = len(dataset) // processes.number, shown and processes.rank == 0
+    with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
+        for part, rows in model.embed_batches((batch.images, batch.rows.numpy()) for batch in batches):
+            vectors[rows], readable[rows] = part, 1
+            line.advance(len(rows))
     processes.add_up(vectors)  # each row has one process that filled it, the others hold zeros
-    processes.add_up(there)
-    rows = np.flatnonzero(there)
+    processes.add_up(readable)
+    rows = np.flatnonzero(readable)
     blank = len(rows) - int(vectors[rows].any(axis=1).sum())
     if blank:
         raise NoFeatures(
@@ -74,23 +61,21 @@ def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown
     return Embedded(vectors if len(rows) == len(vectors) else vectors[rows], rows)
 
 
-def figures_of(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None = None) -> Report:
-    """Exact figures by the protocol of the set: its K, its queries and gallery, its instances."""
-    vectors, labels = embedded.vectors, images.labels[embedded.rows]
-    is_query, is_gallery = (
-        None if mask is None else mask[embedded.rows] for mask in (images.is_query, images.is_gallery)
-    )
+def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None = None) -> Report:
+    """The exact report by the protocol of the set: its K, its queries and gallery, its instances."""
+    vectors, rows = embedded.vectors, embedded.rows
     if images.instances is not None:
-        _, first, instance = np.unique(images.instances[embedded.rows], return_index=True, return_inverse=True)
-        vectors = group_means(vectors, instance.reshape(-1), len(first))
-        labels = labels[first]
-        is_query, is_gallery = (None if mask is None else mask[first] for mask in (is_query, is_gallery))
+        _, first, instance = np.unique(images.instances[rows], return_index=True, return_inverse=True)
+        vectors, rows = group_means(vectors, instance.reshape(-1), len(first)), rows[first]
+    labels = images.labels[rows]
     recall_at = images.recall_at if recall_at is None else recall_at
     shown = Processes.here().rank == 0
-    if is_query is None and is_gallery is None:
+    if images.is_query is None and images.is_gallery is None:
         return evaluate(vectors, labels, recall_at=recall_at, distributed=True, progress=shown)
-    queries = np.arange(len(labels)) if is_query is None else np.flatnonzero(is_query)
-    gallery = np.arange(len(labels)) if is_gallery is None else np.flatnonzero(is_gallery)
+    queries, gallery = (
+        np.arange(len(rows)) if mask is None else np.flatnonzero(mask[rows])
+        for mask in (images.is_query, images.is_gallery)
+    )
     itself = queries[:, None] == gallery[None, :] if len(np.intersect1d(queries, gallery)) else None
     return evaluate(
         vectors[queries], labels[queries], vectors[gallery], labels[gallery], recall_at,
@@ -98,7 +83,7 @@ def figures_of(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | 
     )  # fmt: skip
 
 
-def image_set_figures(
+def evaluate_set(
     model: Embedder,
     images: ImageSet,
     *,
@@ -108,10 +93,10 @@ def image_set_figures(
 ) -> Report:
     """Embed a set and evaluate it; `unreadable` is the file that will list images that cannot be read."""
     embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable), workers=workers)
-    return figures_of(embedded, images, recall_at)
+    return evaluate_embedded(embedded, images, recall_at)
 
 
-def benchmark_figures(
+def evaluate_benchmark(
     model: Embedder,
     benchmark: Benchmark,
     *,
@@ -119,7 +104,7 @@ def benchmark_figures(
     recall_at: Sequence[int] | None = None,
     workers: int = 0,
 ) -> dict[str, Report]:
-    """The figures of every test protocol by name; protocols over the same images embed them once.
+    """The report of every test protocol by name; protocols over the same images embed them once.
 
     A protocol in `averages` is the mean over its draws, which are not reported one by one.
     """
@@ -130,30 +115,29 @@ def benchmark_figures(
         if same not in embedded:
             dataset = ImageDataset(images, model.transform, report=unreadable)
             embedded[same] = embed_set(model, dataset, workers=workers)
-        reports[name] = figures_of(embedded[same], images, recall_at)
+        reports[name] = evaluate_embedded(embedded[same], images, recall_at)
     for name, draws in benchmark.averages.items():
-        reports[name] = mean_of([reports.pop(draw) for draw in draws])
+        reports[name] = mean_report([reports.pop(draw) for draw in draws])
     return reports
 
 
-def mean_of(reports: Sequence[Report]) -> Report:
-    """The mean of each figure over several draws; the values of the queries stand one draw after the other."""
-    first = reports[0]
+def mean_report(reports: Sequence[Report]) -> Report:
+    """The mean of each metric over several draws; the values of the queries stand one draw after the other."""
 
-    def mean(values: Sequence[float]) -> float:
-        return float(np.mean(values))
+    def mean(values: Iterable[float]) -> float:
+        return float(np.mean(list(values)))
 
     return Report(
-        mean_average_precision=mean([each.mean_average_precision for each in reports]),
-        recall={k: mean([each.recall[k] for each in reports]) for k in first.recall},
-        precision={k: mean([each.precision[k] for each in reports]) for k in first.precision},
-        map_at_r=mean([each.map_at_r for each in reports]),
-        r_precision=mean([each.r_precision for each in reports]),
-        class_mean_average_precision=mean([each.class_mean_average_precision for each in reports]),
-        queries=sum(each.queries for each in reports),
-        skipped=sum(each.skipped for each in reports),
-        average_precision=np.concatenate([each.average_precision for each in reports]),
-        first_hit_rank=np.concatenate([each.first_hit_rank for each in reports]),
+        mean_average_precision=mean(report.mean_average_precision for report in reports),
+        recall={k: mean(report.recall[k] for report in reports) for k in reports[0].recall},
+        precision={k: mean(report.precision[k] for report in reports) for k in reports[0].precision},
+        map_at_r=mean(report.map_at_r for report in reports),
+        r_precision=mean(report.r_precision for report in reports),
+        class_mean_average_precision=mean(report.class_mean_average_precision for report in reports),
+        queries=sum(report.queries for report in reports),
+        skipped=sum(report.skipped for report in reports),
+        average_precision=np.concatenate([report.average_precision for report in reports]),
+        first_hit_rank=np.concatenate([report.first_hit_rank for report in reports]),
     )
 
 
