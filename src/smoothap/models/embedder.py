@@ -170,7 +170,7 @@ class Embedder(nn.Module):
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{folder}: model.json does not describe a model: {error}") from error
         model.transform = transform
-        load_state(model, state, str(folder))
+        load_state(model, state, folder)
         return model.eval()
 
 

@@ -1,6 +1,5 @@
 """Where a backbone's weights come from: an installed package, timm's download, or a local file."""
 
-import re
 import sys
 import threading
 import urllib.error
@@ -14,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
 from smoothap.models.iresnet import IResNet
@@ -32,19 +32,15 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file. `size` is the
     side of the images, which networks with position embeddings must know.
     """
-    if architecture == "iresnet50":
-        backbone: nn.Module = IResNet()
-    else:
-        backbone = _timm_backbone(architecture, size)
-    if pretrained is False:
-        return backbone
-    if pretrained is not True:
-        load_state(backbone, read_state(pretrained), str(pretrained))
-    elif architecture == efficientnet_lite.ARCHITECTURE and (file := efficientnet_lite.packaged_weights()):
-        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(file)), str(file))
-    else:
+    backbone: nn.Module = IResNet() if architecture == "iresnet50" else _timm_backbone(architecture, size)
+    packaged = efficientnet_lite.packaged_weights() if architecture == efficientnet_lite.ARCHITECTURE else None
+    if pretrained is True and packaged is not None:
+        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged)), packaged)
+    elif pretrained is True:
         file = downloaded_weights(architecture, published_settings(backbone))
-        load_state(backbone, read_state(file), str(file))
+        load_state(backbone, read_state(file), file)
+    elif pretrained is not False:
+        load_state(backbone, read_state(pretrained), pretrained)
     return backbone
 
 
@@ -78,17 +74,12 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
             raise ValueError(f"{path} is not a whole safetensors file ({error}): fetch it again") from error
     if path.suffix not in (".pth", ".pt", ".bin"):
         raise ValueError(f"{path}: weights are read from .safetensors or .pth files")
-    if _torch_version() < (2, 10):
+    if TorchVersion(torch.__version__) < "2.10":  # by version, not by letter
         raise ValueError(
             f"{path} is a pickle, and torch {torch.__version__} cannot open one safely: use torch 2.10 or newer, or "
             "convert the file to .safetensors"
         )
     return _unpickle(path)
-
-
-def _torch_version() -> tuple[int, int]:
-    major, minor = re.findall(r"\d+", torch.__version__)[:2]
-    return int(major), int(minor)
 
 
 def _unpickle(path: Path) -> dict[str, Tensor]:
@@ -105,7 +96,7 @@ def _unpickle(path: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): value for name, value in content.items()}
 
 
-def load_state(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
+def load_state(module: nn.Module, state: dict[str, Tensor], source: Path | str) -> None:
     """Put `state` into `module`; a classifier is dropped, any other name or shape that does not fit is an error."""
     to_current_names = getattr(sys.modules[type(module).__module__], "checkpoint_filter_fn", None)
     if to_current_names is not None:  # timm's own: older names, and position embeddings for another image size
@@ -124,9 +115,9 @@ def load_state(module: nn.Module, state: dict[str, Tensor], source: str) -> None
         if name in given and given[name].shape != wanted[name].shape
     ]
     faults = {"missing": missing, "not known": unknown, "of another shape": shapes}
-    told = [f"{len(names)} {fault}: {_first(names)}" for fault, names in faults.items() if names]
-    if told:
-        raise ValueError(f"{source} does not fit {type(module).__name__}; {'; '.join(told)}")
+    listed = [f"{len(names)} {fault}: {_first(names)}" for fault, names in faults.items() if names]
+    if listed:
+        raise ValueError(f"{source} does not fit {type(module).__name__}; {'; '.join(listed)}")
     module.load_state_dict(given, strict=False)
 
 
