@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant("search: a short answer is believed", "search/album.py", "if len(candidates) < wanted:", "if not len(candidates):", ENGINES + " -k believed"),
     Mutant("search: checksums not looked at", "search/checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
     Mutant("search: ids given again", "search/storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", DISK),
-    Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (found.bytes, found.modified)", "self._sizes[row] == found.bytes", DISK),
+    Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", DISK),
     Mutant("search: another model is let in", "search/identity.py", "if found != wanted:", "if False:", DISK),
     Mutant("search: unreadable photos not listed", "search/updating.py", "write_unreadable(self.storage.folder, self._refused, walk.unreadable)", "pass", "tests/search/test_unreadable_photos.py"),
     Mutant("search: paths out of the folder let in", "search/storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),

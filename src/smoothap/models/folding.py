@@ -10,13 +10,9 @@ from functools import partial
 from typing import Any
 
 import torch
+from timm.layers.conv2d_same import Conv2dSame, conv2d_same
+from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, nn
-
-from smoothap.torchvision_guard import ensure_torchvision
-
-ensure_torchvision()
-from timm.layers.conv2d_same import Conv2dSame, conv2d_same  # noqa: E402
-from timm.layers.norm_act import BatchNormAct2d  # noqa: E402
 
 _CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
 _NORMS = (nn.BatchNorm2d, BatchNormAct2d)

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+import timm
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -17,10 +18,6 @@ from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
 from smoothap.models.iresnet import IResNet
-from smoothap.torchvision_guard import ensure_torchvision
-
-ensure_torchvision()
-import timm  # noqa: E402
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6

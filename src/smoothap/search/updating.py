@@ -61,7 +61,7 @@ class Updater:
         self, storage: Storage, model: Callable[[], Embedder], root: Path, labels: Labels | None, progress: bool
     ) -> None:
         self.storage, self.model, self.root, self.labels, self.progress = storage, model, root, labels, progress
-        self.description, self.photos, self.vectors = storage.load()
+        self.description, self.photos, _ = storage.load()
         storage.sweep(self.description, self.photos.table)
         self.report = UpdateReport()
         self._rows = {path: row for row, path in enumerate(self.photos.paths())}
@@ -74,48 +74,44 @@ class Updater:
 
     def run(self, walk: Walk, *, whole: bool) -> UpdateReport:
         """Take in the files of a walk; with `whole`, photos that it did not meet are removed from the album."""
-        met = {found.path for found in walk.found} | walk.unreadable.keys()
+        met = {file.path for file in walk.found} | walk.unreadable.keys()
         if whole and self._rows and not self._rows.keys() & met and not walk.closed:
             raise ValueError(
                 f"None of the {len(self._rows):,} photos of {self.storage.folder} is in {self.root}: this is another "
                 "folder, or its disk is not mounted. Choose another --out for it."
             )
-        self._keep_root()
+        root = relative(self.root, self.storage.folder)
+        if root != self.description.root:  # the folder or the album has been moved
+            self.description = replace(self.description, root=root)
+            write_description(self.storage.folder, self.description)
         self.report.ignored = walk.ignored
         self.report.unreadable = dict(walk.unreadable)
         earlier = read_unreadable(self.storage.folder)
         if not whole:
-            self._refused = {found: reason for found, reason in earlier.items() if found.path not in met}
+            self._refused = {file: reason for file, reason in earlier.items() if file.path not in met}
         wanted: list[tuple[Found, bytes | None]] = []
-        for found in walk.found:
-            row = self._rows.get(found.path)
-            if row is not None and (self._sizes[row], self._times[row]) == (found.bytes, found.modified):
+        for file in walk.found:
+            row = self._rows.get(file.path)
+            if row is not None and (self._sizes[row], self._times[row]) == (file.bytes, file.modified):
                 self.report.unchanged += 1
-            elif found in earlier:
-                self._refuse(found, earlier[found])
+            elif file in earlier:
+                self._refuse(file, earlier[file])
             else:
-                wanted.append((found, None if row is None else self.photos.record(row)["sha256"]))
+                wanted.append((file, None if row is None else self.photos.record(row)["sha256"]))
         self._take_in(wanted)
         write_unreadable(self.storage.folder, self._refused, walk.unreadable)
         self._finish(self._gone(walk) if whole else {})
         return self.report
 
-    def _keep_root(self) -> None:
-        """Write down where the photos lie now, should the folder or the album have been moved."""
-        root = relative(self.root, self.storage.folder)
-        if root != self.description.root:
-            self.description = replace(self.description, root=root)
-            write_description(self.storage.folder, self.description)
-
     def _gone(self, walk: Walk) -> dict[str, int]:
         """Path and id of photos that are no longer there; those in a folder that cannot be entered may well be."""
-        met = {found.path for found in walk.found}
+        met = {file.path for file in walk.found}
         closed = tuple(f"{folder}/" for folder in walk.closed)
         gone = {path: row for path, row in self._rows.items() if path not in met and not path.startswith(closed)}
         return {path: int(self.photos.ids[row]) for path, row in gone.items()}
 
-    def _refuse(self, found: Found, reason: str) -> None:
-        self._refused[found] = self.report.unreadable[found.path] = reason
+    def _refuse(self, file: Found, reason: str) -> None:
+        self._refused[file] = self.report.unreadable[file.path] = reason
 
     def _take_in(self, wanted: list[tuple[Found, bytes | None]]) -> None:
         if not wanted:
@@ -192,7 +188,7 @@ class Updater:
             rows = np.searchsorted(photos.ids[keep], list(self._seen_again))
             for name in ("bytes", "modified") if len(rows) else ():
                 values = whole_numbers(table[name]).copy()
-                values[rows] = [getattr(found, name) for found in self._seen_again.values()]
+                values[rows] = [getattr(file, name) for file in self._seen_again.values()]
                 table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values))
             if labels is not None:
                 column = pa.array([labels[row] for row in keep], pa.string())

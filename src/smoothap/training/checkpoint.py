@@ -61,7 +61,7 @@ def remove(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
+def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     """Put the state into the folder in the place of an older one; values that are not finite are refused."""
     tensors = {f"model.{name}": value for name, value in state.model.state_dict().items()}
     tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
@@ -97,7 +97,6 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
     for old in [*folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
         if old != file:
             old.unlink(missing_ok=True)  # older ones, and what a crash left half written
-    return folder / FILE
 
 
 def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
@@ -105,9 +104,9 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     described = _SEALED.read(folder / FILE)
     differing = [name for name, value in settings.items() if described["settings"].get(name) != value]
     if differing:
-        told = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
+        both = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
         raise ValueError(
-            f"{folder} holds a training with other settings ({told}): repeat its command, or choose another folder"
+            f"{folder} holds a training with other settings ({both}): repeat its command, or choose another folder"
         )
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
@@ -127,7 +126,7 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
         parts[part][rest] = value
     state.model.load_state_dict(parts["model"])
     state.loss.load_state_dict(parts["loss"])
-    slots: dict[int, dict[str, Any]] = {int(number): dict(each) for number, each in described["values"].items()}
+    slots: dict[int, dict[str, Any]] = {int(number): dict(values) for number, values in described["values"].items()}
     for name, value in parts["optimiser"].items():
         number, _, slot = name.partition(".")
         slots.setdefault(int(number), {})[slot] = value

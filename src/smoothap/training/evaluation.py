@@ -1,8 +1,9 @@
 """A model evaluated on a set by the set's own protocol: leave-one-out or a gallery, images or instances."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -122,23 +123,17 @@ def evaluate_benchmark(
 
 
 def mean_report(reports: Sequence[Report]) -> Report:
-    """The mean of each metric over several draws; the values of the queries stand one draw after the other."""
+    """The mean of each metric over several draws; counts are added, and the values of queries follow draw by draw."""
 
-    def mean(values: Iterable[float]) -> float:
-        return float(np.mean(list(values)))
+    def joined(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], dict):
+            return {key: joined([value[key] for value in values]) for key in values[0]}
+        if isinstance(values[0], np.ndarray):
+            return np.concatenate(values)
+        return sum(values) if isinstance(values[0], int) else float(np.mean(values))
 
-    return Report(
-        mean_average_precision=mean(report.mean_average_precision for report in reports),
-        recall={k: mean(report.recall[k] for report in reports) for k in reports[0].recall},
-        precision={k: mean(report.precision[k] for report in reports) for k in reports[0].precision},
-        map_at_r=mean(report.map_at_r for report in reports),
-        r_precision=mean(report.r_precision for report in reports),
-        class_mean_average_precision=mean(report.class_mean_average_precision for report in reports),
-        queries=sum(report.queries for report in reports),
-        skipped=sum(report.skipped for report in reports),
-        average_precision=np.concatenate([report.average_precision for report in reports]),
-        first_hit_rank=np.concatenate([report.first_hit_rank for report in reports]),
-    )
+    names = [field.name for field in fields(Report)]
+    return Report(**{name: joined([getattr(report, name) for report in reports]) for name in names})
 
 
 def group_means(vectors: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
