@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant("loop: clipping forgotten", "training/loop.py", "if settings.clip is not None:", "if False:", LOOP),
     Mutant("loop: the rate never falls", "training/loop.py", 'group["lr"] = rate * factor', 'group["lr"] = rate', LOOP),
     Mutant("loop: a loss that is not finite goes on", "training/loop.py", "if not np.isfinite(mean_loss):", "if False:", LOOP),
-    Mutant("loop: dropout goes its own way after a cut", "training/loop.py", "torch.manual_seed(_seed(settings.seed, state.step, processes.rank))  # dropout", "pass", CHECKPOINT + " -k dropout"),
+    Mutant("loop: dropout goes its own way after a cut", "training/loop.py", "torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> 1))  # dropout", "pass", CHECKPOINT + " -k dropout"),
     Mutant("loop: the optimiser begins anew after a cut", "training/checkpoint.py", 'state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})', "pass", CHECKPOINT + " -k cut_off"),
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
     Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),

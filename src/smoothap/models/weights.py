@@ -127,22 +127,18 @@ def downloaded_weights(architecture: str, configuration: dict[str, Any]) -> Path
     """The published weight file, from the cache or the network; without a network the error comes within seconds."""
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 
+    how = "as --weights FILE, in Python as pretrained=PATH (random weights: --weights none, pretrained=False)"
     repository = configuration.get("hf_hub_id")
     if not repository:
-        raise ValueError(
-            f"No weights of {architecture} are published where they can be fetched: give a file as --weights FILE, in "
-            "Python as pretrained=PATH (random weights: --weights none, pretrained=False)"
-        )
+        raise ValueError(f"No weights of {architecture} are published where they can be fetched: give a file {how}")
     name = configuration.get("hf_hub_filename") or "model.safetensors"
     cached = try_to_load_from_cache(repository, name)
     if isinstance(cached, str):
         return Path(cached)
-    address = f"{constants.ENDPOINT}/{repository}/resolve/main/{name}"
     if constants.HF_HUB_OFFLINE or not _answers(constants.ENDPOINT):
         raise ConnectionError(
             f"The weights of {architecture} are not on this machine and {constants.ENDPOINT} does not answer. Fetch "
-            f"{address} elsewhere and give the file as --weights FILE, in Python as pretrained=PATH (random weights: "
-            "--weights none, pretrained=False)"
+            f"{constants.ENDPOINT}/{repository}/resolve/main/{name} elsewhere and give the file {how}"
         )
     return Path(hf_hub_download(repository, name))
 

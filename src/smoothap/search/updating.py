@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
-from smoothap.search.description import Description, write_description
+from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
 from smoothap.search.preparing import Prepared, Refused, prepared_in_order
 from smoothap.search.storage import Storage, relative
@@ -195,7 +195,7 @@ class Updater:
                 table = table.set_column(SCHEMA.get_field_index("label"), "label", column)
             return table
 
-        self.description = self.storage.rewrite(description, photos, vectors, keep, changed)
+        self.storage.rewrite(description, photos, vectors, keep, changed)
 
     def _labels(self, photos: Photos) -> list[str | None] | None:
         if self.labels is None:
@@ -209,13 +209,11 @@ class Updater:
         return new
 
 
-def remove_rows(storage: Storage, ids: Iterable[int]) -> Description:
+def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
     """Take photos out of the album, whose ids are not given to any other."""
     description, photos, vectors = storage.load()
-    rows = {photos.row_of(int(identity)) for identity in ids}
-    if not rows:
-        return description
-    return storage.rewrite(description, photos, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
+    if rows := {photos.row_of(int(identity)) for identity in ids}:
+        storage.rewrite(description, photos, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
 
 
 def labels_by_folder(path: str) -> str | None:

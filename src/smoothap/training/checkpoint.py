@@ -22,6 +22,7 @@ from smoothap.sealed_json import Kinds, SealedJson
 from smoothap.training.queue import EmbeddingQueue
 
 FILE = "checkpoint.json"
+_COUNTERS = ("step", "best", "best_step", "seconds")  # of `State`
 _REMEDY = "Restore it from a copy, or train anew elsewhere"
 _KINDS: Kinds = {
     "step": int, "best": (int, float), "best_step": int, "seconds": float, "settings": dict, "groups": list,
@@ -81,10 +82,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
     file = folder / f"checkpoint-{state.step}.safetensors"
     described = {
-        "step": state.step,
-        "best": state.best,
-        "best_step": state.best_step,
-        "seconds": state.seconds,
+        **{name: getattr(state, name) for name in _COUNTERS},
         "settings": settings,
         "groups": optimiser["param_groups"],
         "values": values,
@@ -135,5 +133,5 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
     if state.queue is not None:
         state.queue.embeddings = parts["queue"]["embeddings"].to(state.queue.embeddings.device)
         state.queue.labels = parts["queue"]["labels"].to(state.queue.labels.device)
-    state.step, state.best = described["step"], described["best"]
-    state.best_step, state.seconds = described["best_step"], described["seconds"]
+    for name in _COUNTERS:
+        setattr(state, name, described[name])

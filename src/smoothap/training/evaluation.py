@@ -84,17 +84,9 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
     )  # fmt: skip
 
 
-def evaluate_set(
-    model: Embedder,
-    images: ImageSet,
-    *,
-    unreadable: Path | str,
-    recall_at: Sequence[int] | None = None,
-    workers: int = 0,
-) -> Report:
+def evaluate_set(model: Embedder, images: ImageSet, *, unreadable: Path | str) -> Report:
     """Embed a set and evaluate it; `unreadable` is the file that will list images that cannot be read."""
-    embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable), workers=workers)
-    return evaluate_embedded(embedded, images, recall_at)
+    return evaluate_embedded(embed_set(model, ImageDataset(images, model.transform, report=unreadable)), images)
 
 
 def evaluate_benchmark(

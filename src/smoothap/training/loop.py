@@ -121,7 +121,11 @@ def train(
     loss.to(device)
     if settings.piece_size is not None:
         refuse_batch_statistics(model)
-    optimiser = _optimiser(model, loss, settings)
+    groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
+    if parameters := list(loss.parameters()):
+        groups.append({"params": parameters, "lr": settings.learning_rate * settings.loss_factor})
+    adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
+    optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
     dtype = _precision(settings, device)
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
@@ -184,7 +188,8 @@ def train(
                 factor = settings.rate_factor(state.step, per_epoch)
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
-                torch.manual_seed(_seed(settings.seed, state.step, processes.rank))  # dropout
+                seeds = np.random.SeedSequence((settings.seed, state.step, processes.rank))
+                torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> 1))  # dropout
                 optimiser.zero_grad()
 
                 labels = processes.gather(batch.labels.to(device))
@@ -276,14 +281,6 @@ def loss_backward(
     return value.detach()
 
 
-def _optimiser(model: Embedder, loss: nn.Module, settings: Settings) -> torch.optim.Optimizer:
-    groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
-    if own := list(loss.parameters()):
-        groups.append({"params": own, "lr": settings.learning_rate * settings.loss_factor})
-    kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
-    return kind(groups, weight_decay=settings.weight_decay)
-
-
 def _precision(settings: Settings, device: torch.device) -> torch.dtype:
     """16 bits where the device gains from them; on a CPU only where they were asked for."""
     if settings.precision != "auto":
@@ -291,10 +288,6 @@ def _precision(settings: Settings, device: torch.device) -> torch.dtype:
     if device.type != "cuda":
         return torch.float32
     return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-
-
-def _seed(seed: int, step: int, rank: int) -> int:
-    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
 
 
 @contextmanager

@@ -35,11 +35,12 @@ def two_pass(
     loss = backward(embeddings)
     assert embeddings.grad is not None
     rng_state_afterwards = _rng_state()
-    for number, (piece, gradient) in enumerate(zip(pieces, embeddings.grad.split(piece_size), strict=True)):
-        last = number == len(pieces) - 1
+    gradients = embeddings.grad.split(piece_size)
+    for piece, gradient, rng_state in zip(pieces, gradients, rng_states, strict=True):
         # Several processes exchange their gradients once, when the last piece has added its own.
-        with model.no_sync() if isinstance(model, DistributedDataParallel) and not last else nullcontext():
-            _set_rng_state(rng_states[number])
+        waits = isinstance(model, DistributedDataParallel) and piece is not pieces[-1]
+        with model.no_sync() if waits else nullcontext():
+            _set_rng_state(rng_state)
             embed(piece).backward(gradient)
     _set_rng_state(rng_state_afterwards)
     return loss, embeddings.detach()
