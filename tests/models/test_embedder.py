@@ -183,7 +183,7 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
     assert described["smoothap"]
 
 
-def test_figures_under_keys_that_are_numbers_are_no_damage(tmp_path):
+def test_results_under_keys_that_are_numbers_are_no_damage(tmp_path):
     small_model().save(tmp_path, figures={"recall": {1: 0.5, 4: 0.6, 16: 0.7, 32: 0.8}})
     Embedder.load(tmp_path)
 

@@ -71,7 +71,7 @@ def test_dropout_draws_the_same_numbers_in_both_passes():
         torch.testing.assert_close(gradients(twin)[name], gradient, rtol=0, atol=1e-12)
 
 
-def test_afterwards_chance_stands_where_the_loss_left_it():
+def test_afterwards_the_random_state_is_where_the_loss_left_it():
     torch.manual_seed(0)
     model, states = WithDropout(), []
 
