@@ -176,7 +176,7 @@ def train(
     try:
         with (
             closing(log),
-            _first_signal() as signalled,
+            _caught_signals() as signals,
             Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
         ):
             if state.step == 0:
@@ -232,7 +232,7 @@ def train(
                 line.description = f"Epoch {row['epoch']}/{epochs}, step {state.step}, loss {mean_loss:.4f}"
                 line.advance(settings.batch_size)
 
-                interrupted = processes.any(signalled.is_set())
+                interrupted = processes.any(bool(signals))
                 timed_out = processes.any(minutes is not None and time.monotonic() - started >= 60 * minutes)
                 epoch_over = state.step % per_epoch == 0 or state.step == total or timed_out
                 if epoch_over:
@@ -291,20 +291,20 @@ def _precision(settings: Settings, device: torch.device) -> torch.dtype:
 
 
 @contextmanager
-def _first_signal() -> Generator[threading.Event]:
-    """While this lasts, a first Ctrl-C or SIGTERM only sets the event, for the step to end; a second one interrupts."""
-    event = threading.Event()
+def _caught_signals() -> Generator[list[int]]:
+    """The signals so far: a first Ctrl-C or SIGTERM is only noted, so that the step can end; a second interrupts."""
+    caught: list[int] = []
 
-    def take(number: int, frame: FrameType | None) -> None:
-        if event.is_set():
+    def catch(number: int, frame: FrameType | None) -> None:
+        if caught:
             raise KeyboardInterrupt
-        event.set()
+        caught.append(number)
 
     here = threading.current_thread() is threading.main_thread()  # Python delivers signals there alone
     numbers = (signal.SIGINT, signal.SIGTERM) if here else ()
-    former = {number: signal.signal(number, take) for number in numbers}
+    former = {number: signal.signal(number, catch) for number in numbers}
     try:
-        yield event
+        yield caught
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
