@@ -8,7 +8,7 @@ import numpy as np
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import open_data, open_model
-from smoothap.training.testing import embed_set
+from smoothap.training.evaluation import embed_set
 
 
 def labelled_vectors(

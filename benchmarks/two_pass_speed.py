@@ -22,7 +22,7 @@ from torch import Tensor
 from smoothap.losses import SmoothAP
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
-from smoothap.training.two_pass import one_pass, two_pass
+from smoothap.training.two_pass import two_pass
 
 PER_CLASS = 4
 
@@ -42,7 +42,7 @@ def step(batch: int, size: int, piece: int | None) -> Callable[[], object]:
     def run() -> object:
         model.zero_grad()
         if piece is None:
-            return one_pass(model, images, backward)
+            return backward(model(images))
         return two_pass(model, model, images, backward, piece)
 
     return run

@@ -6,10 +6,11 @@ Paper   mAP on VGGFace2 test and IJB-C:
         256  0.853  0.754
 Run     smoothap train recipes/ablation_batch_size.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/batch
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
-Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, last on VGGFace2
+Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 
-Three trainings, each in a folder of its own, and one table at the end; --resume goes on where it stopped. Epochs and
-drops are our choice: the paper does not say.
+This runs three trainings, each in a folder of its own, and prints one table at the end. If you interrupt it, --resume
+continues where it stopped. The paper does not say how long it trained: the number of epochs, and those after which the
+learning rate drops, are our choice.
 """
 
 from dataclasses import replace
@@ -50,5 +51,5 @@ recipe = Recipe(
     model=model,
     loss=loss,
     settings={f"batch-{size}": replace(SETTINGS, batch_size=size) for size in (64, 128, 256)},
-    weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, last on VGGFace2",
+    weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2",
 )

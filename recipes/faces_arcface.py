@@ -1,13 +1,14 @@
 """Table 4, right, last row: VGGFace2 and IJB-C, ArcFace's ResNet-50 fine-tuned on VGGFace2, batch 224.
 
-Paper   mAP = 0.902 (VGGFace2 test), 0.803 (IJB-C); before, ArcFace alone: 0.858, 0.772
+Paper   mAP = 0.902 (VGGFace2 test), 0.803 (IJB-C); before training, with ArcFace alone: 0.858, 0.772
 Run     smoothap train recipes/faces_arcface.py --data PATH --test-on ijbc-aligned:DIR --weights FILE --out runs/arcface
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is InsightFace's copy, with loose_crop and meta
 Weights FILE is an iresnet50 under InsightFace's names, such as its backbone.pth
 
-The paper's ArcFace was trained on VGGFace2; InsightFace's public iresnet50 files were trained on other sets, so that
-the figures before and after will not be the paper's. The paper aligned by a face detector, we align by the landmarks
-that come with the sets. Epochs and drops are our choice: the paper does not say.
+The paper's ArcFace network was trained on VGGFace2. InsightFace's public iresnet50 files were trained on other sets, so
+the results before and after training will differ from the paper's. The paper aligned the faces with a face detector; we
+align them by the landmarks that come with the sets. The paper does not say how long it trained: the number of epochs,
+and those after which the learning rate drops, are our choice.
 """
 
 from functools import partial

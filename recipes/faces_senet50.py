@@ -1,12 +1,13 @@
 """Table 4, left, last row: VGGFace2 and IJB-C, SENet-50 fine-tuned on VGGFace2, batch 224.
 
-Paper   mAP = 0.850 (VGGFace2 test), 0.754 (IJB-C); before, with softmax: 0.828, 0.726
+Paper   mAP = 0.850 (VGGFace2 test), 0.754 (IJB-C); before training, with softmax: 0.828, 0.726
 Run     smoothap train recipes/faces_senet50.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/senet50
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
-Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, last on VGGFace2
+Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 
-Without --test-on only VGGFace2 is tested; smoothap evaluate --model runs/senet50/model --data ijbc:DIR does the
-other half later. The paper does not say how long it trained: epochs and drops are our choice.
+Without --test-on, the network is tested on VGGFace2 only. You can test it on IJB-C later, with
+smoothap evaluate --model runs/senet50/model --data ijbc:DIR. The paper does not say how long it trained: the number of
+epochs, and those after which the learning rate drops, are our choice.
 """
 
 from pathlib import Path
@@ -46,5 +47,5 @@ recipe = Recipe(
     model=model,
     loss=loss,
     settings=SETTINGS,
-    weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, last on VGGFace2",
+    weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2",
 )

@@ -3,10 +3,13 @@
 Paper   Recall@1 / 4 / 16 / 32 = 65.9 / 80.9 / 89.8 / 92.7
 Run     smoothap train recipes/inaturalist_224.py --data PATH --out runs/inaturalist-224
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
-Weights ImageNet's, which timm fetches (resnet50.tv_in1k); without a network: --weights FILE
+Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
-From the paper: Adam, 1e-5, weight decay 4e-5, tau, |P|, the factor of the embedding layer. From the released code:
-epochs and drops; it also has --weight-decay 4e-4 --crops released.
+The paper gives the optimiser, the learning rate of the backbone and of the embedding layer, the weight decay, tau and
+|P|. The epochs, and those after which the learning rate drops, are those of the released code.
+
+The released code trains with another weight decay and other crops than the paper. To train as it does, add the options
+--weight-decay 4e-4 --crops released to the command.
 """
 
 from smoothap.data.inaturalist import inaturalist

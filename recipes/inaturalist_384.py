@@ -1,12 +1,15 @@
 """Table 3, right, row "Smooth-AP BS=384": iNaturalist 2018, ResNet-50, images of 224 x 224.
 
-Paper   Recall@1 / 4 / 16 / 32 = 67.2 / 81.8 / 90.3 / 93.1 (the text says 66.6 for Recall@1, a slip)
+Paper   Recall@1 / 4 / 16 / 32 = 67.2 / 81.8 / 90.3 / 93.1 (the paper's text says 66.6 for Recall@1)
 Run     smoothap train recipes/inaturalist_384.py --data PATH --out runs/inaturalist-384
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
-Weights ImageNet's, which timm fetches (resnet50.tv_in1k); without a network: --weights FILE
+Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
-From the paper: Adam, 1e-5, weight decay 4e-5, tau, |P|, the factor of the embedding layer. From the released code:
-epochs and drops; it also has --weight-decay 4e-4 --crops released.
+The paper gives the optimiser, the learning rate of the backbone and of the embedding layer, the weight decay, tau and
+|P|. The epochs, and those after which the learning rate drops, are those of the released code.
+
+The released code trains with another weight decay and other crops than the paper. To train as it does, add the options
+--weight-decay 4e-4 --crops released to the command.
 """
 
 from smoothap.data.inaturalist import inaturalist

@@ -3,13 +3,15 @@
 Paper   Recall@1 / 10 / 100 / 1000 = 79.2 / 91.0 / 96.5 / 98.9
 Run     smoothap train recipes/sop_224.py --data PATH --out runs/sop-224
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
-Weights ImageNet's, which timm fetches (resnet50.tv_in1k); without a network: --weights FILE
+Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
-From the paper: Adam, learning rate 1e-5, weight decay 4e-5, tau, |P|, hard negatives. The paper does not say how long
-it trained, and the released code does not train this set. 161 epochs of 660 batches show as many images as 400 passes
-over the set, which is what that code does elsewhere; the learning rate drops at the same shares of the training, and
-the factor of the embedding layer is that code's default. The released code differs from the paper in its weight decay
-and its crops: to train as it does, add --weight-decay 4e-4 --crops released.
+The paper gives the optimiser, the learning rate, the weight decay, tau, |P| and the hard negatives. It does not say how
+long it trained, and the released code does not train on this set. We train for 161 epochs of 660 batches: as many
+images as in the 400 passes over the set that the released code makes on VehicleID. The learning rate drops after the
+same shares of the training, and the embedding layer learns at 5 times the learning rate, the default of that code.
+
+The released code trains with another weight decay and other crops than the paper. To train as it does, add the options
+--weight-decay 4e-4 --crops released to the command.
 """
 
 from smoothap.data.image_set import ImageSet

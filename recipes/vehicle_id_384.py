@@ -3,12 +3,17 @@
 Paper   Recall@1 / 5 = 94.9 / 97.6 (small), 93.3 / 96.4 (medium), 91.9 / 96.2 (large)
 Run     smoothap train recipes/vehicle_id_384.py --data PATH --out runs/vehicle-id-384
 Data    PATH is the folder with image and train_test_split
-Weights ImageNet's, which timm fetches (resnet50.tv_in1k); without a network: --weights FILE
+Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
-Every image of a list queries all others of it, as in the paper. The re-identification community keeps one image of each
-vehicle in the gallery, with figures about 18 points lower: smoothap evaluate --data vehicle-id-gallery:PATH.
-From the paper: Adam, 1e-5, weight decay 4e-5, tau, |P|. From the released code: epochs, drops, the factor of the
-embedding layer; it also has --weight-decay 4e-4 --crops released.
+Every image of a test list is a query for all others of the list, as in the paper. The re-identification community keeps
+one image of each vehicle in the gallery instead, which gives results about 18 points lower. To evaluate that way, use
+smoothap evaluate --model runs/vehicle-id-384/model --data vehicle-id-gallery:PATH.
+
+The paper gives the optimiser, the learning rate, the weight decay, tau and |P|. The epochs, those after which the
+learning rate drops, and the learning rate of the embedding layer are those of the released code.
+
+The released code trains with another weight decay and other crops than the paper. To train as it does, add the options
+--weight-decay 4e-4 --crops released to the command.
 """
 
 from smoothap.data.vehicle_id import vehicle_id

@@ -1,7 +1,7 @@
 """Files that are either the old one or the new one, never half of each."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,16 +14,13 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".partial")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         if callable(content):
             content(temporary)
         else:
             temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(temporary)
-        temporary.chmod(0o666 & ~_umask())
         rename(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -43,9 +40,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

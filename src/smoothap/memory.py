@@ -24,34 +24,25 @@ def freed_memory_kept() -> Generator[None]:
     again, which on a CPU is a good part of a training step. Only where that library is glibc and nobody has chosen its
     settings by MALLOC_... variables; without effect elsewhere. Works as a decorator too.
     """
+    global _users
     library = _glibc()
     if library is None:
         yield
         return
-    _enter(library)
-    try:
-        yield
-    finally:
-        _leave(library)
-
-
-def _enter(library: ctypes.CDLL) -> None:
-    global _users
     with _lock:
         _users += 1
         if _users == 1:
             library.mallopt(_TRIM_THRESHOLD, _NEVER)
             library.mallopt(_MMAP_MAX, 0)
-
-
-def _leave(library: ctypes.CDLL) -> None:
-    global _users
-    with _lock:
-        _users -= 1
-        if _users == 0:
-            for name, value in _DEFAULTS.items():
-                library.mallopt(name, value)
-            library.malloc_trim(0)
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                for name, value in _DEFAULTS.items():
+                    library.mallopt(name, value)
+                library.malloc_trim(0)
 
 
 def _glibc() -> ctypes.CDLL | None:

@@ -2,8 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
-from typing import TextIO
 
 _WIDTH = 24
 _DELAY = 2.0  # seconds before anything is shown
@@ -28,14 +26,11 @@ class Progress:
         self._drawn = False
 
     def __enter__(self) -> "Progress":
-        self._start = self._last = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._drawn and sys.stderr.isatty():
-            self._draw(sys.stderr, time.monotonic())
+            self._draw(time.monotonic())
             sys.stderr.write("\n")
 
     def advance(self, amount: int = 1) -> None:
@@ -45,9 +40,9 @@ class Progress:
         every = _EVERY_ON_A_TERMINAL if sys.stderr.isatty() else _EVERY_IN_A_LOG
         if self.shown and now - self._start > _DELAY and now - self._last > every:
             self._last = now
-            self._draw(sys.stderr, now)
+            self._draw(now)
 
-    def _draw(self, stream: TextIO, now: float) -> None:
+    def _draw(self, now: float) -> None:
         elapsed = max(now - self._start, 1e-9)
         share = self.done / self.total if self.total else 1.0
         filled = round(_WIDTH * min(share, 1.0))
@@ -58,6 +53,6 @@ class Progress:
             f"{self.description} {bar} {share:4.0%}  {self.done:,}/{self.total:,} {self.unit}  "
             f"{self.done / elapsed:,.0f}/s  {minutes}:{seconds:02d} left"
         )
-        stream.write(f"\r\033[K{line}" if stream.isatty() else f"{line}\n")
-        stream.flush()
+        sys.stderr.write(f"\r\033[K{line}" if sys.stderr.isatty() else f"{line}\n")
+        sys.stderr.flush()
         self._drawn = True

@@ -13,7 +13,7 @@ from smoothap.analysis.queries import find_query, queries_analysis
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import BeforeAfter
 from smoothap.report.choice import ClassChange, pick_queries
-from smoothap.training.testing import Embedded, figures_of
+from smoothap.training.evaluation import Embedded, evaluate_embedded
 
 SIZES = [2, 3, 4, 6, 9, 12]
 
@@ -36,7 +36,7 @@ def toys():
 
 
 def compare_vectors(images, before, after):
-    reports = [figures_of(Embedded(vectors, np.arange(len(images))), images) for vectors in (before, after)]
+    reports = [evaluate_embedded(Embedded(vectors, np.arange(len(images))), images) for vectors in (before, after)]
     return BeforeAfter(images, before, after, *reports)
 
 

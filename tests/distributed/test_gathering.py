@@ -17,10 +17,10 @@ from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training.loop import send_back
-from smoothap.training.queue import Queue
-from smoothap.training.testing import image_set_figures
-from smoothap.training.two_pass import one_pass, two_pass
+from smoothap.training.evaluation import evaluate_set
+from smoothap.training.loop import loss_backward
+from smoothap.training.queue import EmbeddingQueue
+from smoothap.training.two_pass import two_pass
 
 pytestmark = pytest.mark.alone
 
@@ -55,19 +55,19 @@ def images():
 
 def filled_queue():
     torch.manual_seed(6)
-    queue = Queue(9, 8)
+    queue = EmbeddingQueue(9, 8)
     queue.embeddings, queue.labels = torch.randn(9, 8, dtype=torch.float64), torch.arange(9) % 6
     return queue
 
 
 def step(model, loss, pixels, processes, *, pieces, queue):
     """One step; the loss, the gradients of the model and those of the loss's own parameters."""
-    backward = partial(send_back, loss, LABELS, processes=processes, queue=filled_queue() if queue else None)
+    backward = partial(loss_backward, loss, LABELS, processes=processes, queue=filled_queue() if queue else None)
 
     def embed(part):
         return nn.functional.normalize(model(part), dim=1)
 
-    value, _ = two_pass(model, embed, pixels, backward, pieces) if pieces else one_pass(embed, pixels, backward)
+    value = two_pass(model, embed, pixels, backward, pieces)[0] if pieces else backward(embed(pixels))
     gradients = [each.grad for each in [*model.parameters(), *loss.parameters()]]
     return [value.item(), *(each.numpy().copy() for each in gradients)]
 
@@ -96,7 +96,7 @@ def report():
     everything = ImageSet("noise", names, labels, names[:43], lambda row, _=None: Image.fromarray(pixels[row]))
     torch.manual_seed(7)
     model = Embedder("test_resnet", 16, size=24, pretrained=False)
-    return image_set_figures(model, everything, unreadable="unreadable.csv").to_json()
+    return evaluate_set(model, everything, unreadable="unreadable.csv").to_json()
 
 
 def work(rank, number, port, results):

@@ -11,8 +11,8 @@ from smoothap.data.image_set import ImageSet
 from smoothap.experiments import compare_with_untrained, fine_tune, open_data
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.models import Embedder
+from smoothap.training.evaluation import NoFeatures
 from smoothap.training.settings import QUICK
-from smoothap.training.testing import NoFeatures
 
 NETWORK = {"model": "test_resnet", "weights": "none", "size": 24, "dimension": 16, "device": "cpu"}
 

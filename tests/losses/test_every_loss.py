@@ -15,7 +15,7 @@ from smoothap.distributed import Processes
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.methods import wrapped
 from smoothap.ranking.indicators import Exponential, Linear
-from smoothap.training.loop import send_back
+from smoothap.training.loop import loss_backward
 
 CLASSES, DIMENSION = 6, 8
 LABELS = torch.tensor([3, 0, 1, 0, 2, 5, 4, 0, 2, 1, 3, 3, 4, 2, 0, 4, 2, 4, 1, 5])  # uneven, in no order
@@ -265,7 +265,7 @@ def step(name, embeddings, processes):
     loss = build(name)
     embeddings = embeddings.clone().requires_grad_()
     torch.manual_seed(3)
-    value = send_back(loss, LABELS, embeddings, processes=processes)
+    value = loss_backward(loss, LABELS, embeddings, processes=processes)
     return [each.tolist() for each in (value, embeddings.grad, *(each.grad for each in loss.parameters()))]
 
 

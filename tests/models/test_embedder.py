@@ -1,3 +1,4 @@
+import copy
 import json
 from pathlib import Path
 
@@ -142,6 +143,25 @@ def test_embedding_neither_uses_nor_moves_the_statistics_of_the_batch():
     assert not any(name.endswith("running_mean") and value.any() for name, value in model.named_buffers())
 
 
+def test_batches_come_back_with_their_tags_and_the_caller_keeps_its_own_modes():
+    model = small_model(freeze_batch_norm=False).train()
+    images = torch.randint(0, 256, (5, 3, 32, 32), dtype=torch.uint8)
+    expected = copy.deepcopy(model).eval()(images).detach().numpy()
+    for vectors, rows in model.embed_batches((images[rows], rows) for rows in ([0, 1], [2, 3, 4])):
+        np.testing.assert_allclose(vectors, expected[rows], atol=1e-6)
+        assert not torch.is_inference_mode_enabled()
+        if rows == [2, 3, 4]:
+            break
+    assert all(module.training for module in model.modules())
+
+
+def test_an_image_of_16_bits_is_seen_as_its_file_is(tmp_path):
+    model, file = small_model(), tmp_path / "grey.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 65536, (40, 40), dtype=np.uint16)).save(file)
+    with Image.open(file) as image:
+        assert torch.equal(*model.embed([image, file]))
+
+
 def test_no_images_give_no_vectors():
     assert small_model().embed([]).shape == (0, 16)
 
@@ -165,7 +185,7 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
     assert described["smoothap"]
 
 
-def test_figures_under_keys_that_are_numbers_are_no_damage(tmp_path):
+def test_results_under_keys_that_are_numbers_are_no_damage(tmp_path):
     small_model().save(tmp_path, figures={"recall": {1: 0.5, 4: 0.6, 16: 0.7, 32: 0.8}})
     Embedder.load(tmp_path)
 

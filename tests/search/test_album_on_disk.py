@@ -34,6 +34,15 @@ def test_vectors_are_those_of_the_model_on_each_file(album, model, photos):
     assert first.modified == pytest.approx((photos / first.path).stat().st_mtime)
 
 
+def test_a_model_in_training_mode_embeds_as_in_evaluation_mode(tmp_path, photos):
+    model = Embedder("test_resnet", 8, size=32, pretrained=False, freeze_batch_norm=False)
+    album = Album.create(tmp_path / "album", model, photos)
+    model.train()
+    album.update(progress=False)
+    wanted = model.embed([photos / path for path in album.photos.paths()], progress=False).numpy()
+    assert np.abs(album.vectors - wanted).max() < 1e-5
+
+
 def test_an_image_finds_itself_and_a_part_of_it_is_another_query(album, photos):
     path = photos / album.photos[4].path
     assert album.search(path, 1)[0].id == 4

@@ -109,22 +109,22 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch
     from smoothap.search import updating
 
     album = Album.create(tmp_path / "album", model, pile)
-    embed = updating.Updater._embed
+    add = updating.Updater._add
     batches = []
 
     def interrupted(self, *arguments):
         if len(batches) == 3:
             raise KeyboardInterrupt
         batches.append(1)
-        embed(self, *arguments)
+        add(self, *arguments)
 
     monkeypatch.setattr(updating, "BATCH", 16)
-    monkeypatch.setattr(updating.Updater, "_embed", interrupted)
+    monkeypatch.setattr(updating.Updater, "_add", interrupted)
     with pytest.raises(KeyboardInterrupt):
         album.update(progress=False)
     assert len(Album.open(tmp_path / "album")) == 48
     batches.clear()
-    monkeypatch.setattr(updating.Updater, "_embed", embed)
+    monkeypatch.setattr(updating.Updater, "_add", add)
     report = album.update(progress=False)
     assert len(report.added) + 48 == len(album) == GOOD
 

@@ -203,19 +203,15 @@ def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_pa
     chance, killed_at = random.Random(0), []
     for _ in range(kills):
         process = subprocess.Popen(command(cut), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        seen, further = len(rows_of(cut)), chance.randint(8, 14)
-        while process.poll() is None and len(rows_of(cut)) < seen + further:
+        seen, further = len(read_rows(cut)), chance.randint(8, 14)
+        while process.poll() is None and len(read_rows(cut)) < seen + further:
             time.sleep(0.002)
         time.sleep(chance.random() * 0.05)
         process.kill()
         assert process.wait() == -9, "it was over before it could be killed"
-        killed_at.append(len(rows_of(cut)))
+        killed_at.append(len(read_rows(cut)))
     finished = subprocess.run(command(cut), env=environment, check=True, capture_output=True, text=True)
     assert re.search(r"after +\d", finished.stdout)
     assert weights(cut) == weights(whole)
     assert checkpoint_bytes(cut) == checkpoint_bytes(whole)
     measured(f"{kills} kills at {len(set(killed_at))} different steps, bit-equal at the end")
-
-
-def rows_of(folder):
-    return read_rows(folder)

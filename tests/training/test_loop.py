@@ -240,7 +240,7 @@ def test_sixteen_bits_train_where_they_are_asked_for_and_never_by_default_on_a_c
     assert not torch.equal(whole.embedding.weight, half.embedding.weight)
 
 
-def test_tensorboard_gets_the_same_figures(pattern_set, small_model, small_settings, tmp_path):
+def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_settings, tmp_path):
     pytest.importorskip("tensorboard")
     from smoothap.training.loop import train
 

@@ -4,11 +4,11 @@ import torch
 
 from smoothap.losses import SmoothAP
 from smoothap.ranking import smooth_ap
-from smoothap.training.queue import Queue
+from smoothap.training.queue import EmbeddingQueue
 
 
 def test_the_oldest_make_room():
-    queue = Queue(5, 2)
+    queue = EmbeddingQueue(5, 2)
     for start in (0, 3, 6):
         labels = torch.arange(start, start + 3)
         queue.add(torch.stack([labels, labels], 1).float(), labels)
@@ -17,13 +17,13 @@ def test_the_oldest_make_room():
 
 
 def test_a_batch_larger_than_the_queue_leaves_its_end():
-    queue = Queue(2, 1)
+    queue = EmbeddingQueue(2, 1)
     queue.add(torch.arange(4.0)[:, None], torch.arange(4))
     assert queue.labels.tolist() == [2, 3]
 
 
 def test_what_is_remembered_has_no_graph():
-    queue = Queue(4, 2)
+    queue = EmbeddingQueue(4, 2)
     queue.add(torch.ones(2, 2, requires_grad=True) * 2, torch.zeros(2, dtype=torch.long))
     assert not queue.embeddings.requires_grad
 
@@ -32,7 +32,7 @@ def test_each_query_ranks_the_batch_without_itself_and_the_queue():
     torch.manual_seed(0)
     past, batch = torch.randn(7, 4), torch.randn(6, 4, requires_grad=True)
     past_labels, labels = torch.tensor([0, 1, 2, 0, 1, 2, 3]), torch.tensor([0, 0, 1, 1, 2, 2])
-    queue = Queue(100, 4)
+    queue = EmbeddingQueue(100, 4)
     queue.add(past, past_labels)
     loss = SmoothAP(0.1)(batch, labels, **queue.extend(batch, labels))
     (gradient,) = torch.autograd.grad(loss, batch)

@@ -16,9 +16,9 @@ from smoothap.files import write_atomically
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.report.ablation_figure import ablation_figure
+from smoothap.training.evaluation import evaluate_set
 from smoothap.training.loop import train
 from smoothap.training.settings import QUICK, Settings
-from smoothap.training.testing import image_set_figures
 
 VALUES: dict[str, tuple[float, ...]] = {
     "tau": (0.1, 0.01, 0.001),
@@ -173,7 +173,7 @@ def _result(
     result = train(model, SmoothAP(run.tau), images, validation, settings, training, resume=True, device=device)
     if not result.finished:
         raise KeyboardInterrupt
-    figures = image_set_figures(model, test, unreadable=folder / "unreadable-test.csv")
+    figures = evaluate_set(model, test, unreadable=folder / "unreadable-test.csv")
     kept = {
         "test_map": figures.mean_average_precision, "test": figures.summary(), "best_step": result.best_step,
         "validation_map": result.best, "described": described,

@@ -193,7 +193,7 @@ def operating_region(
 
     from smoothap.analysis.operating_region import operating_region
     from smoothap.data.dataset import ImageDataset
-    from smoothap.training.testing import embed_set
+    from smoothap.training.evaluation import embed_set
 
     check_folder(out)
     place = chosen_device(device)

@@ -95,11 +95,11 @@ def evaluate(
             assert model is not None
             assert data is not None
             benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
-            from smoothap.training.testing import benchmark_figures
+            from smoothap.training.evaluation import evaluate_benchmark
 
             embedder = experiments.open_model(model, size=size, weights=weights).to(place)
             unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
-            reports = benchmark_figures(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
+            reports = evaluate_benchmark(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
         if processes.rank == 0:
             _tell(reports, as_json, out)
 

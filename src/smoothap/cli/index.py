@@ -122,7 +122,7 @@ def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
     import numpy as np
 
     from smoothap.data.dataset import ImageDataset
-    from smoothap.training.testing import embed_set
+    from smoothap.training.evaluation import embed_set
 
     unseen = [next(iter(benchmark.tests.values()))]
     if benchmark.train is not None:

@@ -25,10 +25,10 @@ from smoothap.methods import Parts, Setup, open_methods
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint
+from smoothap.training.evaluation import evaluate_benchmark
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
 from smoothap.training.settings import Settings
-from smoothap.training.testing import benchmark_figures
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def train_and_test(run: TrainingRun, plan: Plan) -> dict[str, Any]:
     _, validation = benchmark.train_and_validation(run.settings.seed)
     result = train(
         setup.model, parts.loss, setup.images, validation, replace(run.settings, **parts.changes), run.folder,
-        resume=True, minutes=run.minutes, batches=parts.batches or setup.batches, course=parts.course,
+        resume=True, minutes=run.minutes, batches=parts.batches or setup.batches, callbacks=parts.callbacks,
         device=plan.device, workers=plan.workers,
     )  # fmt: skip
     if not result.finished:
@@ -134,7 +134,7 @@ def evaluate_untrained(folder: Path, plan: Plan) -> dict[str, Any]:
 
 def _test(model: Embedder, benchmark: Benchmark, folder: Path, plan: Plan) -> dict[str, Any]:
     model.to(plan.device)
-    reports = benchmark_figures(model, benchmark, unreadable=folder / "unreadable-test.csv", workers=plan.workers)
+    reports = evaluate_benchmark(model, benchmark, unreadable=folder / "unreadable-test.csv", workers=plan.workers)
     return {name: report.summary() for name, report in reports.items()}
 
 

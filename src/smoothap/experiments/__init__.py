@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from smoothap.experiments.demo import Demo, run_demo
     from smoothap.experiments.fine_tuning import FineTuned, Interrupted, fine_tune, run_recipe
     from smoothap.methods import METHODS, open_methods
-    from smoothap.models.opening import open_model
+    from smoothap.models import open_model
 
 __all__ = [
     "DIMENSION",
@@ -44,7 +44,7 @@ _MODULES = {
     "fine_tune": "smoothap.experiments.fine_tuning",
     "open_data": "smoothap.experiments.data_sets",
     "open_methods": "smoothap.methods",
-    "open_model": "smoothap.models.opening",
+    "open_model": "smoothap.models",
     "run_demo": "smoothap.experiments.demo",
     "run_recipe": "smoothap.experiments.fine_tuning",
 }

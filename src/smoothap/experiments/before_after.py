@@ -10,10 +10,9 @@ import numpy as np
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
-from smoothap.models import Embedder
-from smoothap.models.opening import open_model
+from smoothap.models import Embedder, open_model
+from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded, group_means
 from smoothap.training.loop import fits_in_memory
-from smoothap.training.testing import NoFeatures, embed_set, figures_of, group_means
 
 Measured = TypeVar("Measured")
 
@@ -63,7 +62,7 @@ def embed_before_and_after(
     views = _views(images, after, unreadable)
     views_before = views if before.transform == after.transform else _views(images, before, unreadable)
     sides = [embed_set(model, dataset, workers=workers) for model, dataset in ((before, views_before), (after, views))]
-    reports = [figures_of(side, images) for side in sides]
+    reports = [evaluate_embedded(side, images) for side in sides]
     kept = images.rows(sides[0].rows) if len(sides[0].rows) < len(images) else images
     vectors = [side.vectors for side in sides]
     if kept.instances is not None:

@@ -14,8 +14,7 @@ from smoothap.experiments import NETWORK
 from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
 from smoothap.experiments.fine_tuning import Interrupted
 from smoothap.losses import SmoothAP
-from smoothap.models import Embedder
-from smoothap.models.opening import open_model
+from smoothap.models import Embedder, open_model
 from smoothap.report.page import write_report
 from smoothap.search import Album
 from smoothap.training.log import read_rows

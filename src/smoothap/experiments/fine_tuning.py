@@ -16,12 +16,11 @@ from smoothap.experiments.before_after import measure_untrained
 from smoothap.experiments.data_sets import DATA, open_data
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
-from smoothap.models import Embedder
-from smoothap.models.opening import open_model
+from smoothap.models import Embedder, open_model
+from smoothap.training.evaluation import evaluate_benchmark
 from smoothap.training.loop import MODEL, train
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import QUICK, Settings
-from smoothap.training.testing import benchmark_figures
 
 
 class Interrupted(Exception):  # noqa: N818
@@ -181,10 +180,10 @@ class _Experiment:
         model.transform = trained.transform
         model.to(next(trained.parameters()).device)
         workers = self.running.get("workers", 0)
-        reports = benchmark_figures(model, self.benchmark, unreadable=unreadable, workers=workers)
+        reports = evaluate_benchmark(model, self.benchmark, unreadable=unreadable, workers=workers)
         for other in self.further:
             listed = unreadable.with_stem(f"{unreadable.stem}-{other.name}")
-            for name, report in benchmark_figures(model, other, unreadable=listed, workers=workers).items():
+            for name, report in evaluate_benchmark(model, other, unreadable=listed, workers=workers).items():
                 reports[f"{other.name} {name}"] = report
         return reports
 

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
-from smoothap.training.testing import Embedded, embed_set
+from smoothap.training.evaluation import Embedded, embed_set
 
 _ROUNDS = 30  # of k-means; it rarely moves after ten
 

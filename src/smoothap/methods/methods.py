@@ -14,7 +14,7 @@ from smoothap.methods.divide_and_conquer import ClusterBatches, SlicedMargin
 from smoothap.methods.mic import InterclassMining
 from smoothap.methods.wrapped import arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
 from smoothap.models import Embedder
-from smoothap.training.loop import Course
+from smoothap.training.loop import Callbacks
 from smoothap.training.settings import Settings
 
 _PROXY_FACTOR = {"loss_factor": 100.0}  # proxies and class weights learn faster, as in the code of Proxy Anchor
@@ -39,7 +39,7 @@ class Parts:
     loss: nn.Module
     changes: Mapping[str, Any] = field(default_factory=dict)
     batches: Batches | None = None  # in the place of those all share
-    course: Course | None = None
+    callbacks: Callbacks | None = None
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ def _divide_and_conquer(setup: Setup) -> Parts:
     batches = ClusterBatches(
         loss, images.labels, setup.batches, settings.batch_size, settings.per_class, seed=settings.seed
     )
-    return Parts(loss, batches=batches, course=loss)
+    return Parts(loss, batches=batches, callbacks=loss)
 
 
 def _mic(setup: Setup) -> Parts:
     loss = InterclassMining(setup.model, setup.images.classes, len(setup.images), setup.settings.seed)
-    return Parts(loss, course=loss)
+    return Parts(loss, callbacks=loss)
 
 
 _METHODS = (

@@ -1,5 +1,9 @@
 """Networks that turn images into unit vectors, and where their weights come from."""
 
-from smoothap.models.embedder import Embedder
+from smoothap.torchvision_guard import ensure_torchvision
 
-__all__ = ["Embedder"]
+ensure_torchvision()  # before any module of this room imports timm, which imports torchvision
+
+from smoothap.models.embedder import Embedder, open_model  # noqa: E402
+
+__all__ = ["Embedder", "open_model"]

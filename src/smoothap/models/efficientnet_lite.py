@@ -29,11 +29,9 @@ _LATER_BLOCK = {
 def packaged_weights() -> Path | None:
     """The weight file of the installed package, found without importing it; None where it is not installed."""
     package = find_spec(PACKAGE)
-    folders = package.submodule_search_locations if package else None
-    files = [
-        file for folder in folders or () for file in sorted(Path(folder, "models").glob("efficientnet-lite0*.pth"))
-    ]
-    return files[0] if files else None
+    folders = (None if package is None else package.submodule_search_locations) or ()
+    files = (file for folder in folders for file in sorted(Path(folder, "models").glob("efficientnet-lite0*.pth")))
+    return next(files, None)
 
 
 def to_timm_names(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,10 +1,11 @@
 """The network of the paper: a pretrained backbone, one linear layer, vectors of length 1."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch.nn.functional import normalize
 from torch.utils.data import DataLoader, Dataset
 
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import read_image
+from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
 from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
@@ -21,6 +22,7 @@ from smoothap.models.folding import fold_batch_norm
 from smoothap.models.weights import build_backbone, load_state, published_settings
 from smoothap.progress import Progress
 
+Tag = TypeVar("Tag")
 Images: TypeAlias = "Sequence[Path | str | Image.Image] | ImageSet | Dataset[Any] | DataLoader[Any]"
 
 
@@ -53,7 +55,13 @@ class Embedder(nn.Module):
         self.architecture = architecture
         self.freeze_batch_norm = freeze_batch_norm
         self.backbone = build_backbone(architecture, size, pretrained)
-        self.transform = transform_of(self.backbone, size)
+        published = published_settings(self.backbone)
+        self.transform = Transform(
+            name=published.get("transform", "paper"),
+            size=published["input_size"][-1] if size is None else size,
+            mean=tuple(published["mean"]),
+            std=tuple(published["std"]),
+        )
         fold_batch_norm(self.backbone, self.transform.size)
         features = int(getattr(self.backbone, "head_hidden_size", 0))
         self.embedding = None if dimension is None else nn.Linear(features, dimension)
@@ -85,7 +93,7 @@ class Embedder(nn.Module):
         if self.embedding is not None:
             layers.append((self.embedding, learning_rate * embedding_factor))
         return [
-            {"params": [each for each in layer.parameters() if each.requires_grad], "lr": rate}
+            {"params": [parameter for parameter in layer.parameters() if parameter.requires_grad], "lr": rate}
             for layer, rate in layers
         ]
 
@@ -95,35 +103,41 @@ class Embedder(nn.Module):
         Files and PIL images go through the model's test transform; a Dataset or DataLoader yields tensors (3, h, w)
         for `forward`, alone or first in a tuple. The mode the model was in is restored.
         """
-        loader = images if isinstance(images, DataLoader) else self._loader(images, batch_size, workers)
+        if isinstance(images, (str, Path, Image.Image)):
+            raise TypeError(f"embed takes several images: give [{images!r}]")
+        if isinstance(images, DataLoader):
+            loader = images
+        else:
+            dataset = images if isinstance(images, Dataset) else _TestViews(images, self.transform)
+            loader = DataLoader(dataset, batch_size=batch_size, num_workers=workers)
+        total = len(loader.dataset) if isinstance(loader.dataset, Sized) else 0
+        parts = [np.zeros((0, self.dimension), np.float32)]
+        with (
+            freed_memory_kept() if total > batch_size else nullcontext(),
+            Progress("Embedding", total, "images", shown=progress) as line,
+        ):
+            batches = ((batch if isinstance(batch, Tensor) else batch[0], None) for batch in loader)
+            for vectors, _ in self.embed_batches(batches):
+                parts.append(vectors)
+                line.advance(len(vectors))
+        return torch.from_numpy(np.concatenate(parts))
+
+    def embed_batches(self, batches: Iterable[tuple[Tensor, Tag]]) -> Iterator[tuple[np.ndarray, Tag]]:
+        """The vectors (n, dimension), float32, of each batch (images, tag), together with its tag.
+
+        The model is in evaluation mode while this lasts; afterwards each layer is in the mode that it was in.
+        """
         device = next(self.parameters()).device
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
-        vectors: list[Tensor] = []
         try:
-            total = len(loader.dataset) if isinstance(loader.dataset, Sized) else 0
-            long = total > batch_size
-            with (
-                torch.inference_mode(),
-                freed_memory_kept() if long else nullcontext(),
-                Progress("Embedding", total, "images", shown=progress) as line,
-            ):
-                for batch in loader:
-                    tensors = batch if isinstance(batch, Tensor) else batch[0]
-                    vectors.append(self(tensors.to(device, non_blocking=True)).float().cpu())
-                    line.advance(len(tensors))
+            for images, tag in batches:
+                with torch.inference_mode():  # ends before the caller goes on with the vectors
+                    vectors = self(images.to(device, non_blocking=True)).float().cpu().numpy()
+                yield vectors, tag
         finally:
             for module, mode in modes:
                 module.training = mode
-        return torch.cat(vectors) if vectors else torch.zeros(0, self.dimension)
-
-    def _loader(
-        self, images: "Sequence[Any] | ImageSet | Dataset[Any]", batch_size: int, workers: int
-    ) -> DataLoader[Any]:
-        if isinstance(images, (str, Path, Image.Image)):
-            raise TypeError(f"embed takes several images: give [{images!r}]")
-        prepared = images if isinstance(images, Dataset) else _Prepared(images, self.transform)
-        return DataLoader(prepared, batch_size=batch_size, num_workers=workers)
 
     def save(self, folder: Path | str, *, data_set: str = "", figures: dict[str, Any] | None = None) -> Path:
         """Write the model as one folder: `model.safetensors` and `model.json`, which says how to use it."""
@@ -156,11 +170,11 @@ class Embedder(nn.Module):
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{folder}: model.json does not describe a model: {error}") from error
         model.transform = transform
-        load_state(model, state, str(folder))
+        load_state(model, state, folder)
         return model.eval()
 
 
-class _Prepared(Dataset[Tensor]):
+class _TestViews(Dataset[Tensor]):
     """Images by file, as PIL images or in a set, read and transformed one by one."""
 
     def __init__(self, images: "Sequence[Path | str | Image.Image] | ImageSet", transform: Transform) -> None:
@@ -170,25 +184,36 @@ class _Prepared(Dataset[Tensor]):
         return len(self.images)
 
     def __getitem__(self, index: int) -> Tensor:
-        return self.transform.test(self._read(index, self.transform.enough_pixels(train=False)))
-
-    def _read(self, index: int, shorter_side: int) -> Image.Image:
+        shorter_side = self.transform.enough_pixels(train=False)
         if isinstance(self.images, ImageSet):
-            return self.images.read(index, shorter_side)
-        image = self.images[index]
-        return _on_white(image) if isinstance(image, Image.Image) else read_image(image, shorter_side=shorter_side)
+            image = self.images.read(index, shorter_side)
+        else:
+            image = self.images[index]
+            image = as_rgb(image) if isinstance(image, Image.Image) else read_image(image, shorter_side=shorter_side)
+        return self.transform.test(image)
 
 
-def _on_white(image: Image.Image) -> Image.Image:
-    drawing = image.convert("RGBA")
-    canvas = Image.new("RGB", image.size, "white")
-    canvas.paste(drawing, mask=drawing.getchannel("A"))
-    return canvas
+def open_model(
+    name: Path | str,
+    *,
+    dimension: int | None = None,
+    size: int | None = None,
+    weights: str | None = None,
+    seed: int | None = None,
+) -> Embedder:
+    """The trained model of a folder, or the network NAME or NAME@SIZE with a new embedding layer, drawn by the seed.
 
-
-def transform_of(backbone: nn.Module, size: int | None = None) -> Transform:
-    """The paper's transform with the mean, deviation and size that the backbone's published weights expect."""
-    published = published_settings(backbone)
-    side = published["input_size"][-1] if size is None else size
-    name = published.get("transform", "paper")
-    return Transform(name=name, size=side, mean=tuple(published["mean"]), std=tuple(published["std"]))
+    Without a dimension a network gives its own features. `weights` is a file in the place of the published weights, or
+    "none" for random ones.
+    """
+    if Path(name).is_dir():
+        return Embedder.load(name)
+    architecture, _, side = str(name).partition("@")
+    if "/" in architecture or "\\" in architecture or (side and not side.isdecimal()):
+        raise ValueError(f"There is no model folder {name}: give the folder that smoothap train wrote, or a timm name")
+    if side and size not in (None, int(side)):
+        raise ValueError(f"{name} and a size of {size} do not agree: give one of them")
+    if seed is not None:
+        torch.manual_seed(seed)
+    pretrained = True if weights is None else False if weights == "none" else Path(weights)
+    return Embedder(architecture, dimension, size=int(side) if side else size, pretrained=pretrained)

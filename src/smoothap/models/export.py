@@ -26,11 +26,20 @@ def export_onnx(model: Embedder, path: Path | str) -> float:
     absent = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if absent:
         raise ValueError(f"Export needs {', '.join(absent)}: pip install 'smoothap[export]'")
-    model = copy.deepcopy(model).cpu().eval()
+    import onnxruntime
+
+    model, size = copy.deepcopy(model).cpu().eval(), model.transform.size
+    images = [torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8) for count in _CHECKED_BATCHES]
+    with torch.inference_mode():
+        expected = [model(batch) for batch in images]  # before tracing, which would leave its marks in cached tensors
     differences: list[float] = []
 
     def write(file: Path) -> None:
-        differences.extend(_export_and_compare(model, file))
+        _export(model, images[-1], file)
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        for batch, vectors in zip(images, expected, strict=True):
+            (exported,) = session.run(None, {"images": batch.numpy()})
+            differences.append((torch.from_numpy(exported) - vectors).abs().max().item())
         if not max(differences) <= TOLERANCE:
             raise ValueError(
                 f"ONNX and torch differ by {max(differences):.1e}, more than {TOLERANCE:.0e}: no file written"
@@ -38,19 +47,6 @@ def export_onnx(model: Embedder, path: Path | str) -> float:
 
     write_atomically(path, write)
     return max(differences)
-
-
-def _export_and_compare(model: Embedder, file: Path) -> list[float]:
-    import onnxruntime
-
-    size = model.transform.size
-    images = [torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8) for count in _CHECKED_BATCHES]
-    with torch.inference_mode():
-        expected = [model(batch) for batch in images]  # before tracing, which would leave its marks in cached tensors
-    _export(model, images[-1], file)
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    found = [torch.from_numpy(session.run(None, {"images": batch.numpy()})[0]) for batch in images]
-    return [(one - other).abs().max().item() for one, other in zip(found, expected, strict=True)]
 
 
 def _export(model: Embedder, images: Tensor, file: Path) -> None:

@@ -1,7 +1,7 @@
 """A model on disk: one folder with `model.safetensors` and a readable `model.json`, nothing pickled."""
 
-import hashlib
 import json
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,21 +28,16 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     """
     folder = Path(folder)
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
-    described = {**description, "smoothap": version("smoothap"), "sha256": hashlib.sha256(weights).hexdigest()}
+    described = {**description, "smoothap": version("smoothap"), "sha256": sha256(weights).hexdigest()}
     plain = json.loads(json.dumps({**described, "format": FORMAT}, allow_nan=False))  # as it will be read: 1 is "1"
-    _end_a_save(folder)
-    write_atomically(folder / NEXT_WEIGHTS, weights)
+    waiting = folder / NEXT_WEIGHTS
+    left_over = waiting.is_file() and (folder / DESCRIPTION).is_file()
+    if left_over and sha256(waiting.read_bytes()).hexdigest() == read_description(folder)["sha256"]:
+        rename(waiting, folder / WEIGHTS)  # the last step of a save that was cut off: these weights are the old model
+    write_atomically(waiting, weights)
     _SEALED.write(folder / DESCRIPTION, plain)
-    rename(folder / NEXT_WEIGHTS, folder / WEIGHTS)
+    rename(waiting, folder / WEIGHTS)
     return folder
-
-
-def _end_a_save(folder: Path) -> None:
-    """If a save was cut off after its description was written, take its last step: those weights are the model."""
-    if (folder / NEXT_WEIGHTS).is_file() and (folder / DESCRIPTION).is_file():
-        expected = read_description(folder)["sha256"]
-        if hashlib.sha256((folder / NEXT_WEIGHTS).read_bytes()).hexdigest() == expected:
-            rename(folder / NEXT_WEIGHTS, folder / WEIGHTS)
 
 
 def read_description(folder: Path | str) -> dict[str, Any]:
@@ -64,7 +59,7 @@ def read_model(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise FileNotFoundError(f"{folder} has {DESCRIPTION} but no {WEIGHTS}: copy the whole folder")
     for file in files:
         weights = file.read_bytes()
-        if hashlib.sha256(weights).hexdigest() == described["sha256"]:
+        if sha256(weights).hexdigest() == described["sha256"]:
             try:
                 return load(weights), described
             except SafetensorError as error:

@@ -10,16 +10,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from timm.layers.conv2d_same import Conv2dSame, conv2d_same
+from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, nn
 
-from smoothap.torchvision_guard import ensure_torchvision
-
-ensure_torchvision()
-from timm.layers.conv2d_same import Conv2dSame, conv2d_same  # noqa: E402
-from timm.layers.norm_act import BatchNormAct2d  # noqa: E402
-
 _CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
-_Call = tuple[nn.Module, Tensor, Tensor]  # a layer, what it was given, what it gave
 _NORMS = (nn.BatchNorm2d, BatchNormAct2d)
 
 
@@ -59,12 +54,15 @@ def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
 
 def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
     """Each convolution whose output goes into one batch norm and nowhere else, as a pass with an empty image shows."""
-    convolutions = [each for each in backbone.modules() if type(each) in _CONVOLUTIONS]
-    norms = [each for each in backbone.modules() if type(each) in _NORMS and _is_line(each)]
-    if not norms:
+    layers = [layer for layer in backbone.modules() if type(layer) in _CONVOLUTIONS or _is_foldable(layer)]
+    if not any(isinstance(layer, nn.BatchNorm2d) for layer in layers):
         return []
-    calls: list[_Call] = []
-    hooks = [each.register_forward_hook(partial(_note, calls)) for each in (*convolutions, *norms)]
+    calls: list[tuple[nn.Module, Tensor, Tensor]] = []  # a layer, what it was given, what it gave
+
+    def note(layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
+        calls.append((layer, given[0], result))
+
+    hooks = [layer.register_forward_hook(note) for layer in layers]
     was_training, weight = backbone.training, next(backbone.parameters())
     image = torch.zeros(1, 3, size, size, dtype=weight.dtype, device=weight.device, requires_grad=True)
     try:
@@ -87,13 +85,9 @@ def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm
     ]
 
 
-def _is_line(norm: nn.Module) -> bool:
-    """Whether a batch norm has both numbers of each channel, and running statistics."""
-    return isinstance(norm, nn.BatchNorm2d) and norm.affine and norm.track_running_stats
-
-
-def _note(calls: list[_Call], layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
-    calls.append((layer, given[0], result))
+def _is_foldable(layer: nn.Module) -> bool:
+    """Whether a layer is a batch norm with weights of its own and running statistics."""
+    return type(layer) in _NORMS and bool(layer.affine) and bool(layer.track_running_stats)
 
 
 def _uses(output: Tensor) -> Counter[Any]:

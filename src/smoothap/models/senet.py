@@ -43,12 +43,12 @@ def vggface2_senet50(weights: Path | str | None = None, dimension: int = 256) ->
         return model
     state = to_timm_names(read_state(weights))
     reduction = state.pop("feat_extract.weight", None)
-    load_state(model.backbone, state, str(weights))
+    load_state(model.backbone, state, weights)
     if reduction is not None and model.embedding is not None:
         if len(reduction) != dimension:
             raise ValueError(f"{weights} has an embedding of {len(reduction)} dimensions, not {dimension}")
         published = {"weight": reduction.flatten(1), "bias": torch.zeros(dimension)}
-        load_state(model.embedding, published, str(weights))
+        load_state(model.embedding, published, weights)
     return model
 
 

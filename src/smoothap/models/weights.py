@@ -1,6 +1,5 @@
 """Where a backbone's weights come from: an installed package, timm's download, or a local file."""
 
-import re
 import sys
 import threading
 import urllib.error
@@ -10,17 +9,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+import timm
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
 from smoothap.models.iresnet import IResNet
-from smoothap.torchvision_guard import ensure_torchvision
-
-ensure_torchvision()
-import timm  # noqa: E402
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6
@@ -32,19 +29,15 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file. `size` is the
     side of the images, which networks with position embeddings must know.
     """
-    if architecture == "iresnet50":
-        backbone: nn.Module = IResNet()
-    else:
-        backbone = _timm_backbone(architecture, size)
-    if pretrained is False:
-        return backbone
-    if pretrained is not True:
-        load_state(backbone, read_state(pretrained), str(pretrained))
-    elif architecture == efficientnet_lite.ARCHITECTURE and (file := efficientnet_lite.packaged_weights()):
-        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(file)), str(file))
-    else:
+    backbone: nn.Module = IResNet() if architecture == "iresnet50" else _timm_backbone(architecture, size)
+    packaged = efficientnet_lite.packaged_weights() if architecture == efficientnet_lite.ARCHITECTURE else None
+    if pretrained is True and packaged is not None:
+        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged)), packaged)
+    elif pretrained is True:
         file = downloaded_weights(architecture, published_settings(backbone))
-        load_state(backbone, read_state(file), str(file))
+        load_state(backbone, read_state(file), file)
+    elif pretrained is not False:
+        load_state(backbone, read_state(pretrained), pretrained)
     return backbone
 
 
@@ -78,17 +71,12 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
             raise ValueError(f"{path} is not a whole safetensors file ({error}): fetch it again") from error
     if path.suffix not in (".pth", ".pt", ".bin"):
         raise ValueError(f"{path}: weights are read from .safetensors or .pth files")
-    if _torch_version() < (2, 10):
+    if TorchVersion(torch.__version__) < "2.10":  # by version, not by letter
         raise ValueError(
             f"{path} is a pickle, and torch {torch.__version__} cannot open one safely: use torch 2.10 or newer, or "
             "convert the file to .safetensors"
         )
     return _unpickle(path)
-
-
-def _torch_version() -> tuple[int, int]:
-    major, minor = re.findall(r"\d+", torch.__version__)[:2]
-    return int(major), int(minor)
 
 
 def _unpickle(path: Path) -> dict[str, Tensor]:
@@ -105,7 +93,7 @@ def _unpickle(path: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): value for name, value in content.items()}
 
 
-def load_state(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
+def load_state(module: nn.Module, state: dict[str, Tensor], source: Path | str) -> None:
     """Put `state` into `module`; a classifier is dropped, any other name or shape that does not fit is an error."""
     to_current_names = getattr(sys.modules[type(module).__module__], "checkpoint_filter_fn", None)
     if to_current_names is not None:  # timm's own: older names, and position embeddings for another image size
@@ -124,9 +112,9 @@ def load_state(module: nn.Module, state: dict[str, Tensor], source: str) -> None
         if name in given and given[name].shape != wanted[name].shape
     ]
     faults = {"missing": missing, "not known": unknown, "of another shape": shapes}
-    told = [f"{len(names)} {fault}: {_first(names)}" for fault, names in faults.items() if names]
-    if told:
-        raise ValueError(f"{source} does not fit {type(module).__name__}; {'; '.join(told)}")
+    listed = [f"{len(names)} {fault}: {_first(names)}" for fault, names in faults.items() if names]
+    if listed:
+        raise ValueError(f"{source} does not fit {type(module).__name__}; {'; '.join(listed)}")
     module.load_state_dict(given, strict=False)
 
 
@@ -139,22 +127,18 @@ def downloaded_weights(architecture: str, configuration: dict[str, Any]) -> Path
     """The published weight file, from the cache or the network; without a network the error comes within seconds."""
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 
+    how = "as --weights FILE, in Python as pretrained=PATH (random weights: --weights none, pretrained=False)"
     repository = configuration.get("hf_hub_id")
     if not repository:
-        raise ValueError(
-            f"No weights of {architecture} are published where they can be fetched: give a file as --weights FILE, in "
-            "Python as pretrained=PATH (random weights: --weights none, pretrained=False)"
-        )
+        raise ValueError(f"No weights of {architecture} are published where they can be fetched: give a file {how}")
     name = configuration.get("hf_hub_filename") or "model.safetensors"
     cached = try_to_load_from_cache(repository, name)
     if isinstance(cached, str):
         return Path(cached)
-    address = f"{constants.ENDPOINT}/{repository}/resolve/main/{name}"
     if constants.HF_HUB_OFFLINE or not _answers(constants.ENDPOINT):
         raise ConnectionError(
             f"The weights of {architecture} are not on this machine and {constants.ENDPOINT} does not answer. Fetch "
-            f"{address} elsewhere and give the file as --weights FILE, in Python as pretrained=PATH (random weights: "
-            "--weights none, pretrained=False)"
+            f"{constants.ENDPOINT}/{repository}/resolve/main/{name} elsewhere and give the file {how}"
         )
     return Path(hf_hub_download(repository, name))
 

@@ -41,7 +41,7 @@ def identity_of(model: Embedder) -> ModelIdentity:
 
 def load_model(source: Embedder | Path | str) -> Embedder:
     """The model of a folder, or a network with its published weights as NAME or NAME@SIZE."""
-    from smoothap.models.opening import open_model
+    from smoothap.models import open_model
 
     return open_model(source).eval() if isinstance(source, (Path, str)) else source
 

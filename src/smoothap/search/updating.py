@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
-from smoothap.search.description import Description, write_description
+from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
 from smoothap.search.preparing import Prepared, Refused, prepared_in_order
 from smoothap.search.storage import Storage, relative
@@ -26,6 +26,9 @@ from smoothap.search.unreadable import read_unreadable, write_unreadable
 from smoothap.search.walking import Found, Walk
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
 
 BATCH = 64
@@ -58,117 +61,111 @@ class Updater:
         self, storage: Storage, model: Callable[[], Embedder], root: Path, labels: Labels | None, progress: bool
     ) -> None:
         self.storage, self.model, self.root, self.labels, self.progress = storage, model, root, labels, progress
-        self.description, self.photos, self.vectors = storage.load()
+        self.description, self.photos, _ = storage.load()
         storage.sweep(self.description, self.photos.table)
         self.report = UpdateReport()
         self._rows = {path: row for row, path in enumerate(self.photos.paths())}
         self._sizes, self._times = (whole_numbers(self.photos.table[name]) for name in ("bytes", "modified"))
-        self._seen_again: dict[int, Found] = {}  # row -> file whose time changed, but not its content
+        self._refused: dict[Found, str] = {}  # files that could not be read -> reason
+        self._seen_again: dict[int, Found] = {}  # id -> file whose time changed, but not its content
         self._next_id = self.description.next_id
         self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
         self._committed = time.monotonic()
 
     def run(self, walk: Walk, *, whole: bool) -> UpdateReport:
         """Take in the files of a walk; with `whole`, photos that it did not meet are removed from the album."""
-        if whole:
-            self._refuse_another_folder(walk)
-        self._keep_root()
-        self.report.ignored = walk.ignored
-        self.report.unreadable = dict(walk.unreadable)
-        earlier = read_unreadable(self.storage.folder)
-        met = {found.path for found in walk.found} | walk.unreadable.keys()
-        refused = {} if whole else {found: reason for found, reason in earlier.items() if found.path not in met}
-        wanted: list[tuple[Found, bytes | None]] = []
-        for found in walk.found:
-            row = self._rows.get(found.path)
-            if row is not None and self._is_same(row, found):
-                self.report.unchanged += 1
-            elif found in earlier:
-                refused[found] = self.report.unreadable[found.path] = earlier[found]
-            else:
-                wanted.append((found, None if row is None else self.photos.record(row)["sha256"]))
-        self._take_in(wanted, refused)
-        write_unreadable(self.storage.folder, refused, walk.unreadable)
-        self._finish(self._gone(walk) if whole else set())
-        return self.report
-
-    def _refuse_another_folder(self, walk: Walk) -> None:
-        met = {found.path for found in walk.found} | walk.unreadable.keys()
-        if self._rows and not self._rows.keys() & met and not walk.closed:
+        met = {file.path for file in walk.found} | walk.unreadable.keys()
+        if whole and self._rows and not self._rows.keys() & met and not walk.closed:
             raise ValueError(
                 f"None of the {len(self._rows):,} photos of {self.storage.folder} is in {self.root}: this is another "
                 "folder, or its disk is not mounted. Choose another --out for it."
             )
-
-    def _keep_root(self) -> None:
-        """Write down where the photos lie now, should the folder or the album have been moved."""
         root = relative(self.root, self.storage.folder)
-        if root != self.description.root:
+        if root != self.description.root:  # the folder or the album has been moved
             self.description = replace(self.description, root=root)
             write_description(self.storage.folder, self.description)
+        self.report.ignored = walk.ignored
+        self.report.unreadable = dict(walk.unreadable)
+        earlier = read_unreadable(self.storage.folder)
+        if not whole:
+            self._refused = {file: reason for file, reason in earlier.items() if file.path not in met}
+        wanted: list[tuple[Found, bytes | None]] = []
+        for file in walk.found:
+            row = self._rows.get(file.path)
+            if row is not None and (self._sizes[row], self._times[row]) == (file.bytes, file.modified):
+                self.report.unchanged += 1
+            elif file in earlier:
+                self._refuse(file, earlier[file])
+            else:
+                wanted.append((file, None if row is None else self.photos.record(row)["sha256"]))
+        self._take_in(wanted)
+        write_unreadable(self.storage.folder, self._refused, walk.unreadable)
+        self._finish(self._gone(walk) if whole else {})
+        return self.report
 
-    def _is_same(self, row: int, found: Found) -> bool:
-        return bool(self._sizes[row] == found.bytes) and bool(self._times[row] == found.modified)
-
-    def _gone(self, walk: Walk) -> set[int]:
-        """Rows of photos that are no longer there; those in a folder that cannot be entered may well be."""
-        met = {found.path for found in walk.found}
+    def _gone(self, walk: Walk) -> dict[str, int]:
+        """Path and id of photos that are no longer there; those in a folder that cannot be entered may well be."""
+        met = {file.path for file in walk.found}
         closed = tuple(f"{folder}/" for folder in walk.closed)
-        return {row for path, row in self._rows.items() if path not in met and not path.startswith(closed)}
+        gone = {path: row for path, row in self._rows.items() if path not in met and not path.startswith(closed)}
+        return {path: int(self.photos.ids[row]) for path, row in gone.items()}
 
-    def _take_in(self, wanted: list[tuple[Found, bytes | None]], refused: dict[Found, str]) -> None:
+    def _refuse(self, file: Found, reason: str) -> None:
+        self._refused[file] = self.report.unreadable[file.path] = reason
+
+    def _take_in(self, wanted: list[tuple[Found, bytes | None]]) -> None:
         if not wanted:
             return
         model = self.model()
-        batch: list[Prepared] = []
         try:
             with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
-                for outcome in prepared_in_order(self.root, wanted, model.transform):
-                    line.advance()
-                    if isinstance(outcome, Refused):
-                        refused[outcome.found] = self.report.unreadable[outcome.found.path] = outcome.reason
-                    elif outcome.view is None:
-                        self._seen_again[self._rows[outcome.found.path]] = outcome.found
-                        self.report.unchanged += 1
-                    else:
-                        batch.append(outcome)
-                    if len(batch) == BATCH:
-                        self._embed(model, batch, refused)
-                        batch = []
-                if batch:
-                    self._embed(model, batch, refused)
+                for vectors, batch in model.embed_batches(self._batches(wanted, model.transform, line)):
+                    self._add(vectors, batch)
         finally:  # also when the user interrupts: what is embedded is kept
             self._commit()
 
-    def _embed(self, model: Embedder, batch: list[Prepared], refused: dict[Found, str]) -> None:
+    def _batches(
+        self, wanted: list[tuple[Found, bytes | None]], transform: Transform, line: Progress
+    ) -> Iterator[tuple[Tensor, list[Prepared]]]:
+        """The views of photos that need a vector, `BATCH` at a time; the other files are reported on the way."""
         import torch
 
-        views = torch.stack([each.view for each in batch if each.view is not None])
-        device = next(model.parameters()).device
-        with torch.inference_mode():
-            vectors = model(views.to(device)).float().cpu().numpy()
-        for each, vector in zip(batch, vectors, strict=True):
+        batch: list[Prepared] = []
+        for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform), start=1):
+            line.advance()
+            if isinstance(outcome, Refused):
+                self._refuse(outcome.found, outcome.reason)
+            elif outcome.view is None:
+                self._seen_again[int(self.photos.ids[self._rows[outcome.found.path]])] = outcome.found
+                self.report.unchanged += 1
+            else:
+                batch.append(outcome)
+            if batch and (len(batch) == BATCH or number == len(wanted)):
+                yield torch.stack([photo.view for photo in batch if photo.view is not None]), batch
+                batch = list[Prepared]()
+
+    def _add(self, vectors: np.ndarray, batch: list[Prepared]) -> None:
+        for photo, vector in zip(batch, vectors, strict=True):
             if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
-                refused[each.found] = self.report.unreadable[each.found.path] = "the model gives no vector for it"
-                continue
-            self._pending.append((self._record(each), vector, each.thumbnail))
+                self._refuse(photo.found, "the model gives no vector for it")
+            else:
+                self._pending.append((self._record(photo), vector, photo.thumbnail))
         if len(self._pending) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
             self._commit()
 
-    def _record(self, each: Prepared) -> dict[str, Any]:
-        path, row = each.found.path, self._rows.get(each.found.path)
+    def _record(self, photo: Prepared) -> dict[str, Any]:
+        path, row = photo.found.path, self._rows.get(photo.found.path)
         if row is None:
             identity, self._next_id = self._next_id, self._next_id + 1
             self.report.added.append(path)
         else:
             identity = int(self.photos.ids[row])
             self.report.changed.append(path)
-        known = {
-            "label": self.labels(path) if self.labels else None,
-            "bytes": each.found.bytes, "modified": each.found.modified, "sha256": each.sha256,
-            "width": each.size[0], "height": each.size[1],
-        }  # fmt: skip
-        return new_record(identity, path, **known)
+        return new_record(
+            identity, path, label=self.labels(path) if self.labels else None,
+            bytes=photo.found.bytes, modified=photo.found.modified, sha256=photo.sha256,
+            width=photo.size[0], height=photo.size[1],
+        )  # fmt: skip
 
     def _commit(self) -> None:
         if self._pending:
@@ -177,31 +174,28 @@ class Updater:
             self._pending = []
         self._committed = time.monotonic()
 
-    def _finish(self, gone: set[int]) -> None:
+    def _finish(self, gone: dict[str, int]) -> None:
         """Bring all rows into one segment, without those that are gone, if anything is to be done at all."""
-        gone_ids = {int(self.photos.ids[row]) for row in gone}
-        seen_again = {int(self.photos.ids[row]): found for row, found in self._seen_again.items()}
-        self.report.removed = sorted(path for path, row in self._rows.items() if row in gone)
+        self.report.removed = sorted(gone)
         description, photos, vectors = self.storage.load()
         labels = self._labels(photos)
-        stays = labels is None or labels == photos.column("label").to_pylist()
-        if len(description.segments) <= 1 and not gone_ids and not seen_again and stays:
+        relabelled = labels is not None and labels != photos.column("label").to_pylist()
+        if len(description.segments) <= 1 and not gone and not self._seen_again and not relabelled:
             return
-        keep = np.flatnonzero(~np.isin(photos.ids, list(gone_ids)))
+        keep = np.flatnonzero(~np.isin(photos.ids, list(gone.values())))
 
         def changed(table: pa.Table) -> pa.Table:
-            if seen_again:
-                found = [seen_again.get(identity) for identity in table["id"].to_pylist()]
-                for name, place in (("bytes", 1), ("modified", 2)):
-                    old = table[name].to_pylist()
-                    new = [o if f is None else f[place] for o, f in zip(old, found, strict=True)]
-                    table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(new, pa.int64()))
+            rows = np.searchsorted(photos.ids[keep], list(self._seen_again))
+            for name in ("bytes", "modified") if len(rows) else ():
+                values = whole_numbers(table[name]).copy()
+                values[rows] = [getattr(file, name) for file in self._seen_again.values()]
+                table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values))
             if labels is not None:
                 column = pa.array([labels[row] for row in keep], pa.string())
                 table = table.set_column(SCHEMA.get_field_index("label"), "label", column)
             return table
 
-        self.description = self.storage.rewrite(description, photos, vectors, keep, changed)
+        self.storage.rewrite(description, photos, vectors, keep, changed)
 
     def _labels(self, photos: Photos) -> list[str | None] | None:
         if self.labels is None:
@@ -215,13 +209,11 @@ class Updater:
         return new
 
 
-def remove_rows(storage: Storage, ids: Iterable[int]) -> Description:
+def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
     """Take photos out of the album, whose ids are not given to any other."""
     description, photos, vectors = storage.load()
-    rows = {photos.row_of(int(identity)) for identity in ids}
-    if not rows:
-        return description
-    return storage.rewrite(description, photos, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
+    if rows := {photos.row_of(int(identity)) for identity in ids}:
+        storage.rewrite(description, photos, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
 
 
 def labels_by_folder(path: str) -> str | None:

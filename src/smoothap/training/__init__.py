@@ -1,1 +1,3 @@
 """Fine-tuning a network by its ranking: the loop, its settings, and the test at its end."""
+
+__all__ = ["checkpoint", "evaluation", "log", "loop", "recipe", "settings"]

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from smoothap.files import write_atomically
 from smoothap.sealed_json import Kinds, SealedJson
-from smoothap.training.queue import Queue
+from smoothap.training.queue import EmbeddingQueue
 
 FILE = "checkpoint.json"
+_COUNTERS = ("step", "best", "best_step", "seconds")  # of `State`
 _REMEDY = "Restore it from a copy, or train anew elsewhere"
 _KINDS: Kinds = {
     "step": int, "best": (int, float), "best_step": int, "seconds": float, "settings": dict, "groups": list,
@@ -38,7 +39,7 @@ class State:
     loss: nn.Module
     optimiser: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    queue: Queue | None
+    queue: EmbeddingQueue | None
     step: int = 0
     best: float = -1.0  # mAP on the validation classes
     best_step: int = 0
@@ -61,7 +62,7 @@ def remove(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
+def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     """Put the state into the folder in the place of an older one; values that are not finite are refused."""
     tensors = {f"model.{name}": value for name, value in state.model.state_dict().items()}
     tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
@@ -81,10 +82,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
     content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
     file = folder / f"checkpoint-{state.step}.safetensors"
     described = {
-        "step": state.step,
-        "best": state.best,
-        "best_step": state.best_step,
-        "seconds": state.seconds,
+        **{name: getattr(state, name) for name in _COUNTERS},
         "settings": settings,
         "groups": optimiser["param_groups"],
         "values": values,
@@ -97,7 +95,6 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> Path:
     for old in [*folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
         if old != file:
             old.unlink(missing_ok=True)  # older ones, and what a crash left half written
-    return folder / FILE
 
 
 def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
@@ -105,9 +102,9 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     described = _SEALED.read(folder / FILE)
     differing = [name for name, value in settings.items() if described["settings"].get(name) != value]
     if differing:
-        told = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
+        both = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
         raise ValueError(
-            f"{folder} holds a training with other settings ({told}): repeat its command, or choose another folder"
+            f"{folder} holds a training with other settings ({both}): repeat its command, or choose another folder"
         )
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
@@ -127,7 +124,7 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
         parts[part][rest] = value
     state.model.load_state_dict(parts["model"])
     state.loss.load_state_dict(parts["loss"])
-    slots: dict[int, dict[str, Any]] = {int(number): dict(each) for number, each in described["values"].items()}
+    slots: dict[int, dict[str, Any]] = {int(number): dict(values) for number, values in described["values"].items()}
     for name, value in parts["optimiser"].items():
         number, _, slot = name.partition(".")
         slots.setdefault(int(number), {})[slot] = value
@@ -136,5 +133,5 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
     if state.queue is not None:
         state.queue.embeddings = parts["queue"]["embeddings"].to(state.queue.embeddings.device)
         state.queue.labels = parts["queue"]["labels"].to(state.queue.labels.device)
-    state.step, state.best = described["step"], described["best"]
-    state.best_step, state.seconds = described["best_step"], described["seconds"]
+    for name in _COUNTERS:
+        setattr(state, name, described[name])

@@ -1,4 +1,4 @@
-"""The figures of a training, step by step: `metrics.jsonl`, and TensorBoard where it is asked for."""
+"""The metrics of a training, step by step: `metrics.jsonl`, and TensorBoard where it is asked for."""
 
 import json
 from pathlib import Path
@@ -22,11 +22,11 @@ def read_rows(folder: Path | str) -> list[dict[str, Any]]:
 
 
 class Log:
-    """Appends rows of figures; those beyond `step`, of a run that was killed after its checkpoint, are dropped."""
+    """Appends rows of metrics; those beyond `step`, of a run that was killed after its checkpoint, are dropped."""
 
-    def __init__(self, folder: Path, step: int, *, tensorboard: bool = False, shown: bool = True) -> None:
+    def __init__(self, folder: Path, step: int, *, tensorboard: bool = False, writes: bool = True) -> None:
         self._file = self._board = None
-        if not shown:
+        if not writes:
             return
         if tensorboard:
             try:
@@ -50,6 +50,6 @@ class Log:
 
     def close(self) -> None:
         """Close the files."""
-        for each in (self._file, self._board):
-            if each is not None:
-                each.close()
+        for output in (self._file, self._board):
+            if output is not None:
+                output.close()

@@ -1,12 +1,15 @@
 """The training loop, top to bottom: batches, the step, validation, checkpoints."""
 
 import errno
+import signal
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Protocol
 
 import numpy as np
@@ -21,19 +24,17 @@ from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.data.transforms import Transform
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
-from smoothap.metrics import Report
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
-from smoothap.training.interruption import Interruption
+from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
-from smoothap.training.queue import Queue
+from smoothap.training.queue import EmbeddingQueue
 from smoothap.training.settings import Settings
-from smoothap.training.testing import embed_set, figures_of
-from smoothap.training.two_pass import one_pass, refuse_batch_statistics, two_pass
+from smoothap.training.two_pass import refuse_batch_statistics, two_pass
 
 MODEL = "model"  # the folder of the best model, in that of the training
 _HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
@@ -53,7 +54,7 @@ class Result:
     finished: bool  # False where it was interrupted; a time limit is an end too
 
 
-class Course(Protocol):
+class Callbacks(Protocol):
     """What a method does besides its loss; what it must remember stands in buffers of the loss, which are saved."""
 
     def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
@@ -77,7 +78,7 @@ def train(
     resume: bool = False,
     minutes: float | None = None,
     batches: Batches | None = None,
-    course: Course | None = None,
+    callbacks: Callbacks | None = None,
     device: torch.device | str | None = None,
     workers: int = 0,
     tensorboard: bool = False,
@@ -87,7 +88,7 @@ def train(
     `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
     and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
     goes on from its checkpoint, and one without a checkpoint begins. `batches` takes the place of balanced ones;
-    `course` is asked before each epoch and step.
+    `callbacks` are called before each epoch and step.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
@@ -103,15 +104,16 @@ def train(
             seed=settings.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
     per_epoch, total = len(batches), settings.total_steps(len(batches))
+    epochs = -(-total // per_epoch)
     suffix = f"-{processes.rank}" if processes.rank else ""
-    dataset, validation_set = (
+    dataset, validation_dataset = (
         ImageDataset(
-            each,
+            image_set,
             model.transform,
             report=folder / f"unreadable-{part}{suffix}.csv",
-            in_memory=fits_in_memory(each, model.transform),
+            in_memory=fits_in_memory(image_set, model.transform),
         )
-        for part, each in (("train", images), ("validation", validation))
+        for part, image_set in (("train", images), ("validation", validation))
     )
 
     # Model, optimiser and what else a checkpoint holds.
@@ -119,11 +121,15 @@ def train(
     loss.to(device)
     if settings.piece_size is not None:
         refuse_batch_statistics(model)
-    optimiser = _optimiser(model, loss, settings)
+    groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
+    if parameters := list(loss.parameters()):
+        groups.append({"params": parameters, "lr": settings.learning_rate * settings.loss_factor})
+    adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
+    optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
     dtype = _precision(settings, device)
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
-    queue = Queue(settings.queue, model.dimension, device) if settings.queue else None
+    queue = EmbeddingQueue(settings.queue, model.dimension, device) if settings.queue else None
     state = State(model, loss, optimiser, scaler, queue)
     described = {
         **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
@@ -138,51 +144,61 @@ def train(
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             return replica(pixels.to(device, non_blocking=True))
 
+    def batches_from(step: int) -> Iterator[Batch]:
+        """Every batch from `step` on; no batch of an epoch is drawn before the callbacks of that epoch are called."""
+        load = partial(training_batches, dataset, batches, workers=workers, pin_memory=device.type == "cuda")
+        first, skipped = divmod(step, per_epoch)
+        if callbacks is None:
+            yield from load(epochs=epochs, start=(first, skipped))
+            return
+        for epoch in range(first, epochs):
+            if skipped == 0:
+                callbacks.before_epoch(epoch, model, dataset)
+            yield from load(epochs=epoch + 1, start=(epoch, skipped))
+            skipped = 0
+
     def validate() -> None:
-        report = figures_of(embed_set(model, validation_set, workers=workers, shown=False), validation)
-        log.write(_validation_row(state.step, per_epoch, report))
+        report = evaluate_embedded(embed_set(model, validation_dataset, workers=workers, shown=False), validation)
+        row = {
+            "epoch": -(-state.step // per_epoch),
+            "step": state.step,
+            "validation_map": report.mean_average_precision,
+        }
+        log.write(row | {f"validation_recall_at_{k}": value for k, value in report.recall.items()})
         if report.mean_average_precision > state.best:
             state.best, state.best_step = report.mean_average_precision, state.step
             if writes:
                 model.save(folder / MODEL, data_set=images.name, figures={"validation": report.summary()})
 
-    def save() -> None:
-        state.seconds = seconds_before + time.monotonic() - start
-        if writes:
-            checkpoint.write(folder, state, described)
-
-    start, seconds_before = time.monotonic(), state.seconds
-    log = Log(folder, state.step, tensorboard=tensorboard, shown=writes)
+    started = time.monotonic() - state.seconds  # as if the training had never been cut off
+    log = Log(folder, state.step, tensorboard=tensorboard, writes=writes)
     interrupted = timed_out = False
     try:
         with (
-            Interruption() as interruption,
+            closing(log),
+            _caught_signals() as signals,
             Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
         ):
             if state.step == 0:
                 validate()  # where it starts from
-            last_epoch, began = -(-total // per_epoch), time.monotonic()
-            load = partial(training_batches, dataset, batches, workers=workers, pin_memory=device.type == "cuda")
-            start_at = divmod(state.step, per_epoch)
-            if course is None:
-                coming = load(epochs=last_epoch, start=start_at)
-            else:
-                coming = _epochs_with(course, model, dataset, load, start_at, last_epoch)
-            for batch in coming:
+            step_began = time.monotonic()
+            for batch in batches_from(state.step):
                 if state.step == total:
                     break
                 factor = settings.rate_factor(state.step, per_epoch)
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
-                torch.manual_seed(_seed(settings.seed, state.step, processes.rank))  # dropout
+                seeds = np.random.SeedSequence((settings.seed, state.step, processes.rank))
+                torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> 1))  # dropout
                 optimiser.zero_grad()
 
                 labels = processes.gather(batch.labels.to(device))
-                if course is not None:
-                    course.before_step(processes.gather(batch.rows.to(device)))
-                backward = partial(send_back, loss, labels, processes=processes, queue=queue, scaler=scaler)
+                if callbacks is not None:
+                    callbacks.before_step(processes.gather(batch.rows.to(device)))
+                backward = partial(loss_backward, loss, labels, processes=processes, queue=queue, scaler=scaler)
                 if settings.piece_size is None or settings.piece_size >= len(batch.images):
-                    value, embeddings = one_pass(embed, batch.images, backward)
+                    embeddings = embed(batch.images)
+                    value = backward(embeddings)
                 else:
                     value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
                 mean_loss = float(value)
@@ -194,35 +210,36 @@ def train(
                 scaler.step(optimiser)
                 scaler.update()
                 state.step += 1
-                diagnosed = state.step % settings.diagnose_every == 0
-                if queue is not None or diagnosed:
-                    embeddings = processes.gather(embeddings)
-                if queue is not None:
-                    queue.add(embeddings, labels)
 
                 row = {
-                    "epoch": (state.step - 1) // per_epoch + 1,
+                    "epoch": -(-state.step // per_epoch),
                     "step": state.step,
                     "loss": mean_loss,
                     "learning_rate": optimiser.param_groups[0]["lr"],
                 }
+                diagnosed = state.step % settings.diagnose_every == 0
+                if queue is not None or diagnosed:
+                    embeddings = processes.gather(embeddings.detach())
+                if queue is not None:
+                    queue.add(embeddings, labels)
                 if diagnosed:
                     row["operating_share"] = operating_share(embeddings, settings.tau)
                     row["approximation_error"] = approximation_error(embeddings, labels, settings.tau)
-                began, last = time.monotonic(), began
-                row["images_per_second"] = round(settings.batch_size / (began - last), 1)
+                now = time.monotonic()
+                row["images_per_second"] = round(settings.batch_size / (now - step_began), 1)
+                step_began = now
                 log.write(row)
-                line.description = f"Epoch {row['epoch']}/{last_epoch}, step {state.step}, loss {mean_loss:.4f}"
+                line.description = f"Epoch {row['epoch']}/{epochs}, step {state.step}, loss {mean_loss:.4f}"
                 line.advance(settings.batch_size)
 
-                spent = (seconds_before + time.monotonic() - start) / 60
-                interrupted = processes.any(interruption.asked)
-                timed_out = processes.any(minutes is not None and spent >= minutes)
+                interrupted = processes.any(bool(signals))
+                timed_out = processes.any(minutes is not None and time.monotonic() - started >= 60 * minutes)
                 epoch_over = state.step % per_epoch == 0 or state.step == total or timed_out
                 if epoch_over:
                     validate()
-                if epoch_over or interrupted or state.step % settings.checkpoint_every == 0:
-                    save()
+                if writes and (epoch_over or interrupted or state.step % settings.checkpoint_every == 0):
+                    state.seconds = time.monotonic() - started
+                    checkpoint.write(folder, state, described)
                 if interrupted or timed_out:
                     break
     except (ValueError, OSError) as error:
@@ -235,20 +252,18 @@ def train(
             f"Training stopped after step {state.step}: {reason}; "
             f"{stays if checkpoint.exists(folder) else 'there is no checkpoint yet'}."
         ) from error
-    finally:
-        log.close()
     processes.wait()
     model.load_state_dict(read_model(folder / MODEL)[0])
     return Result(state.step, state.best, state.best_step, state.step == total or timed_out)
 
 
-def send_back(
+def loss_backward(
     loss: nn.Module,
     labels: Tensor,
     embeddings: Tensor,
     *,
     processes: Processes,
-    queue: Queue | None = None,
+    queue: EmbeddingQueue | None = None,
     scaler: torch.amp.GradScaler | None = None,
 ) -> Tensor:
     """The loss of the batch of all processes, with the queue as further items to rank; sends its gradient back.
@@ -266,41 +281,33 @@ def send_back(
     return value.detach()
 
 
-def _epochs_with(
-    course: Course,
-    model: Embedder,
-    dataset: ImageDataset,
-    load: "partial[Iterator[Batch]]",
-    start: tuple[int, int],
-    epochs: int,
-) -> Iterator[Batch]:
-    """Every batch from `start` on; no batch of an epoch is drawn before the course was asked about it."""
-    for epoch in range(start[0], epochs):
-        first = start[1] if epoch == start[0] else 0
-        if first == 0:
-            course.before_epoch(epoch, model, dataset)
-        yield from load(epochs=epoch + 1, start=(epoch, first))
-
-
-def _optimiser(model: Embedder, loss: nn.Module, settings: Settings) -> torch.optim.Optimizer:
-    groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
-    if own := list(loss.parameters()):
-        groups.append({"params": own, "lr": settings.learning_rate * settings.loss_factor})
-    kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
-    return kind(groups, weight_decay=settings.weight_decay)
-
-
 def _precision(settings: Settings, device: torch.device) -> torch.dtype:
     """16 bits where the device gains from them; on a CPU only where they were asked for."""
     if settings.precision != "auto":
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[settings.precision]
+        return getattr(torch, settings.precision)
     if device.type != "cuda":
         return torch.float32
     return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
 
 
-def _seed(seed: int, step: int, rank: int) -> int:
-    return int(np.random.SeedSequence((seed, step, rank)).generate_state(1, np.uint64)[0] >> 1)
+@contextmanager
+def _caught_signals() -> Generator[list[int]]:
+    """The signals so far: a first Ctrl-C or SIGTERM is only noted, so that the step can end; a second interrupts."""
+    caught: list[int] = []
+
+    def catch(number: int, frame: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    here = threading.current_thread() is threading.main_thread()  # Python delivers signals there alone
+    numbers = (signal.SIGINT, signal.SIGTERM) if here else ()
+    former = {number: signal.signal(number, catch) for number in numbers}
+    try:
+        yield caught
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -> None:
@@ -323,12 +330,3 @@ def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
             image = images.read(row, transform.enough_pixels(True))
             sizes.append(3 * image.width * image.height)
     return max(sizes) * len(images) <= _HELD_BYTES
-
-
-def _validation_row(step: int, per_epoch: int, report: Report) -> dict[str, float]:
-    return {
-        "epoch": -(-step // per_epoch),
-        "step": step,
-        "validation_map": report.mean_average_precision,
-        **{f"validation_recall_at_{k}": value for k, value in report.recall.items()},
-    }

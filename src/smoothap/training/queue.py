@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-class Queue:
+class EmbeddingQueue:
     """The latest `size` embeddings with their labels; the oldest make room for new ones."""
 
     def __init__(self, size: int, dimension: int, device: torch.device | str = "cpu") -> None:

@@ -1,9 +1,8 @@
 """A recipe: one experiment as a plain Python file, which builds data, model, loss and batches by name."""
 
-import sys
+import runpy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TypeAlias
 
@@ -42,22 +41,17 @@ class Recipe:
 
     def varies(self) -> set[str]:
         """The settings in which the trainings differ."""
-        several = [each.to_dict() for each in self.trainings().values()]
-        return {name for name in several[0] if any(each[name] != several[0][name] for each in several)}
+        first, *others = (settings.to_dict() for settings in self.trainings().values())
+        return {name for name in first if any(other[name] != first[name] for other in others)}
 
 
 def load_recipe(file: Path) -> Recipe:
     """The recipe of a Python file. The file is run, with all that this user may do: read it first."""
     if not file.is_file():
         raise ValueError(f"There is no recipe {file}: give a Python file, such as recipes/sop_384.py")
-    name = f"smoothap_recipe_{file.stem}"
-    specification = spec_from_file_location(name, file)
-    if specification is None or specification.loader is None:
+    if file.suffix != ".py":
         raise ValueError(f"{file} is no Python file: a recipe ends in .py")
-    module = module_from_spec(specification)
-    sys.modules[name] = module  # dataclasses look up the module they are defined in
-    specification.loader.exec_module(module)
-    recipe = getattr(module, "recipe", None)
+    recipe = runpy.run_path(str(file), run_name=f"smoothap_recipe_{file.stem}").get("recipe")
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{file} defines no recipe: it should end in recipe = Recipe(...), as recipes/sop_384.py does")
     return recipe

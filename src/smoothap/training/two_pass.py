@@ -16,39 +16,33 @@ Embed = Callable[[Tensor], Tensor]  # images (n, 3, h, w) -> embeddings (n, d)
 Backward = Callable[[Tensor], Tensor]  # embeddings (b, d) -> the loss, whose gradient it has sent back
 
 
-def one_pass(embed: Embed, images: Tensor, backward: Backward) -> tuple[Tensor, Tensor]:
-    """Embed the batch, send the gradient of its loss back: the loss and the embeddings (b, d)."""
-    embeddings = embed(images)
-    return backward(embeddings), embeddings.detach()
-
-
 def two_pass(
     model: nn.Module, embed: Embed, images: Tensor, backward: Backward, piece_size: int
 ) -> tuple[Tensor, Tensor]:
-    """The same loss and, to rounding, the same gradients as `one_pass`, holding one piece's activations at a time.
+    """The loss and the embeddings (b, d) of a batch, holding one piece's activations at a time.
 
-    `embed` runs `model`, whose batch-norm statistics must be frozen. Dropout draws the same numbers in both passes.
+    The gradients are, to rounding, those of `backward(embed(images))`. `embed` runs `model`, whose batch-norm
+    statistics must be frozen. Dropout draws the same numbers in both passes.
     """
     refuse_batch_statistics(model)
     pieces = images.split(piece_size)
-    chance: list[list[Tensor]] = []
+    rng_states, embedded = [], []
     with torch.no_grad():
-        vectors = []
         for piece in pieces:
-            chance.append(_chance())
-            vectors.append(embed(piece))
-    embeddings = torch.cat(vectors).requires_grad_()
+            rng_states.append(_rng_state())
+            embedded.append(embed(piece))
+    embeddings = torch.cat(embedded).requires_grad_()
     loss = backward(embeddings)
     assert embeddings.grad is not None
-    afterwards = _chance()
-    for number, (piece, gradient) in enumerate(zip(pieces, embeddings.grad.split(piece_size), strict=True)):
-        last = number == len(pieces) - 1
+    rng_state_afterwards = _rng_state()
+    gradients = embeddings.grad.split(piece_size)
+    for piece, gradient, rng_state in zip(pieces, gradients, rng_states, strict=True):
         # Several processes exchange their gradients once, when the last piece has added its own.
-        apart = model.no_sync() if isinstance(model, DistributedDataParallel) and not last else nullcontext()
-        with apart:
-            _restore(chance[number])
+        waits = isinstance(model, DistributedDataParallel) and piece is not pieces[-1]
+        with model.no_sync() if waits else nullcontext():
+            _set_rng_state(rng_state)
             embed(piece).backward(gradient)
-    _restore(afterwards)
+    _set_rng_state(rng_state_afterwards)
     return loss, embeddings.detach()
 
 
@@ -62,12 +56,12 @@ def refuse_batch_statistics(model: nn.Module) -> None:
             )
 
 
-def _chance() -> list[Tensor]:
-    """The state of chance: of the CPU, and of the current CUDA device."""
+def _rng_state() -> list[Tensor]:
+    """The state of torch's random numbers: of the CPU, and of the current CUDA device."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
 
 
-def _restore(chance: list[Tensor]) -> None:
-    torch.set_rng_state(chance[0])
-    if len(chance) > 1:
-        torch.cuda.set_rng_state(chance[1])
+def _set_rng_state(state: list[Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.cuda.set_rng_state(state[1])

@@ -10,7 +10,14 @@ from smoothap.data.dataset import ImageDataset
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.vehicle_id import one_in_the_gallery
 from smoothap.metrics import evaluate
-from smoothap.training.testing import Embedded, benchmark_figures, embed_set, figures_of, image_set_figures, mean_of
+from smoothap.training.evaluation import (
+    Embedded,
+    embed_set,
+    evaluate_benchmark,
+    evaluate_embedded,
+    evaluate_set,
+    mean_report,
+)
 
 
 @pytest.fixture
@@ -20,7 +27,7 @@ def unreadable(tmp_path):
 
 def test_a_plain_set_is_leave_one_out(pattern_set, small_model, unreadable):
     images, model = pattern_set(), small_model()
-    report = image_set_figures(model, images, unreadable=unreadable)
+    report = evaluate_set(model, images, unreadable=unreadable)
     expected = evaluate(model.embed(images, progress=False), images.labels, recall_at=(1, 2))
     assert report.to_json() == expected.to_json()
 
@@ -30,7 +37,7 @@ def test_queries_and_gallery_are_respected(pattern_set, small_model, unreadable)
     vectors = model.embed(images, progress=False).numpy()
     query, gallery = images.is_query, images.is_gallery
     expected = evaluate(vectors[query], images.labels[query], vectors[gallery], images.labels[gallery], (1, 2))
-    assert image_set_figures(model, images, unreadable=unreadable).to_json() == expected.to_json()
+    assert evaluate_set(model, images, unreadable=unreadable).to_json() == expected.to_json()
     assert expected.queries == 48
 
 
@@ -38,7 +45,7 @@ def test_a_query_that_is_in_the_gallery_does_not_find_itself(pattern_set, small_
     images, model = pattern_set(), small_model()
     everything = np.ones(len(images), bool)
     both = replace(images, is_query=everything, is_gallery=everything)
-    report, plain = (image_set_figures(model, each, unreadable=unreadable) for each in (both, images))
+    report, plain = (evaluate_set(model, each, unreadable=unreadable) for each in (both, images))
     np.testing.assert_allclose(report.average_precision, plain.average_precision)
 
 
@@ -47,7 +54,7 @@ def test_instances_are_the_mean_of_their_vectors(pattern_set):
     vectors = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
     means = np.stack([vectors[4:7].mean(0), vectors[2:4].mean(0), vectors[7], vectors[:2].mean(0)])
     expected = evaluate(means, [1, 0, 1, 0], recall_at=(1, 2))
-    report = figures_of(Embedded(vectors, np.arange(8)), images)
+    report = evaluate_embedded(Embedded(vectors, np.arange(8)), images)
     np.testing.assert_allclose(report.average_precision, expected.average_precision)
     assert report.queries == 4
 
@@ -59,10 +66,10 @@ def test_draws_are_averaged_and_their_images_embedded_once(pattern_set, small_mo
     seen = []
     forward = type(model).forward
     monkeypatch.setattr(type(model), "forward", lambda self, batch: seen.append(len(batch)) or forward(self, batch))
-    reports = benchmark_figures(model, benchmark, unreadable=unreadable)
+    reports = evaluate_benchmark(model, benchmark, unreadable=unreadable)
     assert sum(seen) == len(images)
     assert list(reports) == ["all", "gallery"]
-    each = [image_set_figures(model, draw, unreadable=unreadable) for draw in draws.values()]
+    each = [evaluate_set(model, draw, unreadable=unreadable) for draw in draws.values()]
     mean = np.mean([report.mean_average_precision for report in each])
     assert reports["gallery"].mean_average_precision == pytest.approx(mean, abs=1e-12)
     assert reports["gallery"].recall[1] == pytest.approx(np.mean([report.recall[1] for report in each]), abs=1e-12)
@@ -70,8 +77,8 @@ def test_draws_are_averaged_and_their_images_embedded_once(pattern_set, small_mo
 
 
 def test_the_mean_of_one_report_is_that_report(pattern_set, small_model, unreadable):
-    report = image_set_figures(small_model(), pattern_set(), unreadable=unreadable)
-    assert mean_of([report]).to_json() == report.to_json()
+    report = evaluate_set(small_model(), pattern_set(), unreadable=unreadable)
+    assert mean_report([report]).to_json() == report.to_json()
 
 
 def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, unreadable):
@@ -83,7 +90,7 @@ def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, un
             raise UnreadableImage("7.png", "it is cut off")
         return read(row, shorter_side)
 
-    report = image_set_figures(small_model(), replace(images, read=broken), unreadable=unreadable)
+    report = evaluate_set(small_model(), replace(images, read=broken), unreadable=unreadable)
     assert report.queries == 199
     assert "7.png,it is cut off" in unreadable.read_text()
 

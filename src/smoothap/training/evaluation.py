@@ -1,0 +1,135 @@
+"""A model evaluated on a set by the set's own protocol: leave-one-out or a gallery, images or instances."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.image_set import ImageSet
+from smoothap.distributed import Processes
+from smoothap.memory import freed_memory_kept
+from smoothap.metrics import Report, evaluate
+from smoothap.models import Embedder
+from smoothap.progress import Progress
+
+BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector
+
+
+class NoFeatures(ValueError):  # noqa: N818
+    """A network that gives nothing but zeros for some images, which then cannot be ranked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """The vectors (n, d) of the images that could be read, and their rows (n,) in the set."""
+
+    vectors: np.ndarray
+    rows: np.ndarray
+
+
+@freed_memory_kept()
+def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
+    """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
+    processes = Processes.here()
+    vectors = np.zeros((len(dataset), model.dimension), np.float32)
+    readable = np.zeros(len(dataset), np.int64)
+    batches = evaluation_batches(
+        dataset,
+        BATCH_SIZE,
+        rank=processes.rank,
+        ranks=processes.number,
+        workers=workers,
+        pin_memory=next(model.parameters()).is_cuda,
+    )
+    total, shown = len(dataset) // processes.number, shown and processes.rank == 0
+    with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
+        for part, rows in model.embed_batches((batch.images, batch.rows.numpy()) for batch in batches):
+            vectors[rows], readable[rows] = part, 1
+            line.advance(len(rows))
+    processes.add_up(vectors)  # each row has one process that filled it, the others hold zeros
+    processes.add_up(readable)
+    rows = np.flatnonzero(readable)
+    blank = len(rows) - int(vectors[rows].any(axis=1).sum())
+    if blank:
+        raise NoFeatures(
+            f"{model.architecture} gives nothing but zeros for {blank:,} of {len(rows):,} images of "
+            f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
+        )
+    return Embedded(vectors if len(rows) == len(vectors) else vectors[rows], rows)
+
+
+def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None = None) -> Report:
+    """The exact report by the protocol of the set: its K, its queries and gallery, its instances."""
+    vectors, rows = embedded.vectors, embedded.rows
+    if images.instances is not None:
+        _, first, instance = np.unique(images.instances[rows], return_index=True, return_inverse=True)
+        vectors, rows = group_means(vectors, instance.reshape(-1), len(first)), rows[first]
+    labels = images.labels[rows]
+    recall_at = images.recall_at if recall_at is None else recall_at
+    shown = Processes.here().rank == 0
+    if images.is_query is None and images.is_gallery is None:
+        return evaluate(vectors, labels, recall_at=recall_at, distributed=True, progress=shown)
+    queries, gallery = (
+        np.arange(len(rows)) if mask is None else np.flatnonzero(mask[rows])
+        for mask in (images.is_query, images.is_gallery)
+    )
+    itself = queries[:, None] == gallery[None, :] if len(np.intersect1d(queries, gallery)) else None
+    return evaluate(
+        vectors[queries], labels[queries], vectors[gallery], labels[gallery], recall_at,
+        ignore=itself, distributed=True, progress=shown,
+    )  # fmt: skip
+
+
+def evaluate_set(model: Embedder, images: ImageSet, *, unreadable: Path | str) -> Report:
+    """Embed a set and evaluate it; `unreadable` is the file that will list images that cannot be read."""
+    return evaluate_embedded(embed_set(model, ImageDataset(images, model.transform, report=unreadable)), images)
+
+
+def evaluate_benchmark(
+    model: Embedder,
+    benchmark: Benchmark,
+    *,
+    unreadable: Path | str,
+    recall_at: Sequence[int] | None = None,
+    workers: int = 0,
+) -> dict[str, Report]:
+    """The report of every test protocol by name; protocols over the same images embed them once.
+
+    A protocol in `averages` is the mean over its draws, which are not reported one by one.
+    """
+    embedded: dict[tuple[int, int], Embedded] = {}
+    reports: dict[str, Report] = {}
+    for name, images in benchmark.tests.items():
+        same = (id(images.read), id(images.names))
+        if same not in embedded:
+            dataset = ImageDataset(images, model.transform, report=unreadable)
+            embedded[same] = embed_set(model, dataset, workers=workers)
+        reports[name] = evaluate_embedded(embedded[same], images, recall_at)
+    for name, draws in benchmark.averages.items():
+        reports[name] = mean_report([reports.pop(draw) for draw in draws])
+    return reports
+
+
+def mean_report(reports: Sequence[Report]) -> Report:
+    """The mean of each metric over several draws; counts are added, and the values of queries follow draw by draw."""
+
+    def joined(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], dict):
+            return {key: joined([value[key] for value in values]) for key in values[0]}
+        if isinstance(values[0], np.ndarray):
+            return np.concatenate(values)
+        return sum(values) if isinstance(values[0], int) else float(np.mean(values))
+
+    names = [field.name for field in fields(Report)]
+    return Report(**{name: joined([getattr(report, name) for report in reports]) for name in names})
+
+
+def group_means(vectors: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
+    """The mean of the vectors (n, d) of each group (n,): (groups, d)."""
+    sums = np.zeros((groups, vectors.shape[1]))
+    np.add.at(sums, group, vectors)
+    return (sums / np.bincount(group, minlength=groups)[:, None]).astype(np.float32)
