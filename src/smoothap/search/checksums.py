@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from smoothap.data.manifest import cache_folder
@@ -45,15 +46,8 @@ def check(file: Path, wanted: str, *, always: bool = False) -> None:
             "and index the photos anew."
         )
     if large:
-        remember(note, seen)
-
-
-def remember(note: Path, seen: object) -> None:
-    """Keep a note in the cache; one that cannot be written costs time, nothing else."""
-    try:
-        write_atomically(note, json.dumps(seen))
-    except OSError:
-        return
+        with suppress(OSError):  # a note that cannot be written costs time, nothing else
+            write_atomically(note, json.dumps(seen))
 
 
 def _remembered(note: Path) -> object:

@@ -1,9 +1,10 @@
 """Who finds the nearest vectors: every engine answers one question, and its answer is scored again exactly."""
 
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+
+from smoothap.search.exact import Exact
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
 
@@ -20,22 +21,18 @@ class Engine(Protocol):
 
 
 def open_engine(name: str, vectors: np.ndarray, checksum: str) -> Engine:
-    """The engine by its name: auto, exact, hnsw, or milvus://host:port; `checksum` is that of the vectors."""
+    """The engine by a name that `checked_name` knows; `checksum` is that of the vectors."""
     if name == "auto":
         name = "exact" if len(vectors) <= EXACT_UP_TO else "hnsw"
     if name == "exact" or not len(vectors):
-        from smoothap.search.exact import Exact
-
-        return Exact(vectors)
+        return Exact()
     if name == "hnsw":
         from smoothap.search.hnsw import open_hnsw
 
         return open_hnsw(vectors, checksum)
-    if name.startswith("milvus://"):
-        from smoothap.search.milvus import Milvus
+    from smoothap.search.milvus import Milvus
 
-        return Milvus(name, vectors, checksum)
-    raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw or milvus://HOST:PORT.")
+    return Milvus(name, vectors, checksum)
 
 
 def checked_name(name: str) -> str:
@@ -43,10 +40,3 @@ def checked_name(name: str) -> str:
     if name not in ("auto", "exact", "hnsw") and not name.startswith("milvus://"):
         raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw or milvus://HOST:PORT.")
     return name
-
-
-def index_folder() -> Path:
-    """Where built indices are kept: in the user's cache, never in an album."""
-    from smoothap.data.manifest import cache_folder
-
-    return cache_folder() / "indices"

@@ -37,10 +37,10 @@ class Milvus:
 
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """About the k rows nearest to the query (d,)."""
-        found = self.client.search(
+        answers = self.client.search(
             self.collection, [query.tolist()], limit=min(k, self.limit), output_fields=[], consistency_level="Strong"
         )
-        return np.array([hit["row"] for hit in found[0]], np.int64)
+        return np.array([hit["row"] for hit in answers[0]], np.int64)
 
     def drop(self) -> None:
         """Remove the collection from the server."""

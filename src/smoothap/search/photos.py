@@ -1,15 +1,17 @@
 """The photos of an album as a packed table, one `Photo` at a time for whoever asks."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 
 from smoothap.data.columns import one_chunk
+
+OUTSIDE = r"(?s)^\.?$|^/|\x00|(^|/)\.\.(/|$)"  # matches paths that are none below the photo folder
 
 # Paths are bytes: a file name need not be UTF-8. Where a thumbnail lies (pack, offset, length, crc) is our own affair.
 SCHEMA = pa.schema(
@@ -83,7 +85,7 @@ class Photos(Sequence[Photo]):
     def __getitem__(self, row: slice) -> list[Photo]: ...
     def __getitem__(self, row: int | slice) -> "Photo | list[Photo]":
         if isinstance(row, slice):
-            return [self[each] for each in range(*row.indices(len(self)))]
+            return [self[place] for place in range(*row.indices(len(self)))]
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} photos")
         record = self.record(row % len(self))
@@ -98,9 +100,6 @@ class Photos(Sequence[Photo]):
             height=record["height"],
         )
 
-    def __iter__(self) -> Iterator[Photo]:
-        return (self[row] for row in range(len(self)))
-
     def record(self, row: int) -> dict[str, Any]:
         """The row as the table has it."""
         return {name: self.table.column(name)[row].as_py() for name in self.table.column_names}
@@ -112,7 +111,7 @@ class Photos(Sequence[Photo]):
             raise NoSuchPhoto(f"The album has no photo {identity}: it was removed, or never there.")
         return row
 
-    def named(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
+    def paths_and_labels(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
         """The paths and the labels of some rows."""
         places = pa.array(rows, pa.int64())
         paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]
@@ -129,10 +128,7 @@ class Photos(Sequence[Photo]):
 
 def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
     """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
-    piece = one_chunk(column)
-    if not len(piece):
-        return np.empty(0, np.int64)
-    return np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
+    return np.from_dlpack(one_chunk(column))
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -151,7 +147,32 @@ def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
 
 def checked_path(path: str) -> str:
     """The path, if it stays below the root it is relative to."""
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts or "\0" in path or ("\\" in path and os.name == "nt"):
+    if re.search(OUTSIDE, path) or ("\\" in path and os.name == "nt"):
         raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
     return path
+
+
+def records_of(metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:
+    """What a user says about photos, a dict for each or a sequence for each column, as rows of the table."""
+    if isinstance(metadata, Mapping):
+        lengths = {name: len(values) for name, values in metadata.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"Columns of metadata are of one length, not {lengths}.")
+        metadata = [dict(zip(metadata, row, strict=True)) for row in zip(*metadata.values(), strict=True)]
+    if metadata and len(metadata) != rows:
+        raise ValueError(f"{rows} vectors came with metadata of {len(metadata)}: give one for each.")
+    return [_record_of(row, known) for row, known in enumerate(metadata or [{}] * rows)]
+
+
+def _record_of(row: int, known: Mapping[str, Any]) -> dict[str, Any]:
+    label = known.get("label")
+    return new_record(
+        row,
+        str(known.get("path", f"{row:08d}")),
+        label=None if label is None else str(label),
+        bytes=int(known.get("bytes", 0)),
+        modified=round(float(known.get("modified", 0)) * 1e9),
+        sha256=bytes.fromhex(str(known.get("sha256", ""))),
+        width=int(known.get("width", 0)),
+        height=int(known.get("height", 0)),
+    )

@@ -63,30 +63,26 @@ def prepare(root: Path, found: Found, known: bytes | None, transform: Transform)
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:
-    """The picture as a small JPEG; only its pixels go into it, so no place or time of the photo does."""
-    small = (
-        ImageOps.contain(
-            picture,
-            (THUMBNAIL, THUMBNAIL),
-            Image.Resampling.BILINEAR,
-        )
-        if max(picture.size) > THUMBNAIL
-        else picture
-    )
-    clean = Image.new("RGB", small.size)
-    clean.paste(small)
+    """The picture as a small JPEG."""
+    if max(picture.size) > THUMBNAIL:
+        picture = ImageOps.contain(picture, (THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
+    return plain_jpeg(picture, quality=80)
+
+
+def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
+    """The pixels as a JPEG: a copy that has no EXIF, no place, no comment and no profile."""
+    clean = Image.frombytes("RGB", picture.size, picture.convert("RGB").tobytes())
     stream = io.BytesIO()
-    clean.save(stream, "JPEG", quality=80)
+    clean.save(stream, "JPEG", quality=quality)
     return stream.getvalue()
 
 
 def prepared_in_order(
-    root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform, threads: int | None = None
+    root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform
 ) -> Iterator[Prepared | Refused]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too."""
-    number = threads or min(4, os.cpu_count() or 1)
     waiting: deque[Future[Prepared | Refused]] = deque()
-    with ThreadPoolExecutor(number, thread_name_prefix="reader") as pool:
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="reader") as pool:
         try:
             for found, known in wanted:
                 waiting.append(pool.submit(prepare, root, found, known, transform))

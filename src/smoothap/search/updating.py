@@ -22,8 +22,7 @@ from smoothap.search.description import Description, write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
 from smoothap.search.preparing import Prepared, Refused, prepared_in_order
 from smoothap.search.storage import Storage, relative
-from smoothap.search.unreadable import read_unreadable, write_unreadable
-from smoothap.search.walking import Found, Walk
+from smoothap.search.walking import Found, Walk, read_unreadable, write_unreadable
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder

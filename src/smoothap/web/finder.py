@@ -220,7 +220,7 @@ class Finder:
         """What stands in these places of the list, counted from 0."""
         rows, scores = (each[first:] for each in found.ranking.best(last, minimum))
         ids, right = self.album.photos.ids[rows], None if found.right is None else found.right[rows]
-        for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
+        for place, (path, label) in enumerate(zip(*self.album.photos.paths_and_labels(rows), strict=True)):
             yield HitShape(
                 id=int(ids[place]),
                 rank=first + place + 1,
