@@ -19,13 +19,13 @@ HEADERS = {
 }
 
 
-class Problem(BaseModel):
+class ErrorAnswer(BaseModel):
     """What every error looks like: one sentence that names the cause and the remedy."""
 
     error: str
 
 
-def problem(status: int, sentence: str, *, close: bool = False) -> Response:
+def error_response(status: int, sentence: str, *, close: bool = False) -> Response:
     """An error as JSON; `close` ends the connection, for a request whose body was not read to its end."""
     headers = {"cache-control": "no-store"}
     if close:

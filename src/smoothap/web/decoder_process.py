@@ -36,14 +36,9 @@ def decode(request: dict[str, Any], content: bytes) -> Image.Image:
     source = content if request["path"] is None else Path(request["path"])
     image = read_image(source, shorter_side=round(side / share), pixel_limit=int(request["pixels"]))
     if box is not None:
-        left, upper, width, height = box
-        edges = (
-            left * image.width,
-            upper * image.height,
-            (left + width) * image.width,
-            (upper + height) * image.height,
-        )
-        x0, y0, x1, y1 = (round(edge) for edge in edges)
+        left, top, width, height = box  # shares of the image
+        x0, x1 = (round(edge * image.width) for edge in (left, left + width))
+        y0, y1 = (round(edge * image.height) for edge in (top, top + height))
         image = image.crop((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)))
     image.thumbnail((side, side), Image.Resampling.BICUBIC)
     return image
