@@ -1,6 +1,6 @@
 // One album's photos on the page: a grid that loads as one scrolls, with marks, by pointer and by key.
 
-import { ask, askJson } from "./ask.js";
+import { askJson, post } from "./ask.js";
 
 const PAGE = 60;
 
@@ -211,8 +211,7 @@ export class Column {
 
   async download() {
     try {
-      const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(this.question) };
-      save(await (await ask(`${this.base}/search.csv`, options)).blob(), "photos.csv");
+      save(await (await post(`${this.base}/search.csv`, this.question)).blob(), "photos.csv");
     } catch (error) {
       this.page.failed(error);
     }
