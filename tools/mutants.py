@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
     Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),
     Mutant("loop: the queue keeps the oldest", "training/queue.py", "self.labels = torch.cat([self.labels, labels])[-self.size :]", "self.labels = torch.cat([self.labels, labels])[: self.size]", "tests/training/test_queue.py"),
-    Mutant("search: worst photos first", "search/exact.py", "np.lexsort((rows, -scores[rows]))", "np.lexsort((rows, scores[rows]))", SEARCH),
+    Mutant("search: worst photos first", "search/engines.py", "np.lexsort((rows, -scores[rows]))", "np.lexsort((rows, scores[rows]))", SEARCH),
     Mutant("search: the query finds itself", "search/album.py", "left_out = [*query_ids, *wrong]", "left_out = wrong", SEARCH),
     Mutant("search: wrong photos are found again", "search/album.py", "left_out = [*query_ids, *wrong]", "left_out = query_ids", SERVER + " -k marked_photos_stay"),
     Mutant("search: wrong photos pull", "search/refining.py", "moved = moved - WRONG * wrong", "moved = moved + WRONG * wrong", SEARCH),

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from smoothap.search import Album
-from smoothap.search.engines import open_engine
-from smoothap.search.exact import best_rows
+from smoothap.search.engines import best_rows, open_engine
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from pathlib import Path
@@ -58,15 +57,10 @@ def serve(
         raise ValueError("A token is 12 or more letters and digits, '-' and '_' (at most 200).")
     if not 0 <= port <= 65_535:
         raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
-    listener = _listen(host, port)
-    with listener:
-        try:
-            from smoothap.web.running import run_server
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").partition(".")[0] not in ("fastapi", "starlette", "uvicorn", "pydantic", "h11"):
-                raise
-            raise ValueError(f"The page needs {missing.name}: pip install 'smoothap[web]'") from missing
-        albums = _open([each for each in (album, compare) if each is not None], model or [])
+    with _listen(host, port) as listener:
+        from smoothap.web.running import run_server
+
+        albums = _open([path for path in (album, compare) if path is not None], model or [])
         if len(albums) == 2:
             _refuse_strangers(*albums.values())
         run_server(albums, listener, host=host, token=token, open_page=open_page)
@@ -95,17 +89,10 @@ def _refuse_strangers(first: Album, second: Album) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     """Take the port before anything slow is loaded: whether it is free is known at once."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, number)
-        try:
-            if os.name == "posix":  # elsewhere this would let two servers share a port
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(1024)  # whoever comes before the album is open waits, and is not refused
-        except OSError:
-            listener.close()
-            raise
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # "::" takes visitors by IPv4 too
+        # Whoever comes before the album is open waits in the backlog, and is not refused.
+        return socket.create_server(address, family=family, backlog=1024, dualstack_ipv6=both)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).partition(" (while")[0].lower()
         raise ValueError(f"{host}:{port} cannot be listened on ({reason}): give another --port or --host.") from error
-    return listener

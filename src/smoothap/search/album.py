@@ -16,8 +16,7 @@ from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
-from smoothap.search.engines import Engine, checked_name, open_engine
-from smoothap.search.exact import Ranking, best_rows
+from smoothap.search.engines import Engine, Ranking, best_rows, checked_name, open_engine
 from smoothap.search.identity import ModelIdentity, find_model, identity_of, load_model, same_model, source_of
 from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of

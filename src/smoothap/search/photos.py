@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -30,6 +30,11 @@ SCHEMA = pa.schema(
         ("crc", pa.int64()),
     ]
 )
+# From what a user says about a photo to what the table holds.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "label": str, "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
+    "sha256": lambda digits: bytes.fromhex(str(digits)), "width": int, "height": int,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -165,14 +170,5 @@ def records_of(metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any
 
 
 def _record_of(row: int, known: Mapping[str, Any]) -> dict[str, Any]:
-    label = known.get("label")
-    return new_record(
-        row,
-        str(known.get("path", f"{row:08d}")),
-        label=None if label is None else str(label),
-        bytes=int(known.get("bytes", 0)),
-        modified=round(float(known.get("modified", 0)) * 1e9),
-        sha256=bytes.fromhex(str(known.get("sha256", ""))),
-        width=int(known.get("width", 0)),
-        height=int(known.get("height", 0)),
-    )
+    values = {name: read(known[name]) for name, read in _READ.items() if known.get(name) is not None}
+    return new_record(row, str(known.get("path", f"{row:08d}")), **values)

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,20 +16,11 @@ from starlette.exceptions import HTTPException
 from smoothap.data.reading import read_image
 from smoothap.report.markup import visible
 from smoothap.search import Album, Calibration
-from smoothap.search.exact import Ranking
+from smoothap.search.engines import Ranking
 from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import corrected, unit
+from smoothap.web import shapes
 from smoothap.web.decoder import Decoder
-from smoothap.web.shapes import (
-    AnswerPage,
-    BasketPhoto,
-    HitShape,
-    PhotoShape,
-    PrecisionRecallCurve,
-    Question,
-    ShareBox,
-    unpacked,
-)
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _POINTS = 400  # of a curve
@@ -47,7 +39,7 @@ class LabelledRanking:
     right: np.ndarray | None
 
     @cached_property
-    def curve(self) -> PrecisionRecallCurve | None:
+    def curve(self) -> shapes.PrecisionRecallCurve | None:
         """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
         if self.right is None or not self.right.any():
             return None
@@ -57,7 +49,7 @@ class LabelledRanking:
         found = counts[::-1].cumsum()
         precision, recall = found / listed, found / found[-1]  # at each score of a right photo, the highest first
         drawn = np.unique(np.linspace(0, len(found), min(len(found) + 1, _POINTS)).round().astype(int))
-        return PrecisionRecallCurve(
+        return shapes.PrecisionRecallCurve(
             average_precision=float((precision * counts[::-1]).sum() / found[-1]),
             positives=int(found[-1]),
             recall=[round(share, 5) for share in np.append(0.0, recall)[drawn].tolist()],
@@ -87,13 +79,9 @@ class Finder:
         return self.album.calibration
 
     @cached_property
-    def _rows_by_path(self) -> dict[str, int]:
-        return {path: row for row, path in enumerate(self.album.photos.paths())}
-
-    def id_of_path(self, path: str) -> int | None:
-        """The id of the photo with this path, None where there is none."""
-        row = self._rows_by_path.get(path)
-        return None if row is None else int(self.album.photos.ids[row])
+    def ids_by_path(self) -> dict[str, int]:
+        """The id of each photo by its path."""
+        return dict(zip(self.album.photos.paths(), self.album.photos.ids.tolist(), strict=True))
 
     def warm_up(self) -> None:
         """Load what the first photo needs; what is wrong with it is told when that comes."""
@@ -102,7 +90,7 @@ class Finder:
             with self._model_lock, contextlib.suppress(OSError, ValueError):
                 self.album.embedder()
 
-    def embed(self, photo: bytes | int, box: ShareBox | None) -> np.ndarray:
+    def embed(self, photo: bytes | int, box: shapes.ShareBox | None) -> np.ndarray:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
         if not self.takes_photos:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
@@ -114,7 +102,7 @@ class Finder:
                 raise HTTPException(409, f"The album's model cannot be used: {error}") from error
             return model.embed([image], progress=False)[0].numpy()
 
-    def _decoded(self, identity: int, box: ShareBox | None = None) -> Image.Image:
+    def _decoded(self, identity: int, box: shapes.ShareBox | None = None) -> Image.Image:
         """One of the album's photos, or a part of it: from its file, or from its thumbnail if that is gone."""
         self.album.photos.row_of(identity)
         try:
@@ -137,23 +125,23 @@ class Finder:
             except _NO_PICTURE as error:
                 raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
 
-    def photo(self, row: int, twins: Iterable["Finder"]) -> PhotoShape:
+    def photo(self, row: int, twins: Iterable["Finder"]) -> shapes.PhotoShape:
         """The photo in a row, and its ids in all albums."""
         photo = self.album.photos[row]
-        return PhotoShape(
+        return shapes.PhotoShape(
             id=photo.id,
             name=visible(photo.path),
             label=None if photo.label is None else visible(photo.label),
-            twins=[photo.id if twin is self else twin.id_of_path(photo.path) for twin in twins],
+            twins=[photo.id if twin is self else twin.ids_by_path.get(photo.path) for twin in twins],
         )
 
-    def answer(self, question: Question) -> AnswerPage:
+    def answer(self, question: shapes.Question) -> shapes.AnswerPage:
         """A page of the ranking that the question asks for."""
         labelled, minimum, calibration = self._ranking_for(question), self._minimum(question), self.calibration
         scores, listed = labelled.ranking.scores, labelled.ranking.at_least(minimum)
         ranked = scores[labelled.ranking.at_least()]
         known = calibration is not None and minimum is not None
-        return AnswerPage(
+        return shapes.AnswerPage(
             total=int(listed.sum()),
             minimum=minimum,
             lowest=float(ranked.min()) if len(ranked) else None,
@@ -165,7 +153,7 @@ class Finder:
             curve=labelled.curve if question.offset == 0 else None,
         )
 
-    def _minimum(self, question: Question) -> float | None:
+    def _minimum(self, question: shapes.Question) -> float | None:
         """The least score of the list that the question asks for."""
         if question.recall is None:
             return question.minimum
@@ -173,11 +161,11 @@ class Finder:
             raise HTTPException(409, "This album is not calibrated, so recall cannot be asked for: give a score.")
         return self.calibration.score_for_recall(question.recall)
 
-    def _ranking_for(self, question: Question) -> LabelledRanking:
+    def _ranking_for(self, question: shapes.Question) -> LabelledRanking:
         """The ranking for a question, made now or kept from the page before."""
         row = None if question.photo is None else self.album.photos.row_of(question.photo)
         if question.vector is not None:
-            vector = unit(unpacked(question.vector, self.album.vectors.shape[1]))
+            vector = unit(shapes.unpacked(question.vector, self.album.vectors.shape[1]))
         elif row is not None:
             vector = self.album.vectors[row]
         else:
@@ -201,12 +189,12 @@ class Finder:
 
     def _hits(
         self, labelled: LabelledRanking, minimum: float | None, first: int, last: int | None
-    ) -> Iterator[HitShape]:
+    ) -> Iterator[shapes.HitShape]:
         """What stands in these places of the list, counted from 0."""
         rows, scores = (column[first:] for column in labelled.ranking.best(last, minimum))
         ids, right = self.album.photos.ids[rows], None if labelled.right is None else labelled.right[rows]
         for place, (path, label) in enumerate(zip(*self.album.photos.paths_and_labels(rows), strict=True)):
-            yield HitShape(
+            yield shapes.HitShape(
                 id=int(ids[place]),
                 rank=first + place + 1,
                 score=float(scores[place]),
@@ -215,12 +203,12 @@ class Finder:
                 right=None if right is None else bool(right[place]),
             )
 
-    def list_of(self, question: Question) -> str:
+    def list_of(self, question: shapes.Question) -> str:
         """Everything that the question finds, as CSV."""
         hits = self._hits(self._ranking_for(question), self._minimum(question), 0, None)
         return _csv((hit.rank, hit.score, hit.name, hit.label) for hit in hits)
 
-    def list_of_basket(self, basket: list[BasketPhoto]) -> str:
+    def list_of_basket(self, basket: list[shapes.BasketPhoto]) -> str:
         """The photos of a basket, as CSV."""
         photos = [(self.album.photo(chosen.id), chosen.score) for chosen in basket]
         return _csv(
@@ -238,21 +226,15 @@ def typical_photo(finders: list[Finder]) -> list[int] | None:
         return None
     first, second = finders
     paths = np.random.default_rng(0).permutation(first.album.photos.paths())[: 4 * _DRAWN].tolist()
-    in_both = [(first.id_of_path(path), second.id_of_path(path)) for path in paths]
-    pairs = [(one, other) for one, other in in_both if one is not None and other is not None]
-    pairs = [pair for pair in pairs if _has_positives(first, pair[0])][:_DRAWN]
+    pairs = [(first.ids_by_path[path], second.ids_by_path[path]) for path in paths if path in second.ids_by_path]
+    sizes = Counter(label for label in first.album.photos.labels() if label is not None)
+    pairs = [pair for pair in pairs if sizes[first.album.photo(pair[0]).label] > 1][:_DRAWN]
     if not pairs:
         return None
     if len(first.album) > _LARGEST:
         return list(pairs[0])
     gains = [_average_precision(second, other) - _average_precision(first, one) for one, other in pairs]
     return list(pairs[int(np.argsort(gains, kind="stable")[len(gains) // 2])])
-
-
-def _has_positives(finder: Finder, identity: int) -> bool:
-    assert finder.labels is not None
-    label = finder.labels[finder.album.photos.row_of(identity)]
-    return label is not None and int((finder.labels == label).sum()) > 1
 
 
 def _average_precision(finder: Finder, identity: int) -> float:

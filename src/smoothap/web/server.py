@@ -18,25 +18,12 @@ from starlette.types import ASGIApp
 from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
 from smoothap.search.photos import NoSuchPhoto
-from smoothap.web import LOOPBACK
-from smoothap.web.answers import ErrorAnswer, error_response
+from smoothap.web import LOOPBACK, shapes
 from smoothap.web.decoder import Decoder
 from smoothap.web.finder import Finder, typical_photo
 from smoothap.web.gate import Gate
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
-from smoothap.web.shapes import (
-    Albums,
-    AlbumShape,
-    AnswerPage,
-    Basket,
-    PhotoPage,
-    PhotoPart,
-    PhotoShape,
-    Question,
-    ShareBox,
-    Vector,
-    packed,
-)
+from smoothap.web.shapes import error_response
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
@@ -47,7 +34,7 @@ _SENTENCES = {  # for what the router says of itself
     "Method Not Allowed": "This address does not take that method.",
 }
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorAnswer, "description": meaning}
+    status: {"model": shapes.ErrorAnswer, "description": meaning}
     for status, meaning in {
         400: "A request that cannot be read", 401: "No token, or a wrong one", 403: "Sent by a page of another site",
         404: "No such album or photo", 408: "Sent too slowly", 409: "Not possible in this album",
@@ -119,32 +106,28 @@ def create_app(
         ),
     )  # fmt: skip
     app.state.finders = finders
-    _add_files(app)
+    for address in _FILES:
+        app.get(address, include_in_schema=False)(_page_file)
     _add_albums(app, finders, queue, limits)
     _add_searches(app, queue)
     guarded = BoundedRequests(app, limits, lambda path: path.endswith("/embed"))
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
 
-def _add_files(app: FastAPI) -> None:
-    def add(address: str, name: str, kind: str) -> None:
-        @app.get(address, include_in_schema=False)
-        async def file() -> Response:
-            content = (_HERE / name).read_bytes()
-            return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
-
-    for address, name in _FILES.items():
-        add(address, name, _KINDS[name.rpartition(".")[2]])
+async def _page_file(request: Request) -> Response:
+    name = _FILES[request.url.path]
+    headers = {"cache-control": "no-cache"}
+    return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
 def _add_albums(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: Limits) -> None:
     first_photo = cache(lambda: typical_photo(finders))
 
     @app.get("/api/albums")
-    async def albums() -> Albums:
+    async def albums() -> shapes.Albums:
         """The albums of this server and what can be done with them."""
-        shapes = [
-            AlbumShape(
+        described = [
+            shapes.AlbumShape(
                 name=finder.name,
                 photos=len(finder.album),
                 labelled=finder.labels is not None,
@@ -153,21 +136,21 @@ def _add_albums(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: L
             )
             for finder in finders
         ]
-        return Albums(albums=shapes, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
+        return shapes.Albums(albums=described, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
 
     @app.get("/api/albums/{album}/photos")
     def photos(
         finder: ChosenFinder,
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    ) -> PhotoPage:
+    ) -> shapes.PhotoPage:
         """Photos of the album in their order."""
         total = len(finder.album)
         rows = range(offset, min(offset + limit, total))
-        return PhotoPage(total=total, photos=[finder.photo(row, finders) for row in rows])
+        return shapes.PhotoPage(total=total, photos=[finder.photo(row, finders) for row in rows])
 
     @app.get("/api/albums/{album}/photos/{photo}")
-    def photo_by_id(finder: ChosenFinder, photo: PhotoNumber) -> PhotoShape:
+    def photo_by_id(finder: ChosenFinder, photo: PhotoNumber) -> shapes.PhotoShape:
         """One photo, and its id in every album of the server."""
         return finder.photo(finder.album.photos.row_of(photo), finders)
 
@@ -191,28 +174,28 @@ def _add_searches(app: FastAPI, queue: WorkQueue) -> None:
             str | None,
             Query(pattern=r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$", description="left,top,width,height as shares of 1"),
         ] = None,
-    ) -> Vector:
+    ) -> shapes.Vector:
         """The vector of the photo in the body, to search with. The photo is not kept."""
         part = None if box is None else _share_box(box)
-        return Vector(vector=packed(await queue.run(finder.embed, await request.body(), part)))
+        return shapes.Vector(vector=shapes.packed(await queue.run(finder.embed, await request.body(), part)))
 
     @app.post("/api/albums/{album}/photos/{photo}/part")
-    async def part(finder: ChosenFinder, photo: PhotoNumber, part: PhotoPart) -> Vector:
+    async def part(finder: ChosenFinder, photo: PhotoNumber, part: shapes.PhotoPart) -> shapes.Vector:
         """The vector of a part of one of the album's photos, to search with."""
-        return Vector(vector=packed(await queue.run(finder.embed, photo, part.box)))
+        return shapes.Vector(vector=shapes.packed(await queue.run(finder.embed, photo, part.box)))
 
     @app.post("/api/albums/{album}/search")
-    async def search(finder: ChosenFinder, question: Question) -> AnswerPage:
+    async def search(finder: ChosenFinder, question: shapes.Question) -> shapes.AnswerPage:
         """The album's photos by how much they look like the query, best first."""
         return await queue.run(finder.answer, question)
 
     @app.post("/api/albums/{album}/search.csv", response_class=Response, responses=_CSV)
-    async def search_list(finder: ChosenFinder, question: Question) -> Response:
+    async def search_list(finder: ChosenFinder, question: shapes.Question) -> Response:
         """The same as a list to download, from its beginning and whole."""
         return _list(await queue.run(finder.list_of, question))
 
     @app.post("/api/albums/{album}/basket.csv", response_class=Response, responses=_CSV)
-    async def basket_list(finder: ChosenFinder, basket: Basket) -> Response:
+    async def basket_list(finder: ChosenFinder, basket: shapes.Basket) -> Response:
         """Chosen photos as a list to download."""
         return _list(await queue.run(finder.list_of_basket, basket.photos))
 
@@ -233,9 +216,9 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return error_response(500, "The server made a mistake: its own window says which.")
 
 
-def _share_box(text: str) -> ShareBox:
+def _share_box(text: str) -> shapes.ShareBox:
     try:
-        return TypeAdapter(ShareBox).validate_python(text.split(","))
+        return TypeAdapter(shapes.ShareBox).validate_python(text.split(","))
     except ValidationError:
         raise ValueError(
             "A box is four numbers such as 0.1,0.2,0.5,0.5: left, top, width and height as shares from 0 to 1, the "

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, Field
+from starlette.responses import JSONResponse, Response
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
 Start = Annotated[float, Field(ge=0, lt=1)]
@@ -126,6 +127,22 @@ class AnswerPage(BaseModel):
     right_in_list: int | None = Field(description="Of the `total`, where the query's label is known.")
     hits: list[HitShape]
     curve: PrecisionRecallCurve | None = Field(description="With the first page only.")
+
+
+class ErrorAnswer(BaseModel):
+    """What every error looks like: one sentence that names the cause and the remedy."""
+
+    error: str
+
+
+def error_response(status: int, sentence: str, *, close: bool = False) -> Response:
+    """An error as JSON; `close` ends the connection, for a request whose body was not read to its end."""
+    headers = {"cache-control": "no-store"}
+    if close:
+        headers["connection"] = "close"
+    if status == 503:
+        headers["retry-after"] = "1"
+    return JSONResponse({"error": sentence}, status, headers)
 
 
 def packed(vector: np.ndarray) -> str:
