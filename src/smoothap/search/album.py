@@ -130,25 +130,22 @@ class Album:
         `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
         a model folder or the name of published weights is found again when the album is opened.
         """
-        folder, source = None if path is None else Path(path), ""
-        if isinstance(model, (str, Path)):
-            source, model = source_of(model, folder), load_model(model)
-        identity = model if model is None or isinstance(model, ModelIdentity) else identity_of(model)
-        made_by = None if identity is None else asdict(identity)
         rows = unit_rows(vectors)
-        records = records_of(metadata, len(rows))
-        description = Description(dimension=rows.shape[1], model=made_by, source=source)
+        records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
+        description, embedder = Description(dimension=rows.shape[1]), None
+        if isinstance(model, ModelIdentity):
+            description = replace(description, model=asdict(model))
+        elif model is not None:
+            embedder, source = load_model(model), source_of(model, folder)
+            description = replace(description, model=asdict(identity_of(embedder)), source=source)
         if folder is None:
             album = cls(Photos(table_of(records)), rows, description=description, root=root, engine=engine)
         else:
-            storage = Storage(folder)
-            if root is not None:
-                description = replace(description, root=relative(Path(root), folder))
+            storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
             with storage.creating():
-                storage.append(description, records, rows, [None] * len(rows))
+                storage.append(replace(description, root=place), records, rows, [None] * len(rows))
             album = cls.open(folder, engine=engine)
-        if model is not None and not isinstance(model, ModelIdentity):
-            album._embedder = model
+        album._embedder = embedder
         return album
 
     def update(self, *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
@@ -338,10 +335,8 @@ class Album:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        return [
-            Pair(int(self.photos.ids[pair.first]), int(self.photos.ids[pair.second]), pair.score)
-            for pair in pairs_above(self.vectors, score)
-        ]
+        ids = self.photos.ids
+        return [Pair(int(ids[one]), int(ids[other]), value) for one, other, value in pairs_above(self.vectors, score)]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""
@@ -362,11 +357,10 @@ class Album:
     def engine(self) -> Engine:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
         if self._engine is None:
-            segments = self._description.segments
-            known = (
-                segments[0].vectors if len(segments) == 1 else checksum(np.ascontiguousarray(self.vectors).tobytes())
-            )
-            self._engine = open_engine(self._engine_name, self.vectors, known)
+            sums = [segment.vectors for segment in self._description.segments]
+            if len(sums) != 1:
+                sums = [checksum(np.ascontiguousarray(self.vectors).tobytes())]
+            self._engine = open_engine(self._engine_name, self.vectors, sums[0])
         return self._engine
 
     def _nearest(self, vector: np.ndarray, k: int, left_out: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:

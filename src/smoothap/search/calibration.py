@@ -114,8 +114,8 @@ def _wrong_pairs(cosines: Cosines, classes: np.ndarray, at: np.ndarray) -> tuple
         part = slice(first, first + rows)
         block = vectors[part] @ vectors.T
         across, down = np.nonzero(classes[part, None] != classes[None, :])
-        definition = partial(_scores, cosines, first + across, down)
-        counts += np.bincount(certain_places(block[across, down], at, bound, definition), minlength=len(at) + 1)
+        places = certain_places(block[across, down], at, bound, partial(_scores, cosines, first + across, down))
+        counts += np.bincount(places, minlength=len(at) + 1)
         pairs += len(across)
     return counts[::-1].cumsum()[::-1][1:], pairs
 

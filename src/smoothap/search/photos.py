@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
@@ -94,16 +94,10 @@ class Photos(Sequence[Photo]):
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} photos")
         record = self.record(row % len(self))
-        return Photo(
-            id=record["id"],
-            path=os.fsdecode(record["path"]),
-            label=record["label"],
-            bytes=record["bytes"],
-            modified=record["modified"] / 1e9,
-            sha256=record["sha256"].hex(),
-            width=record["width"],
-            height=record["height"],
-        )
+        values = {field.name: record[field.name] for field in fields(Photo)}
+        values["path"], values["sha256"] = os.fsdecode(record["path"]), record["sha256"].hex()
+        values["modified"] = record["modified"] / 1e9
+        return Photo(**values)
 
     def record(self, row: int) -> dict[str, Any]:
         """The row as the table has it."""
@@ -143,11 +137,8 @@ def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
     """A row about which no more is known than what is given."""
-    nothing: dict[str, Any] = {
-        "label": None, "bytes": 0, "modified": 0, "sha256": b"", "width": 0, "height": 0,
-        "pack": -1, "offset": 0, "length": 0, "crc": 0,
-    }  # fmt: skip
-    return {"id": identity, "path": os.fsencode(checked_path(path)), **nothing, **known}
+    nothing = {**dict.fromkeys(SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
+    return {**nothing, "id": identity, "path": os.fsencode(checked_path(path)), **known}
 
 
 def checked_path(path: str) -> str:

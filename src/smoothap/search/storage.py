@@ -125,11 +125,15 @@ class Storage:
         pack = io.BytesIO()
         placed: list[dict[str, Any]] = []
         for record, picture in zip(records, thumbnails, strict=True):
-            place = {"pack": -1, "offset": 0, "length": 0, "crc": 0}
+            placed.append(dict(record))
             if picture is not None:
-                place = {"pack": number, "offset": pack.tell(), "length": len(picture), "crc": zlib.crc32(picture)}
+                placed[-1] |= {
+                    "pack": number,
+                    "offset": pack.tell(),
+                    "length": len(picture),
+                    "crc": zlib.crc32(picture),
+                }
                 pack.write(picture)
-            placed.append({**record, **place})
         if pack.tell():
             write_atomically(self._file("thumbnails", number), pack.getvalue())
         segment = self._write(number, table_of(placed), [vectors], description.dimension)

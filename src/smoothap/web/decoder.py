@@ -1,17 +1,17 @@
 """Images of strangers are decoded in a process of their own, which is ended when it takes too long or too much."""
 
-import json
 import os
 import subprocess
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
+from smoothap.web.decoder_process import receive, send
 from smoothap.web.limits import Limits
 from smoothap.web.shapes import ShareBox
 
@@ -30,7 +30,6 @@ class Decoder:
         content = source if isinstance(source, bytes) else b""
         request = {
             "path": str(source) if isinstance(source, Path) else None,
-            "bytes": len(content),
             "box": box,
             "side": side,
             "pixels": self._limits.pixels,
@@ -60,9 +59,8 @@ class Decoder:
         timer = threading.Timer(self._limits.decode_seconds, lambda: (too_slow.set(), process.kill()))
         timer.start()
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n" + content)
-            process.stdin.flush()
-            answer, pixels = _read_answer(process.stdout)
+            send(process.stdin, request, content)
+            answer, pixels = receive(process.stdout)
         except (OSError, EOFError, ValueError):
             self._end()
             seconds = f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
@@ -97,17 +95,6 @@ class Decoder:
             for pipe in filter(None, (process.stdin, process.stdout)):
                 with suppress(OSError):  # bytes that the process did not take
                     pipe.close()
-
-
-def _read_answer(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        raise EOFError
-    answer = json.loads(line)
-    pixels = stream.read(answer["bytes"])
-    if len(pixels) != answer["bytes"]:
-        raise EOFError
-    return answer, pixels
 
 
 def _environment() -> dict[str, str]:

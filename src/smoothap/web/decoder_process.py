@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from PIL import Image
 
@@ -23,9 +23,26 @@ def main() -> None:
     _limit_memory(megabytes)
     answers.write(b"ready\n")
     answers.flush()
-    while line := requests.readline():
-        request = json.loads(line)
-        _answer(request, requests.read(request["bytes"]), answers)
+    with contextlib.suppress(EOFError):
+        while True:
+            _answer(*receive(requests), answers)
+
+
+def send(stream: IO[bytes], message: dict[str, Any], content: bytes) -> None:
+    """Send a message and the bytes that belong to it."""
+    stream.write(json.dumps({**message, "bytes": len(content)}).encode() + b"\n" + content)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+    """The next message and the bytes that belong to it; EOFError where the other side has ended."""
+    if not (line := stream.readline()):
+        raise EOFError
+    message = json.loads(line)
+    content = stream.read(message["bytes"])
+    if len(content) != message["bytes"]:
+        raise EOFError
+    return message, content
 
 
 def decode(request: dict[str, Any], content: bytes) -> Image.Image:
@@ -44,7 +61,7 @@ def decode(request: dict[str, Any], content: bytes) -> Image.Image:
     return image
 
 
-def _answer(request: dict[str, Any], content: bytes, answers: BinaryIO) -> None:
+def _answer(request: dict[str, Any], content: bytes, answers: IO[bytes]) -> None:
     pixels = b""
     try:
         image = decode(request, content)
@@ -53,8 +70,7 @@ def _answer(request: dict[str, Any], content: bytes, answers: BinaryIO) -> None:
     except (UnreadableImage, MemoryError) as error:
         reason = "" if isinstance(error.__cause__, MemoryError) else getattr(error, "reason", "")
         answer = {"error": reason or "it needs more memory than is allowed: make it smaller"}
-    answers.write(json.dumps({**answer, "bytes": len(pixels)}).encode() + b"\n" + pixels)
-    answers.flush()
+    send(answers, answer, pixels)
 
 
 def _warm_up() -> None:

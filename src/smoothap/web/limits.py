@@ -110,9 +110,7 @@ class BoundedRequests:
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
         limit = self.limits.upload_bytes if self.is_upload(scope["path"]) else self.limits.text_bytes
-        too_large = HTTPException(
-            413, f"That is more than the {_in_words(limit)} that are taken here: send a smaller file."
-        )
+        too_large = HTTPException(413, f"That is more than the {limit:,} bytes taken here: send a smaller file.")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > limit:
             raise too_large
@@ -148,9 +146,8 @@ async def _drain(receive: Receive, seconds: float = 1.0, most: int = 30_000_000)
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 return
 
-    task = asyncio.ensure_future(read())
-    await asyncio.wait({task}, timeout=seconds)
-    task.cancel()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(read(), seconds)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -160,7 +157,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return parts.pop() if parts else await receive()
 
     return next_message
-
-
-def _in_words(count: int) -> str:
-    return f"{count / 1e6:.0f} MB" if count >= 1_000_000 else f"{count // 1000} KB"
