@@ -1,6 +1,6 @@
 """`album.json`: which files make up the album, and what they are; the one file that is ever replaced."""
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,6 @@ class Description:
     next_id: int = 0
     next_segment: int = 1
     calibration: dict[str, Any] | None = None
-
-    def with_segment(self, segment: Segment, next_id: int) -> "Description":
-        """The album with one more segment, whose rows replace earlier ones of the same ids."""
-        return replace(self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1)
 
 
 def write_description(folder: Path, description: Description) -> None:

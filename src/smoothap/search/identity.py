@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +31,8 @@ def identity_of(model: Embedder) -> ModelIdentity:
     from safetensors.torch import save
 
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    transform = model.transform.to_dict()
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in transform.items()}
-    return ModelIdentity(hashlib.sha256(save(state)).hexdigest(), model.architecture, model.dimension, plain)
+    transform = json.loads(json.dumps(model.transform.to_dict()))  # as album.json gives it back
+    return ModelIdentity(hashlib.sha256(save(state)).hexdigest(), model.architecture, model.dimension, transform)
 
 
 def load_model(source: Embedder | Path | str) -> Embedder:

@@ -42,10 +42,6 @@ class Milvus:
         )
         return np.array([hit["row"] for hit in answers[0]], np.int64)
 
-    def drop(self) -> None:
-        """Remove the collection from the server."""
-        self.client.drop_collection(self.collection)
-
     def _is_filled(self, rows: int) -> bool:
         """Whether the collection is there and whole; half of one, from an interrupted run, is dropped."""
         if not self.client.has_collection(self.collection):
@@ -53,7 +49,7 @@ class Milvus:
         self.client.load_collection(self.collection)
         if self._count() == rows:
             return True
-        self.drop()
+        self.client.drop_collection(self.collection)
         return False
 
     def _count(self) -> int:

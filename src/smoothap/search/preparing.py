@@ -28,7 +28,7 @@ FILE_LIMIT = 1 << 29  # bytes of an image file
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedPhoto:
     """A photo on its way into the album; `view` is None where its content is known already."""
 
     found: Found
@@ -39,27 +39,27 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedPhoto:
     """A photo that cannot be read, and why."""
 
     found: Found
     reason: str
 
 
-def prepare(root: Path, found: Found, known: bytes | None, transform: Transform) -> Prepared | Refused:
+def prepare(root: Path, found: Found, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
     """Read one file; where its hash is the `known` one nothing is decoded."""
     try:
         content = _content(root / found.path)
         digest = hashlib.sha256(content).digest()
         if digest == known:
-            return Prepared(found, digest, (0, 0), None, None)
+            return PreparedPhoto(found, digest, (0, 0), None, None)
         enough = max(transform.enough_pixels(train=False), THUMBNAIL)
         picture = read_image(content, shorter_side=enough)
-        return Prepared(found, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
+        return PreparedPhoto(found, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
     except UnreadableImage as error:
-        return Refused(found, error.reason)
+        return RefusedPhoto(found, error.reason)
     except (OSError, ValueError, MemoryError) as error:
-        return Refused(found, str(getattr(error, "strerror", None) or error or type(error).__name__).lower())
+        return RefusedPhoto(found, str(getattr(error, "strerror", None) or error or type(error).__name__).lower())
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:
@@ -79,9 +79,9 @@ def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
 
 def prepared_in_order(
     root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform
-) -> Iterator[Prepared | Refused]:
+) -> Iterator[PreparedPhoto | RefusedPhoto]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too."""
-    waiting: deque[Future[Prepared | Refused]] = deque()
+    waiting: deque[Future[PreparedPhoto | RefusedPhoto]] = deque()
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="reader") as pool:
         try:
             for found, known in wanted:

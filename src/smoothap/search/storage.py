@@ -138,7 +138,8 @@ class Storage:
             write_atomically(self._file("thumbnails", number), pack.getvalue())
         segment = self._write(number, table_of(placed), [vectors], description.dimension)
         next_id = max(description.next_id, 1 + max((record["id"] for record in records), default=-1))
-        description = description.with_segment(segment, next_id)
+        segments = (*description.segments, segment)  # whose rows replace earlier ones of the same ids
+        description = replace(description, segments=segments, next_id=next_id, next_segment=number + 1)
         write_description(self.folder, description)
         return description
 

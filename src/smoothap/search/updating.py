@@ -20,7 +20,7 @@ from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
 from smoothap.search.description import Description, write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
-from smoothap.search.preparing import Prepared, Refused, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, prepared_in_order
 from smoothap.search.storage import Storage, relative
 from smoothap.search.walking import Found, Walk, read_unreadable, write_unreadable
 
@@ -119,12 +119,12 @@ class Updater:
         if not wanted:
             return
         model = self.model()
-        batch: list[Prepared] = []
+        batch: list[PreparedPhoto] = []
         try:
             with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
                 for outcome in prepared_in_order(self.root, wanted, model.transform):
                     line.advance()
-                    if isinstance(outcome, Refused):
+                    if isinstance(outcome, RefusedPhoto):
                         refused[outcome.found] = self.report.unreadable[outcome.found.path] = outcome.reason
                     elif outcome.view is None:
                         self._seen_again[self._rows[outcome.found.path]] = outcome.found
@@ -139,7 +139,7 @@ class Updater:
         finally:  # also when the user interrupts: what is embedded is kept
             self._commit()
 
-    def _embed(self, model: Embedder, batch: list[Prepared], refused: dict[Found, str]) -> None:
+    def _embed(self, model: Embedder, batch: list[PreparedPhoto], refused: dict[Found, str]) -> None:
         import torch
 
         views = torch.stack([each.view for each in batch if each.view is not None])
@@ -154,7 +154,7 @@ class Updater:
         if len(self._pending) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
             self._commit()
 
-    def _record(self, each: Prepared) -> dict[str, Any]:
+    def _record(self, each: PreparedPhoto) -> dict[str, Any]:
         path, row = each.found.path, self._rows.get(each.found.path)
         if row is None:
             identity, self._next_id = self._next_id, self._next_id + 1

@@ -19,7 +19,9 @@ def main() -> None:
     """Answer requests until the input ends."""
     megabytes, requests, answers = int(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    _warm_up()
+    # Every decoder is loaded now, while memory is not limited yet.
+    Image.init()
+    Image.new("RGB", (8, 8)).resize((4, 4), Image.Resampling.BICUBIC)
     _limit_memory(megabytes)
     answers.write(b"ready\n")
     answers.flush()
@@ -71,12 +73,6 @@ def _answer(request: dict[str, Any], content: bytes, answers: IO[bytes]) -> None
         reason = "" if isinstance(error.__cause__, MemoryError) else getattr(error, "reason", "")
         answer = {"error": reason or "it needs more memory than is allowed: make it smaller"}
     send(answers, answer, pixels)
-
-
-def _warm_up() -> None:
-    """Load every decoder now, while memory is not limited yet."""
-    Image.init()
-    Image.new("RGB", (8, 8)).resize((4, 4), Image.Resampling.BICUBIC)
 
 
 def _limit_memory(megabytes: int) -> None:

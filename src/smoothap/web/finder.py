@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from smoothap.data.reading import read_image
 from smoothap.report.markup import visible
-from smoothap.search import Album, Calibration
+from smoothap.search import Album
 from smoothap.search.engines import Ranking
 from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import corrected, unit
@@ -46,12 +46,15 @@ class LabelledRanking:
         thresholds, counts = np.unique(self.ranking.scores[self.right], return_counts=True)
         places = np.searchsorted(thresholds, self.ranking.scores, side="right")
         listed = np.bincount(places, minlength=len(thresholds) + 1)[:0:-1].cumsum()
-        found = counts[::-1].cumsum()
-        precision, recall = found / listed, found / found[-1]  # at each score of a right photo, the highest first
-        drawn = np.unique(np.linspace(0, len(found), min(len(found) + 1, _POINTS)).round().astype(int))
+        right_listed = counts[::-1].cumsum()
+        precision, recall = (
+            right_listed / listed,
+            right_listed / right_listed[-1],
+        )  # at each score of a right photo, the highest first
+        drawn = np.unique(np.linspace(0, len(right_listed), min(len(right_listed) + 1, _POINTS)).round().astype(int))
         return shapes.PrecisionRecallCurve(
-            average_precision=float((precision * counts[::-1]).sum() / found[-1]),
-            positives=int(found[-1]),
+            average_precision=float((precision * counts[::-1]).sum() / right_listed[-1]),
+            positives=int(right_listed[-1]),
             recall=[round(share, 5) for share in np.append(0.0, recall)[drawn].tolist()],
             precision=[round(share, 5) for share in np.append(precision[0], precision)[drawn].tolist()],
         )
@@ -68,16 +71,6 @@ class Finder:
         self._kept_ranking = lru_cache(kept)(self.ranking)
         self._model_lock = threading.Lock()
 
-    @property
-    def takes_photos(self) -> bool:
-        """Whether a photo from elsewhere can be embedded."""
-        return self.album.model is not None
-
-    @cached_property
-    def calibration(self) -> Calibration | None:
-        """What scores mean, where that was measured."""
-        return self.album.calibration
-
     @cached_property
     def ids_by_path(self) -> dict[str, int]:
         """The id of each photo by its path."""
@@ -85,14 +78,14 @@ class Finder:
 
     def warm_up(self) -> None:
         """Load what the first photo needs; what is wrong with it is told when that comes."""
-        if self.takes_photos:
+        if self.album.model is not None:
             self.decoder.warm_up()
             with self._model_lock, contextlib.suppress(OSError, ValueError):
                 self.album.embedder()
 
     def embed(self, photo: bytes | int, box: shapes.ShareBox | None) -> np.ndarray:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
-        if not self.takes_photos:
+        if self.album.model is None:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
         image = self._decoded(photo, box) if isinstance(photo, int) else self.decoder.decode(photo, box=box)
         with self._model_lock:
@@ -137,7 +130,7 @@ class Finder:
 
     def answer(self, question: shapes.Question) -> shapes.AnswerPage:
         """A page of the ranking that the question asks for."""
-        labelled, minimum, calibration = self._ranking_for(question), self._minimum(question), self.calibration
+        labelled, minimum, calibration = self._ranking_for(question), self._minimum(question), self.album.calibration
         scores, listed = labelled.ranking.scores, labelled.ranking.at_least(minimum)
         ranked = scores[labelled.ranking.at_least()]
         known = calibration is not None and minimum is not None
@@ -157,9 +150,9 @@ class Finder:
         """The least score of the list that the question asks for."""
         if question.recall is None:
             return question.minimum
-        if self.calibration is None:
+        if (calibration := self.album.calibration) is None:
             raise HTTPException(409, "This album is not calibrated, so recall cannot be asked for: give a score.")
-        return self.calibration.score_for_recall(question.recall)
+        return calibration.score_for_recall(question.recall)
 
     def _ranking_for(self, question: shapes.Question) -> LabelledRanking:
         """The ranking for a question, made now or kept from the page before."""
@@ -210,10 +203,8 @@ class Finder:
 
     def list_of_basket(self, basket: list[shapes.BasketPhoto]) -> str:
         """The photos of a basket, as CSV."""
-        photos = [(self.album.photo(chosen.id), chosen.score) for chosen in basket]
-        return _csv(
-            (place, score, visible(photo.path), photo.label) for place, (photo, score) in enumerate(photos, start=1)
-        )
+        photos = [(place, chosen.score, self.album.photo(chosen.id)) for place, chosen in enumerate(basket, start=1)]
+        return _csv((place, score, photo.path, photo.label) for place, score, photo in photos)
 
 
 def typical_photo(finders: list[Finder]) -> list[int] | None:
@@ -248,10 +239,11 @@ def _csv(rows: Iterable[tuple[int, float | None, str, str | None]]) -> str:
     writer = csv.writer(stream, lineterminator="\r\n")
     writer.writerow(("rank", "score", "photo", "label"))
     for rank, score, path, label in rows:
-        writer.writerow((rank, "" if score is None else f"{score:.6f}", _cell(path), _cell(visible(label or ""))))
+        writer.writerow((rank, "" if score is None else f"{score:.6f}", _cell(path), _cell(label or "")))
     return stream.getvalue()
 
 
 def _cell(text: str) -> str:
-    """Text that a spreadsheet does not take for a formula."""
+    """Text that steers nothing, and that a spreadsheet does not take for a formula."""
+    text = visible(text)
     return f"'{text}" if text.startswith(_FORMULA) else text

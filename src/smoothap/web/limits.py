@@ -63,8 +63,8 @@ class BoundedRequests:
     A length that was announced is not believed: what arrives is counted.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, is_upload: Callable[[str], bool]) -> None:
-        self.app, self.limits, self.is_upload = app, limits, is_upload
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app, self.limits = app, limits
         self._requests = self._senders = self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,7 +109,7 @@ class BoundedRequests:
             self._requests -= 1
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
-        limit = self.limits.upload_bytes if self.is_upload(scope["path"]) else self.limits.text_bytes
+        limit = self.limits.upload_bytes if scope["path"].endswith("/embed") else self.limits.text_bytes
         too_large = HTTPException(413, f"That is more than the {limit:,} bytes taken here: send a smaller file.")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > limit:

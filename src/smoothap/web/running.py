@@ -38,22 +38,17 @@ def run_server(
         date_header=False, proxy_headers=False, timeout_keep_alive=20, backlog=1024,
         h11_max_incomplete_event_size=32_768, timeout_graceful_shutdown=3,
     )  # fmt: skip
-    address = address_of(listener, host, token)
-    for name, album in albums.items():
-        print(f"{name}: {len(album):,} photos")
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    shown = f"[{name}]" if ":" in name else name
+    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    for album_name, album in albums.items():
+        print(f"{album_name}: {len(album):,} photos")
     print(f"Page    {address}\nStop    Ctrl-C", flush=True)
     if open_page:
         webbrowser.open(address)
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
-
-
-def address_of(listener: socket.socket, host: str, token: str | None) -> str:
-    """What to type into a browser."""
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
-    shown = f"[{name}]" if ":" in name else name
-    return f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
 
 
 class HeadTimeoutProtocol(H11Protocol):

@@ -110,7 +110,7 @@ def create_app(
         app.get(address, include_in_schema=False)(_page_file)
     _add_albums(app, finders, queue, limits)
     _add_searches(app, queue)
-    guarded = BoundedRequests(app, limits, lambda path: path.endswith("/embed"))
+    guarded = BoundedRequests(app, limits)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
 
@@ -131,8 +131,8 @@ def _add_albums(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: L
                 name=finder.name,
                 photos=len(finder.album),
                 labelled=finder.labels is not None,
-                takes_photos=finder.takes_photos,
-                calibrated=finder.calibration is not None,
+                takes_photos=finder.album.model is not None,
+                calibrated=finder.album.calibration is not None,
             )
             for finder in finders
         ]
