@@ -61,12 +61,11 @@ def serve(
         from smoothap.web.running import run_server
 
         albums = _open([path for path in (album, compare) if path is not None], model or [])
-        if len(albums) == 2:
-            _refuse_strangers(*albums.values())
         run_server(albums, listener, host=host, token=token, open_page=open_page)
 
 
 def _open(paths: list[Path], models: list[Path]) -> dict[str, Album]:
+    """The albums by name; two are compared photo by photo, so they have to have photos in common."""
     from smoothap.search import Album
 
     albums: dict[str, Album] = {}
@@ -74,16 +73,14 @@ def _open(paths: list[Path], models: list[Path]) -> dict[str, Album]:
         model = models[place] if place < len(models) else None
         short = path.resolve().name or str(path)
         albums[short if short not in albums else str(path)] = Album.open(path, model=model)
+    if len(albums) == 2:
+        first, second = (set(opened.photos.paths()) for opened in albums.values())
+        if first and second and first.isdisjoint(second):
+            raise ValueError(
+                "The two albums have no photo in common, by the paths in their photo folders: compare albums of the "
+                "same photos, or serve one at a time."
+            )
     return albums
-
-
-def _refuse_strangers(first: Album, second: Album) -> None:
-    """Two albums are compared photo by photo: without a path in common there is nothing to compare."""
-    if len(first) and len(second) and not set(first.photos.paths()) & set(second.photos.paths()):
-        raise ValueError(
-            "The two albums have no photo in common, by the paths in their photo folders: compare albums of the same "
-            "photos, or serve one at a time."
-        )
 
 
 def _listen(host: str, port: int) -> socket.socket:

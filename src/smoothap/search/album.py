@@ -23,7 +23,7 @@ from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_rows
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.walking import Walk, look_at, walk_photos
+from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -154,7 +154,7 @@ class Album:
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
         was; files that cannot be read are reported and listed in the album's unreadable.csv.
         """
-        return self._take_in(walk_photos(self._known_root()), labels, progress, whole=True)
+        return self._take_in(walk(self._known_root()), labels, progress, whole=True)
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
         """Take in these files, given by their paths, which lie below the album's root."""
@@ -176,10 +176,10 @@ class Album:
             if record["pack"] >= 0 and storage.thumbnail(record) is None:
                 raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
 
-    def _take_in(self, walk: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
+    def _take_in(self, files: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
         storage = self._known_storage()
         with storage.writing():
-            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(walk, whole=whole)
+            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(files, whole=whole)
         self._reload()
         return report
 
@@ -276,10 +276,11 @@ class Album:
     ) -> list[Hit]:
         """The k photos most like the query, best first.
 
-        A photo that is itself the query (by its id) is left out, and so is what was marked `wrong`. With `minimum`
-        all photos at or above that score and with `recall` the shortest list expected to hold that share of the right
-        photos are returned, however many; with `everything` all photos are ranked. `expand` adds that many first
-        answers to the query, `right` and `wrong` are ids that the user marked.
+        `box` (x, y, width, height, in pixels) is the part of the query's image to search with. A photo that is itself
+        the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
+        score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
+        many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
+        `wrong` are ids that the user marked.
         """
         if k < 1:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
@@ -377,7 +378,7 @@ class Album:
         return np.array([self.photos.row_of(int(identity)) for identity in ids], np.int64)
 
     def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
-        ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.paths_and_labels(rows)
+        ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         hits = zip(ids, scores.tolist(), paths, labels, strict=True)
         return [Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)]
 

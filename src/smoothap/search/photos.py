@@ -110,7 +110,7 @@ class Photos(Sequence[Photo]):
             raise NoSuchPhoto(f"The album has no photo {identity}: it was removed, or never there.")
         return row
 
-    def paths_and_labels(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
+    def named(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
         """The paths and the labels of some rows."""
         places = pa.array(rows, pa.int64())
         paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]

@@ -46,7 +46,7 @@ class Walk:
 
 
 def walk(root: Path) -> Walk:
-    """Find the image files under `root`, by their suffix, hidden ones and folders left out."""
+    """Find the image files under `root`, by their suffix, hidden ones and folders left out; there must be some."""
     if not root.is_dir():
         raise FileNotFoundError(f"There is no folder {root}: give the folder that holds the photos.")
     result, top, waiting, entered = Walk(), root.resolve(), [""], set[tuple[int, int]]()
@@ -66,15 +66,9 @@ def walk(root: Path) -> Walk:
         for entry in listed:
             path = f"{folder}/{entry.name}" if folder else entry.name
             _sort_in(result, waiting, entry, path, top)
-    result.found.sort()
-    return result
-
-
-def walk_photos(root: Path) -> Walk:
-    """What `walk` finds under a folder of photos; an error where it holds none."""
-    result = walk(root)
     if not result.found and not result.unreadable:
         raise ValueError(f"There are no photos in {root}: give the folder that holds them, or mount its disk.")
+    result.found.sort()
     return result
 
 

@@ -47,11 +47,9 @@ class LabelledRanking:
         places = np.searchsorted(thresholds, self.ranking.scores, side="right")
         listed = np.bincount(places, minlength=len(thresholds) + 1)[:0:-1].cumsum()
         right_listed = counts[::-1].cumsum()
-        precision, recall = (
-            right_listed / listed,
-            right_listed / right_listed[-1],
-        )  # at each score of a right photo, the highest first
-        drawn = np.unique(np.linspace(0, len(right_listed), min(len(right_listed) + 1, _POINTS)).round().astype(int))
+        # At each score of a right photo, the highest first.
+        precision, recall = right_listed / listed, right_listed / right_listed[-1]
+        drawn = np.unique(np.linspace(0, len(counts), min(len(counts) + 1, _POINTS)).round().astype(int))
         return shapes.PrecisionRecallCurve(
             average_precision=float((precision * counts[::-1]).sum() / right_listed[-1]),
             positives=int(right_listed[-1]),
@@ -186,7 +184,7 @@ class Finder:
         """What stands in these places of the list, counted from 0."""
         rows, scores = (column[first:] for column in labelled.ranking.best(last, minimum))
         ids, right = self.album.photos.ids[rows], None if labelled.right is None else labelled.right[rows]
-        for place, (path, label) in enumerate(zip(*self.album.photos.paths_and_labels(rows), strict=True)):
+        for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
             yield shapes.HitShape(
                 id=int(ids[place]),
                 rank=first + place + 1,
