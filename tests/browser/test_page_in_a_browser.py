@@ -322,7 +322,7 @@ def test_text_can_be_read_in_both_schemes(opened, two, scheme, keep_shot):
             .map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
             .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
         const card = light(getComputedStyle(document.querySelector(".card")).backgroundColor);
-        return ["#query-name", ".told", ".facts .rank", ".facts .score", "h2"].map((each) => {
+        return ["#query-name", ".note", ".facts .rank", ".facts .score", "h2"].map((each) => {
             const ink = light(getComputedStyle(document.querySelector(each)).color);
             return (Math.max(ink, card) + 0.05) / (Math.min(ink, card) + 0.05); }); }"""
     )

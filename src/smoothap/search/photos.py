@@ -136,16 +136,11 @@ def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
-    """A row about which no more is known than what is given."""
-    nothing = {**dict.fromkeys(SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
-    return {**nothing, "id": identity, "path": os.fsencode(checked_path(path)), **known}
-
-
-def checked_path(path: str) -> str:
-    """The path, if it stays below the root it is relative to."""
+    """A row about which no more is known than what is given; the path has to stay below the photo folder."""
     if re.search(OUTSIDE, path) or ("\\" in path and os.name == "nt"):
         raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
-    return path
+    nothing = {**dict.fromkeys(SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
+    return {**nothing, "id": identity, "path": os.fsencode(path), **known}
 
 
 def records_of(metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from smoothap.data.reading import SUFFIXES
 from smoothap.files import write_atomically
 
 UNREADABLE = "unreadable.csv"
-_HEADER = ["path", "reason", "bytes", "modified"]
 _LEADS_OUT = "a link that leads out of the photo folder"
 
 
@@ -114,6 +113,7 @@ def _reason(error: Exception) -> str:
 
 def write_unreadable(folder: Path, refused: Mapping[Found, str], not_found: Mapping[str, str]) -> None:
     """List files that could not be read, and those (links, folders) that could not even be looked at."""
+    header = ["path", "reason", "bytes", "modified"]
     rows = [[file.path, reason, str(file.bytes), str(file.modified)] for file, reason in refused.items()]
     rows += [[path, reason, "", ""] for path, reason in not_found.items()]
     file = folder / UNREADABLE
@@ -121,7 +121,7 @@ def write_unreadable(folder: Path, refused: Mapping[Found, str], not_found: Mapp
         file.unlink(missing_ok=True)
         return
     table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows([_HEADER, *sorted(rows)])
+    csv.writer(table, lineterminator="\n").writerows([header, *sorted(rows)])
     content = table.getvalue().encode(errors="surrogateescape")
     if not file.is_file() or file.read_bytes() != content:
         write_atomically(file, content)

@@ -27,15 +27,15 @@ class Decoder:
 
     def decode(self, source: bytes | Path, *, box: ShareBox | None = None, side: int = 1024) -> Image.Image:
         """The photo, or the part of it in the box, with no side longer than `side`."""
-        content = source if isinstance(source, bytes) else b""
-        request = {
-            "path": str(source) if isinstance(source, Path) else None,
-            "box": box,
-            "side": side,
-            "pixels": self._limits.pixels,
-        }
+        content, path = (source, None) if isinstance(source, bytes) else (b"", str(source))
+        request = {"path": path, "box": box, "side": side, "pixels": self._limits.pixels}
         with self._lock:
-            return self._ask(request, content)
+            if self._closed:
+                raise UnreadableImage("photo", "the server is being stopped")
+            answer, pixels = self._answer(request, content)
+        if "error" in answer:
+            raise UnreadableImage("photo", str(answer["error"]))
+        return Image.frombytes("RGB", tuple(answer["size"]), pixels)
 
     def warm_up(self) -> None:
         """Start the process."""
@@ -49,9 +49,7 @@ class Decoder:
             self._closed = True
             self._end()
 
-    def _ask(self, request: dict[str, Any], content: bytes) -> Image.Image:
-        if self._closed:
-            raise UnreadableImage("photo", "the server is being stopped")
+    def _answer(self, request: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -60,7 +58,7 @@ class Decoder:
         timer.start()
         try:
             send(process.stdin, request, content)
-            answer, pixels = receive(process.stdout)
+            return receive(process.stdout)
         except (OSError, EOFError, ValueError):
             self._end()
             seconds = f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
@@ -68,9 +66,6 @@ class Decoder:
             raise UnreadableImage("photo", reason) from None
         finally:
             timer.cancel()
-        if "error" in answer:
-            raise UnreadableImage("photo", str(answer["error"]))
-        return Image.frombytes("RGB", tuple(answer["size"]), pixels)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:

@@ -1,7 +1,7 @@
 // The page: a query (a photo of the album, or one that is dropped, pasted or chosen), and the columns that answer it.
 
 import { Lost, ask, askJson, onBack, post } from "./ask.js";
-import { Box } from "./box.js";
+import { ShareBox } from "./box.js";
 import { Column, count, make, save } from "./column.js";
 import { drawCurves, percent } from "./curve.js";
 
@@ -15,7 +15,7 @@ let query = null; // {ids} for a photo of the album by its id in each column, or
 let lowest = null; // of the slider: nothing is asked for when it stands there
 const basket = new Map(); // "column id" -> {column, hit}
 
-const box = new Box($("stage"), $("query-image"), $("box"), () => search());
+const box = new ShareBox($("stage"), $("query-image"), $("box"), () => search());
 
 // ---- telling
 

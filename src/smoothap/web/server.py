@@ -108,8 +108,7 @@ def create_app(
     app.state.finders = finders
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_albums(app, finders, queue, limits)
-    _add_searches(app, queue)
+    _add_routes(app, finders, queue, limits)
     guarded = BoundedRequests(app, limits)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
@@ -120,7 +119,7 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_albums(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: Limits) -> None:
+def _add_routes(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: Limits) -> None:
     first_photo = cache(lambda: typical_photo(finders))
 
     @app.get("/api/albums")
@@ -164,8 +163,6 @@ def _add_albums(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: L
         """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
         return _picture(await queue.run(finder.image, photo))
 
-
-def _add_searches(app: FastAPI, queue: WorkQueue) -> None:
     @app.post("/api/albums/{album}/embed", openapi_extra=_PHOTO_BODY)
     async def embed(
         request: Request,
