@@ -166,7 +166,7 @@ class Finder:
     def ranking(
         self, vector: bytes, query_row: int | None, right: tuple[int, ...] = (), wrong: tuple[int, ...] = ()
     ) -> LabelledRanking:
-        """The album ranked for a vector (d,) float32 and marked ids, without the query's own row, if it has one."""
+        """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's row, if any."""
         photos, vectors = self.album.photos, self.album.vectors
         # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
         marked = ([photos.row_of(identity) for identity in ids] for ids in (right, wrong))
