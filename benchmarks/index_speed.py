@@ -16,7 +16,7 @@ from side_by_side import ratio, take_turns
 from smoothap.memory import freed_memory_kept
 from smoothap.search import Album
 from smoothap.search.identity import load_model
-from smoothap.search.preparing import Prepared, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, prepared_in_order
 from smoothap.search.updating import BATCH
 from smoothap.search.walking import walk
 
@@ -34,7 +34,7 @@ def main() -> None:
     found = walk(options.photos).found
     found = found[:: max(1, len(found) // options.most)][: options.most]
     outcomes = prepared_in_order(options.photos, ((each, None) for each in found), model.transform)
-    views = torch.stack([each.view for each in outcomes if isinstance(each, Prepared) and each.view is not None])
+    views = torch.stack([each.view for each in outcomes if isinstance(each, PreparedPhoto) and each.view is not None])
 
     def forward() -> None:
         with torch.inference_mode(), freed_memory_kept():  # as indexing does

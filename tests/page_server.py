@@ -7,7 +7,7 @@ import time
 
 import uvicorn
 
-from smoothap.web.patience import PatientForAWhile
+from smoothap.web.running import HeadTimeoutProtocol
 from smoothap.web.server import create_app
 
 
@@ -17,8 +17,8 @@ def served(albums, *, seconds_for_the_head=10.0, **options):
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
 
-    class Protocol(PatientForAWhile):
-        seconds = seconds_for_the_head
+    class Protocol(HeadTimeoutProtocol):
+        head_seconds = seconds_for_the_head
 
     config = uvicorn.Config(
         create_app(albums, **options), http=Protocol, ws="none", log_level="error", access_log=False, backlog=1024

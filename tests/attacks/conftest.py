@@ -17,12 +17,11 @@ import socket, sys
 from pathlib import Path
 from page_albums import pixel_album
 from smoothap.web.limits import Limits
-from smoothap.web.patience import PatientForAWhile
-from smoothap.web.running import run
+from smoothap.web.running import HeadTimeoutProtocol, run_server
 
-PatientForAWhile.seconds = 1.5
+HeadTimeoutProtocol.head_seconds = 1.5
 listener = socket.socket(fileno=int(sys.argv[1]))
-run(
+run_server(
     {"letters": pixel_album(Path(sys.argv[2]))}, listener, host="127.0.0.1",
     limits=Limits(seconds_of_silence=1.5, seconds_to_send=4, decode_seconds=3),
 )

@@ -14,7 +14,8 @@ import pytest
 from attackers import ask, hostile_images, photo_bytes
 from PIL import Image
 
-from smoothap.web.decoder import BadPhoto, Decoder
+from smoothap.data.reading import UnreadableImage
+from smoothap.web.decoder import Decoder
 from smoothap.web.limits import Limits
 
 pytestmark = pytest.mark.promise(16)
@@ -56,7 +57,7 @@ def test_a_decoder_that_takes_too_long_is_ended_and_the_next_photo_is_read(monke
         monkeypatch.setattr(decoder, "_limits", Limits(decode_seconds=0.0001))
         stream = io.BytesIO()
         Image.effect_noise((3000, 3000), 90).save(stream, "PNG")
-        with pytest.raises(BadPhoto, match="seconds to decode"):
+        with pytest.raises(UnreadableImage, match="seconds to decode"):
             decoder.decode(stream.getvalue())
         monkeypatch.setattr(decoder, "_limits", Limits())
         assert decoder.decode(photo_bytes()).size == (120, 120)
@@ -68,8 +69,8 @@ def test_a_decoder_that_is_killed_is_replaced():
     decoder = Decoder(Limits())
     try:
         decoder.decode(photo_bytes())
-        os.kill(decoder.process_id, signal.SIGKILL)
-        with contextlib.suppress(BadPhoto):  # told where it died in the middle of a photo
+        os.kill(decoder._process.pid, signal.SIGKILL)
+        with contextlib.suppress(UnreadableImage):  # told where it died in the middle of a photo
             decoder.decode(photo_bytes())
         assert decoder.decode(photo_bytes()).size == (120, 120)
     finally:

@@ -53,7 +53,7 @@ def test_an_uploaded_photo_is_searched_with(opened, one, keep_shot):
     found = scores(page)
     assert found == sorted(found, reverse=True)
     assert page.locator("#query-image").evaluate("image => image.naturalWidth") == 120
-    assert "has no label" in page.locator("#figures-note").text_content()
+    assert "has no label" in page.locator("#quality-note").text_content()
     assert page.locator("#mistake").is_hidden()
     keep_shot(page, "upload")
 
@@ -229,7 +229,7 @@ def test_two_albums_stand_side_by_side_with_both_curves(opened, two, keep_shot):
     shown = [float(each[3:-1]) for each in page.locator("#legend b").all_text_contents()]
     assert len(shown) == 2
     assert shown[1] > shown[0]
-    assert "median" in page.locator("#query-note").text_content()
+    assert "A typical photo" in page.locator("#query-note").text_content()
     keep_shot(page, "compare")
     old = page.url
     page.click(".column.after .tile:nth-child(4) .picture")
@@ -322,7 +322,7 @@ def test_text_can_be_read_in_both_schemes(opened, two, scheme, keep_shot):
             .map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
             .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
         const card = light(getComputedStyle(document.querySelector(".card")).backgroundColor);
-        return ["#query-name", ".told", ".facts .rank", ".facts .score", "h2"].map((each) => {
+        return ["#query-name", ".note", ".facts .rank", ".facts .score", "h2"].map((each) => {
             const ink = light(getComputedStyle(document.querySelector(each)).color);
             return (Math.max(ink, card) + 0.05) / (Math.min(ink, card) + 0.05); }); }"""
     )

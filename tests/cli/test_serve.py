@@ -36,7 +36,7 @@ def test_beyond_this_machine_a_token_is_required(album, host, monkeypatch):
 
 
 def test_two_albums_without_a_common_photo_are_not_compared(album, tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothap.web.running.run", lambda *_, **__: None)  # a server that started would not end
+    monkeypatch.setattr("smoothap.web.running.run_server", lambda *_, **__: None)  # a server that started would not end
     metadata = [{"path": f"other-{number}.jpg"} for number in range(6)]
     Album.from_arrays(np.random.default_rng(0).normal(size=(6, 4)), metadata, tmp_path / "strangers")
     with pytest.raises(ValueError, match="no photo in common"):

@@ -58,11 +58,11 @@ def test_all_above_leaves_nothing_out(rows, score, seed):
 
 
 def test_pairs_are_found_across_tiles(monkeypatch):
-    from smoothap.search import pairs
+    from smoothap.search import duplicates
 
     album = random_album(50, 3, 0)
     whole = album.all_above(0.5)
-    monkeypatch.setattr(pairs, "_TILE", 7)
+    monkeypatch.setattr(duplicates, "_TILE", 7)
     assert [(a, b) for a, b, _ in album.all_above(0.5)] == [(a, b) for a, b, _ in whole]
 
 

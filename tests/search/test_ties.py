@@ -61,6 +61,12 @@ def test_pairs_at_the_score_itself_are_found(core_path, album):
     assert {(0, 1), (0, 151), (1, 150), (150, 151)} <= {(pair.first, pair.second) for pair in album.all_above(score)}
     above = album.all_above(np.nextafter(score, 2))
     assert (0, 1) not in {(pair.first, pair.second) for pair in above}
+    product = album.vectors @ album.vectors.T
+    scores = {(0, row): defined_score(album.vectors[0], album.vectors[row]) for row in range(1, 300)}
+    too_low = [pair for pair, score in scores.items() if product[pair] < np.float32(score)]
+    assert too_low  # or this would show nothing
+    for pair in too_low[:5]:
+        assert pair in {(first, second) for first, second, _ in album.all_above(scores[pair])}
 
 
 @pytest.mark.promise(21)

@@ -11,8 +11,8 @@ from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.search import Album
+from smoothap.search.preparing import plain_jpeg
 from smoothap.web import finder as finder_module
-from smoothap.web.finder import stripped
 from smoothap.web.server import create_app
 
 
@@ -38,7 +38,7 @@ def test_what_albums_there_are_and_what_they_can(client, connect, albums):
 
 
 @pytest.mark.parametrize("photo", [0, 13, 95])
-def test_the_ranking_and_its_figures_are_exact(client, album, photo):
+def test_the_ranking_and_its_average_precision_are_exact(client, album, photo):
     answer = search(client, photo=photo, limit=200)
     vectors = album.vectors.astype(np.float64)
     scores = np.delete(vectors @ vectors[photo], photo)
@@ -255,12 +255,12 @@ def test_every_photo_of_the_album_has_a_thumbnail_and_an_image(client):
 def test_a_picture_is_stripped_of_all_that_travels_with_it():
     image = letter("A", "DejaVuSans")
     image.info["comment"] = b"PRIVATE"  # Pillow would write it again
-    assert b"PRIVATE" not in stripped(image)
+    assert b"PRIVATE" not in plain_jpeg(image, 92)
 
 
 @pytest.mark.parametrize("kept", [6_400_000, 10])
 def test_marked_photos_stay_and_every_page_counts_the_whole_ranking(connect, album, kept, monkeypatch):
-    monkeypatch.setattr(finder_module, "_KEPT_SCORES", kept)  # with few, each page is ranked anew
+    monkeypatch.setattr(finder_module, "_SCORES_KEPT", kept)  # with few, each page is ranked anew
     client = connect({"letters": album})
     plain = search(client, photo=40, limit=200)["hits"]
     marks = {"wrong": [hit["id"] for hit in plain[:3]], "right": [plain[9]["id"]]}

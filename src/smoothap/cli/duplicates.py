@@ -34,7 +34,7 @@ def duplicates(
     from smoothap.search.duplicates import exact_copies, near_copies
 
     opened = Album.open(album)
-    exact, near = exact_copies(opened), near_copies(opened, score)
+    exact, near = exact_copies(opened.photos), near_copies(opened.photos, opened.vectors, score)
     if as_json:
         groups = {"exact": [_plain(group) for group in exact], "near": [_plain(group) for group in near]}
         print(json.dumps({"score": score, **groups}, indent=1))

@@ -81,14 +81,14 @@ def index(
     report = album.update(labels=known)
     if benchmark is not None:
         _calibrate(album, benchmark, out)
-    _tell(album, report, out, as_json)
+    _print_report(album, report, out, as_json)
 
 
 def _check_new(photos: Path, out: Path) -> None:
     """See that there is something to make an album of, and a place for it, before there is an album."""
-    from smoothap.search.walking import walk_photos
+    from smoothap.search.walking import walk
 
-    walk_photos(photos)
+    walk(photos)
     # Hidden files and the network are what an index that was stopped in its first moments leaves.
     files = [file.name for file in out.iterdir()] if out.exists() else []
     if others := [name for name in files if name[0] != "." and name != _NETWORK]:
@@ -139,7 +139,7 @@ def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
     album.calibrate(np.concatenate(vectors), np.concatenate(labels), f"{benchmark.name}, {classes} classes")
 
 
-def _tell(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:
+def _print_report(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:
     counts = {
         "photos": len(album), "added": len(report.added), "changed": len(report.changed),
         "unchanged": report.unchanged, "removed": len(report.removed), "relabelled": len(report.relabelled),

@@ -13,6 +13,9 @@ from smoothap.cli.options import check_file
 
 if TYPE_CHECKING:
     from smoothap.search import Album, Hit
+    from smoothap.search.album import PixelBox
+
+Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
 
 
 def search(
@@ -79,22 +82,21 @@ def search(
     from smoothap.search.refining import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
-    part = None if box is None else _box(box)
     hits = opened.search(
-        [*photos, *id], k, box=part, minimum=minimum, recall=recall, everything=everything, expand=expand,
-        alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
+        [*photos, *id], k, box=None if box is None else _box(box), minimum=minimum, recall=recall,
+        everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
     )  # fmt: skip
-    told = _expectation(opened, hits, minimum, recall)
+    expected = _expectation(opened, hits, minimum, recall)
     if html is not None:
-        _write_page(opened, hits, [*map(str, photos), *(opened.photo(each).path for each in id)], told, html)
+        names = [*map(str, photos), *(opened.photo(identity).path for identity in id)]
+        _write_page(opened, hits, names, "" if expected is None else _sentence(expected), html)
     if as_json:
-        expected = None if told is None else {"score": told[0], "recall": told[1], "precision": told[2]}
         print(json.dumps({"hits": [asdict(hit) for hit in hits], "expected": expected}, indent=1))
     else:
-        _print(hits, told)
+        _print(hits, expected)
 
 
-def _box(text: str) -> tuple[int, int, int, int]:
+def _box(text: str) -> PixelBox:
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().removeprefix("-").isdecimal() for part in parts):
         raise ValueError(f"--box takes x,y,width,height in whole pixels, such as 10,20,200,100, not {text!r}.")
@@ -102,10 +104,8 @@ def _box(text: str) -> tuple[int, int, int, int]:
     return x, y, width, height
 
 
-def _expectation(
-    album: Album, hits: list[Hit], minimum: float | None, recall: float | None
-) -> tuple[float, float, float] | None:
-    """The score down to which the list goes, and the recall and precision to expect of it."""
+def _expectation(album: Album, hits: list[Hit], minimum: float | None, recall: float | None) -> Expectation | None:
+    """What the calibration says of the list, if the album has one."""
     if (calibration := album.calibration) is None:
         return None
     if recall is not None:
@@ -116,27 +116,26 @@ def _expectation(
         score = hits[-1].score
     else:
         return None
-    return score, calibration.recall_at(score), calibration.precision_at(score)
+    return {"score": score, "recall": calibration.recall_at(score), "precision": calibration.precision_at(score)}
 
 
-def _sentence(told: tuple[float, float, float]) -> str:
-    score, recall, precision = told
+def _sentence(expected: Expectation) -> str:
+    score, recall, precision = expected.values()
     return f"Down to score {score:.3f}: expect {recall:.0%} of the right photos, and {precision:.0%} of these right."
 
 
-def _print(hits: list[Hit], told: tuple[float, float, float] | None) -> None:
+def _print(hits: list[Hit], expected: Expectation | None) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from smoothap.cli.printing import printable
 
-    labelled = any(hit.label is not None for hit in hits)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("rank", "score", "id"):
         table.add_column(heading, justify="right")
-    for heading in ("label",) if labelled else ():
-        table.add_column(heading)
-    table.add_column("photo", overflow="fold")
+    labelled = any(hit.label is not None for hit in hits)
+    for heading in ("label", "photo") if labelled else ("photo",):
+        table.add_column(heading, overflow="fold")
     for hit in hits:
         label = (printable(hit.label or ""),) if labelled else ()
         table.add_row(str(hit.rank), f"{hit.score:.3f}", str(hit.id), *label, printable(hit.path))
@@ -144,21 +143,18 @@ def _print(hits: list[Hit], told: tuple[float, float, float] | None) -> None:
     if not console.is_terminal:
         console.width = 10_000  # whoever reads it by a program wants one line a photo
     console.print(table if hits else "Nothing was found.")
-    if told is not None:
-        console.print(_sentence(told), soft_wrap=True)
+    if expected is not None:
+        console.print(_sentence(expected), soft_wrap=True)
 
 
-def _write_page(
-    album: Album, hits: list[Hit], asked: list[str], told: tuple[float, float, float] | None, file: Path
-) -> None:
-    from smoothap.data.reading import UnreadableImage
+def _write_page(album: Album, hits: list[Hit], queries: list[str], note: str, file: Path) -> None:
     from smoothap.report.hits_page import Answer, write_hits
 
     answers: list[Answer] = []
     for hit in hits:
         try:
             picture = album.thumbnail(hit.id)
-        except (UnreadableImage, ValueError, OSError):
+        except (ValueError, OSError):  # also for an image that cannot be read
             picture = None
         answers.append(Answer(hit.rank, hit.score, hit.path, hit.label, picture))
-    print(write_hits(file, asked, answers, "" if told is None else _sentence(told)))
+    print(write_hits(file, queries, answers, note))

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
+from smoothap.data.reading import read_image
 from smoothap.metrics.cosine import Cosines
-from smoothap.search import refining
-from smoothap.search.arrays import cut, record_of, rows_of, unit_rows
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
-from smoothap.search.engines import Engine, checked_name, open_engine
-from smoothap.search.exact import Ranking, best_rows
+from smoothap.search.duplicates import Pair, pairs_above
+from smoothap.search.engines import Engine, Ranking, best_rows, checked_name, open_engine
 from smoothap.search.identity import ModelIdentity, find_model, identity_of, load_model, same_model, source_of
-from smoothap.search.pairs import Pair, pairs_above
-from smoothap.search.photos import Hit, Photo, Photos, table_of
+from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
-from smoothap.search.querying import Query, query_vector
+from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_rows
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.walking import Walk, look_at, walk_photos
+from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
+
+Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
+PixelBox = tuple[int, int, int, int]  # x, y, width and height in pixels
+_NO_MODEL = "This album holds vectors made elsewhere: give a vector or the id of a photo as a query."
 
 
 class Album:
@@ -46,17 +48,18 @@ class Album:
         *,
         storage: Storage | None = None,
         description: Description | None = None,
-        root: Path | None = None,
+        root: Path | str | None = None,
         engine: str = "auto",
+        device: str | None = None,
     ) -> None:
-        self.photos, self.vectors, self.root = photos, vectors, root
+        self.photos, self.vectors, self.root = photos, vectors, None if root is None else Path(root)
         self._storage = storage
         self._description = description or Description(dimension=vectors.shape[1])
         self._engine_name = checked_name(engine)
         self._engine: Engine | None = None
         self._cosines = Cosines(vectors)
         self._embedder: Embedder | None = None
-        self.device: str | None = None  # for the model, when it is loaded; None: cuda where there is one
+        self.device = device  # for the model, when it is loaded; None: cuda where there is one
 
     @classmethod
     def open(
@@ -77,11 +80,7 @@ class Album:
         description, photos, vectors = storage.load()
         if root is None and description.root is not None:
             root = (storage.folder / description.root).resolve()
-        album = cls(
-            photos, vectors, storage=storage, description=description,
-            root=None if root is None else Path(root), engine=engine,
-        )  # fmt: skip
-        album.device = device
+        album = cls(photos, vectors, storage=storage, description=description, root=root, engine=engine, device=device)
         if model is not None:
             album.use_model(model)
         return album
@@ -105,13 +104,12 @@ class Album:
         with storage.creating():
             description = Description(
                 dimension=embedder.dimension,
-                model=identity_of(embedder).to_dict(),
+                model=asdict(identity_of(embedder)),
                 source=source_of(model, storage.folder),
                 root=relative(Path(root), storage.folder),
             )
             write_description(storage.folder, description)
-        album = cls.open(path, engine=engine)
-        album.device = device
+        album = cls.open(path, engine=engine, device=device)
         album._embedder = embedder if embedder is model else album._placed(embedder)
         return album
 
@@ -132,29 +130,22 @@ class Album:
         `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
         a model folder or the name of published weights is found again when the album is opened.
         """
-        source = ""
-        if isinstance(model, (str, Path)):
-            source, model = source_of(model, None if path is None else Path(path)), load_model(model)
         rows = unit_rows(vectors)
-        columns = [dict(row) for row in metadata] if not isinstance(metadata, Mapping) else rows_of(metadata)
-        if columns and len(columns) != len(rows):
-            raise ValueError(f"{len(rows)} vectors came with metadata of {len(columns)}: give one for each.")
-        records = [record_of(row, columns[row] if columns else {}) for row in range(len(rows))]
-        identity = model if model is None or isinstance(model, ModelIdentity) else identity_of(model)
-        made_by = None if identity is None else identity.to_dict()
-        if path is None:
-            description = Description(dimension=rows.shape[1], model=made_by, next_id=len(rows))
-            place = None if root is None else Path(root)
-            album = cls(Photos(table_of(records)), rows, description=description, root=place, engine=engine)
+        records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
+        description, embedder = Description(dimension=rows.shape[1]), None
+        if isinstance(model, ModelIdentity):
+            description = replace(description, model=asdict(model))
+        elif model is not None:
+            embedder, source = load_model(model), source_of(model, folder)
+            description = replace(description, model=asdict(identity_of(embedder)), source=source)
+        if folder is None:
+            album = cls(Photos(table_of(records)), rows, description=description, root=root, engine=engine)
         else:
-            storage = Storage(Path(path))
+            storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
             with storage.creating():
-                place = None if root is None else relative(Path(root), storage.folder)
-                description = Description(dimension=rows.shape[1], model=made_by, source=source, root=place)
-                storage.append(description, records, rows, [None] * len(rows))
-            album = cls.open(path, engine=engine)
-        if model is not None and not isinstance(model, ModelIdentity):
-            album._embedder = model
+                storage.append(replace(description, root=place), records, rows, [None] * len(rows))
+            album = cls.open(folder, engine=engine)
+        album._embedder = embedder
         return album
 
     def update(self, *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
@@ -163,13 +154,11 @@ class Album:
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
         was; files that cannot be read are reported and listed in the album's unreadable.csv.
         """
-        found = walk_photos(self._known_root())
-        return self._run(found, labels, progress, whole=True)
+        return self._take_in(walk(self._known_root()), labels, progress, whole=True)
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
         """Take in these files, given by their paths, which lie below the album's root."""
-        found = look_at(self._known_root(), paths)
-        return self._run(found, labels, progress, whole=False)
+        return self._take_in(look_at(self._known_root(), paths), labels, progress, whole=False)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
@@ -187,10 +176,10 @@ class Album:
             if record["pack"] >= 0 and storage.thumbnail(record) is None:
                 raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
 
-    def _run(self, found: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
+    def _take_in(self, files: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
         storage = self._known_storage()
         with storage.writing():
-            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(found, whole=whole)
+            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(files, whole=whole)
         self._reload()
         return report
 
@@ -229,11 +218,10 @@ class Album:
 
     def calibrate(self, vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
         """Learn what scores mean from labelled vectors (n, d), labels (n,), by the album's model, and keep it."""
-        learnt = calibrate(unit_rows(vectors), labels, source)
-        if vectors.shape[1] != self._description.dimension:
-            raise ValueError(
-                f"Calibration by vectors ({vectors.shape[1]},) for an album of ({self.vectors.shape[1]},)."
-            )
+        rows, dimension = unit_rows(vectors), self.vectors.shape[1]
+        if rows.shape[1] != dimension:
+            raise ValueError(f"Calibration by vectors ({rows.shape[1]},) for an album of ({dimension},).")
+        learnt = calibrate(rows, labels, source)
         if self._storage is None:
             self._description = replace(self._description, calibration=learnt.to_dict())
         else:
@@ -243,77 +231,100 @@ class Album:
             self._reload()
         return replace(learnt, photos=len(self))
 
-    def embed(self, image: Image.Image | Path | str, box: tuple[int, int, int, int] | None = None) -> np.ndarray:
+    def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
-        from smoothap.data.reading import read_image
-
         model = self.embedder()
-        if isinstance(image, Image.Image):
-            picture = image if box is None else cut(image, box)
-        else:
-            picture = read_image(image, box=box)
-        return model.embed([picture], progress=False)[0].numpy()
+        if not isinstance(image, Image.Image):
+            image = read_image(image, box=box)
+        elif box is not None:
+            image = _cut(image, box)
+        return model.embed([image], progress=False)[0].numpy()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
         if self._embedder is None:
-            self._embedder = self._placed(self._load_embedder())
+            if self.model is None or self._storage is None:
+                raise ValueError(_NO_MODEL)
+            self._embedder = self._placed(find_model(self._description.source, self.model, self._storage.folder))
         return self._embedder
+
+    def use_model(self, model: Embedder | Path | str) -> None:
+        """Embed queries with this model, which must be the one that made the album."""
+        if self.model is None:
+            raise ValueError(_NO_MODEL)
+        known = same_model(load_model(model), self.model, "This album")
+        self._embedder = known if known is model else self._placed(known)
 
     def _placed(self, model: Embedder) -> Embedder:
         import torch
 
         return model.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
-    def use_model(self, model: Embedder | Path | str) -> None:
-        """Embed queries with this model, which must be the one that made the album."""
-        if self.model is None:
-            raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
-        known = same_model(load_model(model), self.model, "This album")
-        self._embedder = known if known is model else self._placed(known)
-
-    def _load_embedder(self) -> Embedder:
-        if self.model is None or self._storage is None:
-            raise ValueError("This album holds vectors made elsewhere: give a vector or the id of a photo as a query.")
-        return find_model(self._description.source, self.model, self._storage.folder)
-
     def search(
         self,
         query: Query,
         k: int = 20,
         *,
-        box: tuple[int, int, int, int] | None = None,
+        box: PixelBox | None = None,
         minimum: float | None = None,
         recall: float | None = None,
         everything: bool = False,
         expand: int = 0,
-        alpha: float = refining.ALPHA,
+        alpha: float = ALPHA,
         right: Iterable[int] = (),
         wrong: Iterable[int] = (),
     ) -> list[Hit]:
         """The k photos most like the query, best first.
 
-        A photo that is itself the query (by its id) is left out, and so is what was marked `wrong`. With `minimum`
-        all photos at or above that score and with `recall` the shortest list expected to hold that share of the right
-        photos are returned, however many; with `everything` all photos are ranked. `expand` adds that many first
-        answers to the query, `right` and `wrong` are ids that the user marked.
+        `box` (x, y, width, height, in pixels) is the part of the query's image to search with. A photo that is itself
+        the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
+        score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
+        many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
+        `wrong` are ids that the user marked.
         """
         if k < 1:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
         if minimum is not None and not -1 <= minimum <= 1:
             raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
-        vector, asked = query_vector(self, query, box)
-        right, wrong = [int(each) for each in right], [int(each) for each in wrong]
-        vector = refining.corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
-        left_out = [*asked, *wrong]
+        vector, query_ids = self._query_vector(query, box)
+        wrong = list(wrong)
+        vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
+        left_out = [*query_ids, *wrong]
         if expand:
             rows, scores = self._nearest(vector, expand, left_out)
-            vector = refining.expanded(vector, self.vectors[rows], scores, alpha)
+            vector = expanded(vector, self.vectors[rows], scores, alpha)
         if recall is not None:
-            minimum = max(self._score_for(recall), -np.inf if minimum is None else minimum)
+            if self.calibration is None:
+                raise ValueError(
+                    "This album is not calibrated, so no recall can be asked for: run smoothap index with "
+                    "--calibrate DATA."
+                )
+            minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
         if everything or minimum is not None:
             return self._hits(*self.ranking(vector, left_out).best(minimum=minimum))
         return self._hits(*self._nearest(vector, k, left_out))
+
+    def _query_vector(self, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
+        """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
+        if isinstance(query, bool) or query is None:
+            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
+        if isinstance(query, (int, np.integer)):
+            identity = int(query)
+            if box is None:  # the vector as it is: its scores are those of an evaluation
+                return np.array(self.vectors[self.photos.row_of(identity)]), [identity]
+            return unit(self.embed(self.photo_path(identity), box)), [identity]
+        if isinstance(query, (str, Path, Image.Image)):
+            return unit(self.embed(query, box)), []
+        if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
+            parts = [self._query_vector(part, box) for part in query]
+            return joined([vector for vector, _ in parts]), [identity for _, ids in parts for identity in ids]
+        vector, dimension = np.asarray(query, np.float32), self.vectors.shape[1]
+        if vector.shape != (dimension,):
+            raise ValueError(
+                f"A query of shape {vector.shape} was given to an album of vectors ({dimension},): it was embedded by "
+                "another model."
+            )
+        return unit(vector), []
 
     def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
         """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
@@ -325,43 +336,33 @@ class Album:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        return [
-            Pair(int(self.photos.ids[pair.first]), int(self.photos.ids[pair.second]), pair.score)
-            for pair in pairs_above(self.vectors, score)
-        ]
+        ids = self.photos.ids
+        return [Pair(int(ids[one]), int(ids[other]), value) for one, other, value in pairs_above(self.vectors, score)]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""
         record = self.photos.record(self.photos.row_of(identity))
         picture = None if self._storage is None else self._storage.thumbnail(record)
         if picture is None:
-            from smoothap.data.reading import read_image
-
             picture = thumbnail_of(read_image(self.photo_path(identity), shorter_side=THUMBNAIL))
         return picture
 
     def photo_path(self, identity: int) -> Path:
         """Where the photo lies: below the album's root, also when links are followed."""
-        photo = self.photo(identity)
-        if self.root is None:
-            raise ValueError(f"This album does not say where its photos lie, so {photo.path!r} cannot be opened.")
-        place = self.root / photo.path
-        if not place.resolve().is_relative_to(self.root.resolve()):
-            raise ValueError(f"{photo.path!r} leads out of the photo folder and is not opened.")
-        return place
+        path, root = self.photo(identity).path, self._known_root()
+        if not (root / path).resolve().is_relative_to(root.resolve()):
+            raise ValueError(f"{path!r} leads out of the photo folder and is not opened.")
+        return root / path
 
     @property
     def engine(self) -> Engine:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
         if self._engine is None:
-            self._engine = open_engine(self._engine_name, self.vectors, self._vectors_checksum())
+            sums = [segment.vectors for segment in self._description.segments]
+            if len(sums) != 1:
+                sums = [checksum(np.ascontiguousarray(self.vectors).tobytes())]
+            self._engine = open_engine(self._engine_name, self.vectors, sums[0])
         return self._engine
-
-    def _vectors_checksum(self) -> str:
-        segments = self._description.segments
-        if len(segments) == 1:
-            return segments[0].vectors
-        return checksum(np.ascontiguousarray(self.vectors).tobytes())
 
     def _nearest(self, vector: np.ndarray, k: int, left_out: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         wanted = min(k + len(left_out), len(self))
@@ -373,17 +374,18 @@ class Album:
         best = best_rows(scores, k)
         return candidates[best], scores[best]
 
-    def _rows(self, ids: Sequence[int]) -> np.ndarray:
-        return np.array([self.photos.row_of(each) for each in ids], np.int64)
-
-    def _score_for(self, recall: float) -> float:
-        if (calibration := self.calibration) is None:
-            raise ValueError(
-                "This album is not calibrated, so no recall can be asked for: run smoothap index with --calibrate DATA."
-            )
-        return calibration.score_for_recall(recall)
+    def _rows(self, ids: Iterable[int]) -> np.ndarray:
+        return np.array([self.photos.row_of(int(identity)) for identity in ids], np.int64)
 
     def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
-        found = zip(rows.tolist(), scores.tolist(), *self.photos.named(rows), strict=True)
-        ids = self.photos.ids
-        return [Hit(int(ids[row]), score, path, label, rank) for rank, (row, score, path, label) in enumerate(found, 1)]
+        ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
+        hits = zip(ids, scores.tolist(), paths, labels, strict=True)
+        return [Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)]
+
+
+def _cut(image: Image.Image, box: PixelBox) -> Image.Image:
+    x, y, width, height = box
+    left, top, right, bottom = max(x, 0), max(y, 0), min(x + width, image.width), min(y + height, image.height)
+    if right <= left or bottom <= top:
+        raise ValueError(f"The box {box} lies outside of the image's {image.width} x {image.height} pixels.")
+    return image.crop((left, top, right, bottom))

@@ -65,7 +65,7 @@ class Calibration:
         return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
 
 
-def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str, *, photos: int | None = None) -> Calibration:
+def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
     """Measure on labelled vectors (n, d) of length 1, labels (n,): each queries all others.
 
     The scores of right pairs are taken one by one, those of wrong ones counted in tiles: nothing of n x n is kept.
@@ -89,10 +89,7 @@ def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str, *, photos: i
     below = np.concatenate([[0.0], missed])[np.searchsorted(right_scores[rising], chosen, side="left")]
     counts, pairs = _wrong_pairs(cosines, classes, chosen)
     mean_right = float((sizes * (sizes - 1)).sum() / queries)
-    return Calibration(
-        chosen, 1 - below, counts / pairs, mean_right,
-        len(vectors) if photos is None else photos, source, queries,
-    )  # fmt: skip
+    return Calibration(chosen, 1 - below, counts / pairs, mean_right, len(vectors), source, queries)
 
 
 def _right_pairs(cosines: Cosines, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,8 +114,8 @@ def _wrong_pairs(cosines: Cosines, classes: np.ndarray, at: np.ndarray) -> tuple
         part = slice(first, first + rows)
         block = vectors[part] @ vectors.T
         across, down = np.nonzero(classes[part, None] != classes[None, :])
-        definition = partial(_scores, cosines, first + across, down)
-        counts += np.bincount(certain_places(block[across, down], at, bound, definition), minlength=len(at) + 1)
+        places = certain_places(block[across, down], at, bound, partial(_scores, cosines, first + across, down))
+        counts += np.bincount(places, minlength=len(at) + 1)
         pairs += len(across)
     return counts[::-1].cumsum()[::-1][1:], pairs
 

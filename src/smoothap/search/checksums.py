@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from smoothap.data.places import cache_folder
@@ -37,30 +38,18 @@ def check(file: Path, wanted: str, *, always: bool = False) -> None:
     seen = [wanted, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     note = cache_folder() / "checked" / f"{hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:32]}.json"
     large = status.st_size >= _LARGE
-    if large and not always and _remembered(note) == seen:
-        return
+    if large and not always:
+        with suppress(OSError, ValueError):
+            if json.loads(note.read_text(encoding="utf-8")) == seen:
+                return
     if checksum(file) != wanted:
         raise ValueError(
             f"{file} is damaged: its checksum is not the one it was written with. Copy the album again, or delete it "
             "and index the photos anew."
         )
     if large:
-        remember(note, seen)
-
-
-def remember(note: Path, seen: object) -> None:
-    """Keep a note in the cache; one that cannot be written costs time, nothing else."""
-    try:
-        write_atomically(note, json.dumps(seen))
-    except OSError:
-        return
-
-
-def _remembered(note: Path) -> object:
-    try:
-        return json.loads(note.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
+        with suppress(OSError):  # a note that cannot be written costs time, nothing else
+            write_atomically(note, json.dumps(seen))
 
 
 def _digest(file: Path, start: int) -> bytes:

@@ -1,6 +1,6 @@
 """`album.json`: which files make up the album, and what they are; the one file that is ever replaced."""
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,6 @@ class Description:
     next_segment: int = 1
     calibration: dict[str, Any] | None = None
 
-    def with_segment(self, segment: Segment, next_id: int) -> "Description":
-        """The album with one more segment, whose rows replace earlier ones of the same ids."""
-        return replace(self, segments=(*self.segments, segment), next_id=next_id, next_segment=segment.number + 1)
-
 
 def write_description(folder: Path, description: Description) -> None:
     """Make this the album, from one moment to the next."""
@@ -61,14 +57,13 @@ def read_description(folder: Path) -> Description:
     right = (
         _are(values, _KINDS)
         and values["dimension"] >= 1
-        and all(_are(each, _SEGMENT) for each in values["segments"])
+        and all(_are(segment, _SEGMENT) for segment in values["segments"])
         and (values["model"] is None or _are(values["model"], _MODEL))
         and (values["calibration"] is None or _is_calibration(values["calibration"]))
     )
     if not right:
         raise ValueError(f"{file} does not describe an album: a field is missing or of the wrong kind.")
-    assert {field.name for field in fields(Description)} == _KINDS.keys()
-    values["segments"] = tuple(Segment(**each) for each in values["segments"])
+    values["segments"] = tuple(Segment(**segment) for segment in values["segments"])
     return Description(**values)
 
 
@@ -78,7 +73,9 @@ def _are(values: object, kinds: Kinds) -> bool:
         isinstance(values, dict)
         and values.keys() == kinds.keys()
         and wrong_field(values, kinds) is None
-        and all(not isinstance(each, bool) and each >= 0 for each in values.values() if isinstance(each, (int, float)))
+        and all(
+            not isinstance(value, bool) and value >= 0 for value in values.values() if isinstance(value, (int, float))
+        )
     )
 
 
@@ -89,5 +86,5 @@ def _is_calibration(values: dict[str, Any]) -> bool:
     return (
         len({len(curve) for curve in curves}) == 1
         and len(curves[0]) > 0
-        and all(type(each) in (int, float) and abs(each) <= 2 for curve in curves for each in curve)
+        and all(type(value) in (int, float) and abs(value) <= 2 for curve in curves for value in curve)
     )

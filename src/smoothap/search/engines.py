@@ -1,6 +1,6 @@
-"""Who finds the nearest vectors: every engine answers one question, and its answer is scored again exactly."""
+"""Who names the nearest vectors: an engine proposes rows, and a ranking of exact scores decides."""
 
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -19,23 +19,29 @@ class Engine(Protocol):
         ...
 
 
+class Exact:
+    """The engine that names no candidates, so that the album computes the score of every vector."""
+
+    name, limit = "exact", 0
+
+    def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
+        """No rows: an album asks an engine for at most as many as its `limit`."""
+        return np.empty(0, np.int64)
+
+
 def open_engine(name: str, vectors: np.ndarray, checksum: str) -> Engine:
-    """The engine by its name: auto, exact, hnsw, or milvus://host:port; `checksum` is that of the vectors."""
+    """The engine by a name that `checked_name` knows; `checksum` is that of the vectors."""
     if name == "auto":
         name = "exact" if len(vectors) <= EXACT_UP_TO else "hnsw"
     if name == "exact" or not len(vectors):
-        from smoothap.search.exact import Exact
-
-        return Exact(vectors)
+        return Exact()
     if name == "hnsw":
         from smoothap.search.hnsw import open_hnsw
 
         return open_hnsw(vectors, checksum)
-    if name.startswith("milvus://"):
-        from smoothap.search.milvus import Milvus
+    from smoothap.search.milvus import Milvus
 
-        return Milvus(name, vectors, checksum)
-    raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw or milvus://HOST:PORT.")
+    return Milvus(name, vectors, checksum)
 
 
 def checked_name(name: str) -> str:
@@ -45,8 +51,34 @@ def checked_name(name: str) -> str:
     return name
 
 
-def index_folder() -> Path:
-    """Where built indices are kept: in the user's cache, never in an album."""
-    from smoothap.data.manifest import cache_folder
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """An album by its scores with one query, which are sorted as far as they are asked for.
 
-    return cache_folder() / "indices"
+    scores (n,) float64: that of each row, -inf where a photo is left out.
+    """
+
+    scores: np.ndarray
+
+    def at_least(self, minimum: float | None = None) -> np.ndarray:
+        """Which rows have this score or a higher one; without a score, all that are not left out. (n,) bool"""
+        return self.scores >= (-2.0 if minimum is None else minimum)
+
+    def best(self, k: int | None = None, minimum: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The best k rows at or above a score, or all of them, and their scores; equal ones in the order of ids."""
+        enough = int(self.at_least(minimum).sum())
+        rows = best_rows(self.scores, enough if k is None else min(k, enough))
+        return rows, self.scores[rows]
+
+
+def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
+    """The rows of the k highest of scores (n,), highest first, the earlier row first among equals."""
+    k = min(k, len(scores))
+    if k == 0:
+        return np.empty(0, np.int64)
+    if k < len(scores):
+        least = np.partition(scores, len(scores) - k)[len(scores) - k]
+        rows = np.flatnonzero(scores >= least)  # with all that tie for the last place, so that the order is the same
+    else:
+        rows = np.arange(len(scores))
+    return rows[np.lexsort((rows, -scores[rows]))][:k]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from smoothap.data.manifest import cache_folder
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
 from smoothap.search.checksums import checksum as checksum_of
-from smoothap.search.engines import index_folder
 
 LINKS = 32  # of each vector in the graph
 BUILD_BREADTH = 80
@@ -46,16 +46,14 @@ class Hnsw:
         return rows[0][rows[0] >= 0]
 
 
-def open_hnsw(vectors: np.ndarray, checksum: str, folder: Path | None = None) -> Hnsw:
-    """The graph of these vectors, from the cache or built anew and kept there."""
-    folder = index_folder() if folder is None else folder
+def open_hnsw(vectors: np.ndarray, checksum: str) -> Hnsw:
+    """The graph of these vectors, from the user's cache or built anew and kept there, never in an album."""
+    folder = cache_folder() / "indices"
     file = folder / f"{checksum}-{FORM}.faiss"
-    if _is_ours(folder, file):
-        index = _faiss().read_index(str(file))
-        if (index.ntotal, index.d) == vectors.shape:
-            return Hnsw(index, len(vectors))
-    index = _build(vectors)
-    _keep(index, folder, file)
+    index = _faiss().read_index(str(file)) if _is_ours(folder, file) else None
+    if index is None or (index.ntotal, index.d) != vectors.shape:
+        index = _build(vectors)
+        _keep(index, folder, file)
     return Hnsw(index, len(vectors))
 
 
@@ -79,7 +77,7 @@ def _keep(index: Any, folder: Path, file: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(file, lambda path: _faiss().write_index(index, str(path)))
         write_atomically(_sum_file(file), checksum_of(file) + "\n")
-        oldest_first = sorted(folder.glob("*.faiss"), key=lambda each: each.stat().st_mtime)
+        oldest_first = sorted(folder.glob("*.faiss"), key=lambda graph: graph.stat().st_mtime)
         for old in oldest_first[:-_KEPT]:
             old.unlink(missing_ok=True)
             _sum_file(old).unlink(missing_ok=True)
@@ -93,9 +91,8 @@ def _is_ours(folder: Path, file: Path) -> bool:
         if os.name == "posix":
             for place in (folder, file, _sum_file(file)):
                 status = place.lstat()
-                if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                    return False
-                if stat.S_ISLNK(status.st_mode):
+                others_may_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+                if status.st_uid != os.getuid() or others_may_write or stat.S_ISLNK(status.st_mode):
                     return False
         return _sum_file(file).read_text(encoding="ascii").strip() == checksum_of(file)
     except (OSError, ValueError):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,6 @@ class ModelIdentity:
     dimension: int
     transform: dict[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, fit for json."""
-        return asdict(self)
-
     def __str__(self) -> str:
         return f"{self.architecture}, {self.dimension} numbers, {self.transform.get('size')} px, {self.sha256[:12]}"
 
@@ -34,9 +31,8 @@ def identity_of(model: Embedder) -> ModelIdentity:
     from safetensors.torch import save
 
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    transform = model.transform.to_dict()
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in transform.items()}
-    return ModelIdentity(hashlib.sha256(save(state)).hexdigest(), model.architecture, model.dimension, plain)
+    transform = json.loads(json.dumps(model.transform.to_dict()))  # as album.json gives it back
+    return ModelIdentity(hashlib.sha256(save(state)).hexdigest(), model.architecture, model.dimension, transform)
 
 
 def load_model(source: Embedder | Path | str) -> Embedder:
@@ -48,10 +44,10 @@ def load_model(source: Embedder | Path | str) -> Embedder:
 
 def same_model(model: Embedder, wanted: ModelIdentity, where: str) -> Embedder:
     """The model, if it is the one that made the album at `where`."""
-    found = identity_of(model)
-    if found != wanted:
+    given = identity_of(model)
+    if given != wanted:
         raise ValueError(
-            f"{where} was made by another model ({wanted}) than the one given ({found}), and their vectors cannot be "
+            f"{where} was made by another model ({wanted}) than the one given ({given}), and their vectors cannot be "
             "compared: give the album's own model, or index the photos again with this one."
         )
     return model
@@ -67,19 +63,12 @@ def source_of(model: Embedder | Path | str, album: Path | None) -> str:
     return ""
 
 
-def found_again(source: str, album: Path) -> Path | str:
-    """What `source_of` wrote down, as something that `load_model` takes."""
-    kind, _, place = source.partition(":")
-    if kind == "name":
-        return place
-    if kind == "folder":
-        return album / place
-    raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")
-
-
 def find_model(source: str, wanted: ModelIdentity, album: Path) -> Embedder:
     """The model of an album, from where `source_of` says it was found."""
-    place = found_again(source, album)
+    kind, _, name = source.partition(":")
+    if kind not in ("name", "folder"):
+        raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")
+    place = name if kind == "name" else album / name
     try:
         model = load_model(place)
     except ConnectionError as error:

@@ -37,14 +37,10 @@ class Milvus:
 
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """About the k rows nearest to the query (d,)."""
-        found = self.client.search(
+        answers = self.client.search(
             self.collection, [query.tolist()], limit=min(k, self.limit), output_fields=[], consistency_level="Strong"
         )
-        return np.array([hit["row"] for hit in found[0]], np.int64)
-
-    def drop(self) -> None:
-        """Remove the collection from the server."""
-        self.client.drop_collection(self.collection)
+        return np.array([hit["row"] for hit in answers[0]], np.int64)
 
     def _is_filled(self, rows: int) -> bool:
         """Whether the collection is there and whole; half of one, from an interrupted run, is dropped."""
@@ -53,7 +49,7 @@ class Milvus:
         self.client.load_collection(self.collection)
         if self._count() == rows:
             return True
-        self.drop()
+        self.client.drop_collection(self.collection)
         return False
 
     def _count(self) -> int:

@@ -1,15 +1,17 @@
 """The photos of an album as a packed table, one `Photo` at a time for whoever asks."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 
 from smoothap.data.columns import one_chunk
+
+OUTSIDE = r"(?s)^\.?$|^/|\x00|(^|/)\.\.(/|$)"  # matches paths that are none below the photo folder
 
 # Paths are bytes: a file name need not be UTF-8. Where a thumbnail lies (pack, offset, length, crc) is our own affair.
 SCHEMA = pa.schema(
@@ -28,6 +30,11 @@ SCHEMA = pa.schema(
         ("crc", pa.int64()),
     ]
 )
+# From what a user says about a photo to what the table holds.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "label": str, "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
+    "sha256": lambda digits: bytes.fromhex(str(digits)), "width": int, "height": int,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,23 +90,14 @@ class Photos(Sequence[Photo]):
     def __getitem__(self, row: slice) -> list[Photo]: ...
     def __getitem__(self, row: int | slice) -> "Photo | list[Photo]":
         if isinstance(row, slice):
-            return [self[each] for each in range(*row.indices(len(self)))]
+            return [self[place] for place in range(*row.indices(len(self)))]
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} photos")
         record = self.record(row % len(self))
-        return Photo(
-            id=record["id"],
-            path=os.fsdecode(record["path"]),
-            label=record["label"],
-            bytes=record["bytes"],
-            modified=record["modified"] / 1e9,
-            sha256=record["sha256"].hex(),
-            width=record["width"],
-            height=record["height"],
-        )
-
-    def __iter__(self) -> Iterator[Photo]:
-        return (self[row] for row in range(len(self)))
+        values = {field.name: record[field.name] for field in fields(Photo)}
+        values["path"], values["sha256"] = os.fsdecode(record["path"]), record["sha256"].hex()
+        values["modified"] = record["modified"] / 1e9
+        return Photo(**values)
 
     def record(self, row: int) -> dict[str, Any]:
         """The row as the table has it."""
@@ -129,10 +127,7 @@ class Photos(Sequence[Photo]):
 
 def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
     """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
-    piece = one_chunk(column)
-    if not len(piece):
-        return np.empty(0, np.int64)
-    return np.frombuffer(piece.buffers()[1], np.int64, len(piece), 8 * piece.offset)
+    return np.from_dlpack(one_chunk(column))
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
@@ -141,17 +136,25 @@ def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
-    """A row about which no more is known than what is given."""
-    nothing: dict[str, Any] = {
-        "label": None, "bytes": 0, "modified": 0, "sha256": b"", "width": 0, "height": 0,
-        "pack": -1, "offset": 0, "length": 0, "crc": 0,
-    }  # fmt: skip
-    return {"id": identity, "path": os.fsencode(checked_path(path)), **nothing, **known}
-
-
-def checked_path(path: str) -> str:
-    """The path, if it stays below the root it is relative to."""
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts or "\0" in path or ("\\" in path and os.name == "nt"):
+    """A row about which no more is known than what is given; the path has to stay below the photo folder."""
+    if re.search(OUTSIDE, path) or ("\\" in path and os.name == "nt"):
         raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
-    return path
+    nothing = {**dict.fromkeys(SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
+    return {**nothing, "id": identity, "path": os.fsencode(path), **known}
+
+
+def records_of(metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:
+    """What a user says about photos, a dict for each or a sequence for each column, as rows of the table."""
+    if isinstance(metadata, Mapping):
+        lengths = {name: len(values) for name, values in metadata.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"Columns of metadata are of one length, not {lengths}.")
+        metadata = [dict(zip(metadata, row, strict=True)) for row in zip(*metadata.values(), strict=True)]
+    if metadata and len(metadata) != rows:
+        raise ValueError(f"{rows} vectors came with metadata of {len(metadata)}: give one for each.")
+    return [_record_of(row, known) for row, known in enumerate(metadata or [{}] * rows)]
+
+
+def _record_of(row: int, known: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: read(known[name]) for name, read in _READ.items() if known.get(name) is not None}
+    return new_record(row, str(known.get("path", f"{row:08d}")), **values)

@@ -28,7 +28,7 @@ FILE_LIMIT = 1 << 29  # bytes of an image file
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedPhoto:
     """A photo on its way into the album; `view` is None where its content is known already."""
 
     found: Found
@@ -39,54 +39,50 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedPhoto:
     """A photo that cannot be read, and why."""
 
     found: Found
     reason: str
 
 
-def prepare(root: Path, found: Found, known: bytes | None, transform: Transform) -> Prepared | Refused:
+def prepare(root: Path, found: Found, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
     """Read one file; where its hash is the `known` one nothing is decoded."""
     try:
         content = _content(root / found.path)
         digest = hashlib.sha256(content).digest()
         if digest == known:
-            return Prepared(found, digest, (0, 0), None, None)
+            return PreparedPhoto(found, digest, (0, 0), None, None)
         enough = max(transform.enough_pixels(train=False), THUMBNAIL)
         picture = read_image(content, shorter_side=enough)
-        return Prepared(found, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
+        return PreparedPhoto(found, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
     except UnreadableImage as error:
-        return Refused(found, error.reason)
+        return RefusedPhoto(found, error.reason)
     except (OSError, ValueError, MemoryError) as error:
-        return Refused(found, str(getattr(error, "strerror", None) or error or type(error).__name__).lower())
+        return RefusedPhoto(found, str(getattr(error, "strerror", None) or error or type(error).__name__).lower())
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:
-    """The picture as a small JPEG; only its pixels go into it, so no place or time of the photo does."""
-    small = (
-        ImageOps.contain(
-            picture,
-            (THUMBNAIL, THUMBNAIL),
-            Image.Resampling.BILINEAR,
-        )
-        if max(picture.size) > THUMBNAIL
-        else picture
-    )
-    clean = Image.new("RGB", small.size)
-    clean.paste(small)
+    """The picture as a small JPEG."""
+    if max(picture.size) > THUMBNAIL:
+        picture = ImageOps.contain(picture, (THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
+    return plain_jpeg(picture, quality=80)
+
+
+def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
+    """The pixels as a JPEG: a copy that has no EXIF, no place, no comment and no profile."""
+    clean = Image.frombytes("RGB", picture.size, picture.convert("RGB").tobytes())
     stream = io.BytesIO()
-    clean.save(stream, "JPEG", quality=80)
+    clean.save(stream, "JPEG", quality=quality)
     return stream.getvalue()
 
 
 def prepared_in_order(
-    root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform, threads: int | None = None
-) -> Iterator[Prepared | Refused]:
+    root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform
+) -> Iterator[PreparedPhoto | RefusedPhoto]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too."""
-    number = threads or min(4, os.cpu_count() or 1)
-    waiting: deque[Future[Prepared | Refused]] = deque()
-    with ThreadPoolExecutor(number, thread_name_prefix="reader") as pool:
+    waiting: deque[Future[PreparedPhoto | RefusedPhoto]] = deque()
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="reader") as pool:
         try:
             for found, known in wanted:
                 waiting.append(pool.submit(prepare, root, found, known, transform))

@@ -1,30 +1,39 @@
-"""Finding the rest: a query moved by its own first answers, or by what the user says is right and wrong."""
+"""The vectors of queries: brought to length 1, joined, and moved by their first answers or by what the user marked."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from smoothap.metrics.cosine import given_rows, norms_and_marks, unit_rows
+from smoothap.metrics import cosine
 
 ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 0 is the plain average
 RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query's own weight of 1
 
 
+def unit_rows(vectors: np.ndarray) -> np.ndarray:
+    """Vectors (n, d) as float32 of length 1; a row that is zero or not finite is named."""
+    array = np.asarray(vectors)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise ValueError(f"Vectors are numbers of shape (n, d), not {array.dtype} of shape {array.shape}.")
+    rows = cosine.given_rows(array)
+    norms, _ = cosine.norms_and_marks(rows)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    if len(bad):
+        raise ValueError(f"Vector {bad[0]} is zero or not finite, so nothing is like it: leave that photo out.")
+    return cosine.unit_rows(rows, norms, torch.float32).numpy()
+
+
 def unit(vector: np.ndarray) -> np.ndarray:
-    """The vector (d,) at length 1; one of length 0 or with a number that is none is refused."""
-    given = given_rows(np.asarray(vector)[None])
-    norms, _ = norms_and_marks(given)
-    if not np.isfinite(norms[0]) or norms[0] == 0:
-        raise ValueError("The query's vector is zero or not finite: it points nowhere, so nothing is like it.")
-    return unit_rows(given, norms, torch.float32)[0].numpy()
+    """The vector (d,) at length 1."""
+    return unit_rows(np.asarray(vector)[None])[0]
 
 
 def joined(queries: Sequence[np.ndarray]) -> np.ndarray:
     """Several photos of one thing as one query: the direction of their mean, (d,)."""
     if not len(queries):
         raise ValueError("A query needs at least one photo.")
-    return unit(np.mean([unit(query) for query in queries], axis=0))
+    return unit(np.mean(unit_rows(np.stack(queries)), axis=0))
 
 
 def expanded(query: np.ndarray, answers: np.ndarray, scores: np.ndarray, alpha: float = ALPHA) -> np.ndarray:

@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from smoothap.files import write_atomically
 from smoothap.search.checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
-from smoothap.search.photos import SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 
-_OUTSIDE = r"(?s)^$|^/|\x00|(^|/)\.\.(/|$)"  # paths that leave the photo folder
+_SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
 
 
@@ -38,17 +38,9 @@ class Storage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def vectors_file(self, number: int) -> Path:
-        """The vectors of a segment."""
-        return self.folder / f"vectors-{number:06d}.npy"
-
-    def photos_file(self, number: int) -> Path:
-        """The photos of a segment."""
-        return self.folder / f"photos-{number:06d}.parquet"
-
-    def pack_file(self, number: int) -> Path:
-        """The thumbnails that were made with a segment."""
-        return self.folder / f"thumbnails-{number:06d}.pack"
+    def _file(self, kind: str, number: int) -> Path:
+        """The vectors, photos or thumbnails of a segment."""
+        return self.folder / f"{kind}-{number:06d}.{_SUFFIXES[kind]}"
 
     @contextmanager
     def writing(self) -> Generator[None]:
@@ -92,14 +84,12 @@ class Storage:
         return description, photos, array
 
     def _vectors(self, segment: Segment, dimension: int, always: bool) -> np.ndarray:
-        file = self.vectors_file(segment.number)
+        file = self._file("vectors", segment.number)
         check(file, segment.vectors, always=always)
         try:
-            array = np.load(file, mmap_mode="r", allow_pickle=False)
+            array = np.lib.format.open_memmap(file, mode="r")  # takes arrays alone: no archives and no pickles
         except (ValueError, EOFError) as error:
             raise ValueError(f"{file} holds no plain numbers and is not opened: {error}") from error
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"{file} holds no plain numbers and is not opened: it is an archive.")
         if array.shape != (segment.rows, dimension) or array.dtype != np.float32 or not array.flags.c_contiguous:
             raise ValueError(
                 f"{file} should hold float32 ({segment.rows}, {dimension}), not {array.dtype} {array.shape}."
@@ -107,7 +97,7 @@ class Storage:
         return array
 
     def _photos(self, segment: Segment, always: bool) -> pa.Table:
-        file = self.photos_file(segment.number)
+        file = self._file("photos", segment.number)
         check(file, segment.photos, always=always)
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
@@ -118,7 +108,7 @@ class Storage:
             table.column(name).null_count for name in ("id", "path", "bytes", "modified")
         ):
             raise ValueError(f"{file} should hold {segment.rows} photos, not {table.num_rows}: it is damaged.")
-        outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(_OUTSIDE))
+        outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(OUTSIDE))
         if pc.call_function("any", [outside]).as_py():
             raise ValueError(f"{file} names a file outside of the photo folder: the album is not to be trusted.")
         return table
@@ -135,16 +125,21 @@ class Storage:
         pack = io.BytesIO()
         placed: list[dict[str, Any]] = []
         for record, picture in zip(records, thumbnails, strict=True):
-            place = {"pack": -1, "offset": 0, "length": 0, "crc": 0}
+            placed.append(dict(record))
             if picture is not None:
-                place = {"pack": number, "offset": pack.tell(), "length": len(picture), "crc": zlib.crc32(picture)}
+                placed[-1] |= {
+                    "pack": number,
+                    "offset": pack.tell(),
+                    "length": len(picture),
+                    "crc": zlib.crc32(picture),
+                }
                 pack.write(picture)
-            placed.append({**record, **place})
         if pack.tell():
-            write_atomically(self.pack_file(number), pack.getvalue())
+            write_atomically(self._file("thumbnails", number), pack.getvalue())
         segment = self._write(number, table_of(placed), [vectors], description.dimension)
         next_id = max(description.next_id, 1 + max((record["id"] for record in records), default=-1))
-        description = description.with_segment(segment, next_id)
+        segments = (*description.segments, segment)  # whose rows replace earlier ones of the same ids
+        description = replace(description, segments=segments, next_id=next_id, next_segment=number + 1)
         write_description(self.folder, description)
         return description
 
@@ -174,29 +169,27 @@ class Storage:
                 for part in parts:
                     stream.write(np.ascontiguousarray(part, "<f4").data)
 
-        vectors = write_atomically(self.vectors_file(number), write_vectors)
-        photos = write_atomically(
-            self.photos_file(number), lambda path: pq.write_table(table.cast(SCHEMA), path, compression="zstd")
-        )
+        def write_photos(path: Path) -> None:
+            pq.write_table(table.cast(SCHEMA), path, compression="zstd")
+
+        vectors = write_atomically(self._file("vectors", number), write_vectors)
+        photos = write_atomically(self._file("photos", number), write_photos)
         return Segment(number, table.num_rows, checksum(vectors), checksum(photos))
 
     def sweep(self, description: Description, table: pa.Table) -> None:
         """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones."""
-        numbers = {segment.number for segment in description.segments}
-        kept = {file.name for number in numbers for file in (self.vectors_file(number), self.photos_file(number))}
-        packs = set(pc.call_function("unique", [table["pack"]]).to_pylist()) - {-1}
-        kept |= {self.pack_file(number).name for number in packs}
-        for pattern in ("vectors-*.npy", "photos-*.parquet", "thumbnails-*.pack", ".*.partial"):
-            for file in self.folder.glob(pattern):
-                if file.name not in kept:
-                    file.unlink(missing_ok=True)
+        kept = {self._file(kind, segment.number) for kind in ("vectors", "photos") for segment in description.segments}
+        kept |= {self._file("thumbnails", pack) for pack in pc.call_function("unique", [table["pack"]]).to_pylist()}
+        for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
+            for file in set(self.folder.glob(pattern)) - kept:
+                file.unlink(missing_ok=True)
 
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The stored thumbnail of a record, or None where there is none or it is damaged."""
         if record["pack"] < 0:
             return None
         try:
-            with self.pack_file(record["pack"]).open("rb") as pack:
+            with self._file("thumbnails", record["pack"]).open("rb") as pack:
                 pack.seek(record["offset"])
                 picture = pack.read(min(record["length"], 1 << 22))
         except OSError:

@@ -20,10 +20,9 @@ from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
 from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
-from smoothap.search.preparing import Prepared, Refused, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, prepared_in_order
 from smoothap.search.storage import Storage, relative
-from smoothap.search.unreadable import read_unreadable, write_unreadable
-from smoothap.search.walking import Found, Walk
+from smoothap.search.walking import Found, Walk, read_unreadable, write_unreadable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -126,14 +125,14 @@ class Updater:
 
     def _batches(
         self, wanted: list[tuple[Found, bytes | None]], transform: Transform, line: Progress
-    ) -> Iterator[tuple[Tensor, list[Prepared]]]:
+    ) -> Iterator[tuple[Tensor, list[PreparedPhoto]]]:
         """The views of photos that need a vector, `BATCH` at a time; the other files are reported on the way."""
         import torch
 
-        batch: list[Prepared] = []
+        batch: list[PreparedPhoto] = []
         for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform), start=1):
             line.advance()
-            if isinstance(outcome, Refused):
+            if isinstance(outcome, RefusedPhoto):
                 self._refuse(outcome.found, outcome.reason)
             elif outcome.view is None:
                 self._seen_again[int(self.photos.ids[self._rows[outcome.found.path]])] = outcome.found
@@ -142,9 +141,9 @@ class Updater:
                 batch.append(outcome)
             if batch and (len(batch) == BATCH or number == len(wanted)):
                 yield torch.stack([photo.view for photo in batch if photo.view is not None]), batch
-                batch = list[Prepared]()
+                batch = list[PreparedPhoto]()
 
-    def _add(self, vectors: np.ndarray, batch: list[Prepared]) -> None:
+    def _add(self, vectors: np.ndarray, batch: list[PreparedPhoto]) -> None:
         for photo, vector in zip(batch, vectors, strict=True):
             if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
                 self._refuse(photo.found, "the model gives no vector for it")
@@ -153,7 +152,7 @@ class Updater:
         if len(self._pending) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
             self._commit()
 
-    def _record(self, photo: Prepared) -> dict[str, Any]:
+    def _record(self, photo: PreparedPhoto) -> dict[str, Any]:
         path, row = photo.found.path, self._rows.get(photo.found.path)
         if row is None:
             identity, self._next_id = self._next_id, self._next_id + 1

@@ -1,1 +1,9 @@
-"""The query-by-example page: a server for one album or two, and the page it shows."""
+"""The query-by-example page: a server for one album or two, and the page it shows.
+
+`server.create_app` is the application and `running.run_server` serves it. Nothing is imported here: the process that
+decodes photos has to stay small.
+"""
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})  # names by which this machine reaches itself
+
+__all__ = ["LOOPBACK"]

@@ -33,11 +33,12 @@ export async function ask(address, options = {}) {
   return answer;
 }
 
+export function post(address, question) {
+  return ask(address, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question) });
+}
+
 export async function askJson(address, question) {
-  const options = question === undefined ? {} : {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(question),
-  };
-  return (await ask(address, options)).json();
+  return (await (question === undefined ? ask(address) : post(address, question))).json();
 }
 
 function lost() {

@@ -1,9 +1,9 @@
-// A box on the query: drawn with a pointer, or moved and sized by keys. Shares of the image: [left, upper, width, height].
+// A box on the query: drawn with a pointer, or moved and sized by keys. Shares of the image: [left, top, width, height].
 
 const SMALLEST = 0.03;
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-export class Box {
+export class ShareBox {
   constructor(stage, image, frame, changed) {
     Object.assign(this, { stage, image, frame, changed, value: null, from: null });
     stage.addEventListener("pointerdown", (event) => this.press(event));

@@ -1,6 +1,6 @@
 // One album's photos on the page: a grid that loads as one scrolls, with marks, by pointer and by key.
 
-import { ask, askJson } from "./ask.js";
+import { askJson, post } from "./ask.js";
 
 const PAGE = 60;
 
@@ -23,14 +23,14 @@ export class Column {
   constructor(album, number, role, page) {
     Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0 });
     this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
-    this.told = make("p", { className: "told" });
+    this.note = make("p", { className: "note" });
     this.csv = make("button", { type: "button", textContent: "CSV", title: "Download this list", hidden: true });
     this.csv.setAttribute("aria-label", `Download the list of ${album.name} as CSV`);
     this.csv.addEventListener("click", () => this.download());
     this.grid = make("ol", { className: "grid" });
     this.message = make("p", { className: "message", hidden: true });
     this.sentinel = make("div", { className: "sentinel" });
-    const header = make("header", {}, this.heading, this.told, this.csv);
+    const header = make("header", {}, this.heading, this.note, this.csv);
     this.element = make("section", { className: `column ${role}` }, header, this.grid, this.message, this.sentinel);
     this.element.setAttribute("aria-label", `Photos of ${album.name}`);
     this.grid.addEventListener("click", (event) => this.click(event));
@@ -112,7 +112,7 @@ export class Column {
         parts.push(`expected recall ${recall}%, precision ${precision}%`);
       }
     }
-    this.told.textContent = parts.join(" · ");
+    this.note.textContent = parts.join(" · ");
     this.message.hidden = this.total > 0;
     this.message.textContent = answer === null
       ? "This album is empty. Fill it with: smoothap index PHOTOS --model MODEL --out ALBUM"
@@ -135,9 +135,9 @@ export class Column {
     tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name, title: hit.name })));
     if (hit.rank) {
       const marks = [["yes", "✓", "Right (R)"], ["no", "✗", "Wrong (W)"], ["keep", "★", "Into the basket (B)"]];
-      tile.append(make("div", { className: "marks" }, ...marks.map(([kind, sign, told]) => {
-        const button = make("button", { type: "button", className: kind, textContent: sign, title: told, tabIndex: -1 });
-        button.setAttribute("aria-label", `${told}: ${known}`);
+      tile.append(make("div", { className: "marks" }, ...marks.map(([kind, sign, meaning]) => {
+        const button = make("button", { type: "button", className: kind, textContent: sign, title: meaning, tabIndex: -1 });
+        button.setAttribute("aria-label", `${meaning}: ${known}`);
         return button;
       })));
     }
@@ -211,8 +211,7 @@ export class Column {
 
   async download() {
     try {
-      const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(this.question) };
-      save(await (await ask(`${this.base}/search.csv`, options)).blob(), "photos.csv");
+      save(await (await post(`${this.base}/search.csv`, this.question)).blob(), "photos.csv");
     } catch (error) {
       this.page.failed(error);
     }

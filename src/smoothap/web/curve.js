@@ -19,8 +19,8 @@ export function percent(share) {
 
 // curves: [{name, before, curve}], where curve is what the server answered.
 export function drawCurves(curves) {
-  const told = curves.map(({ name, curve }) => `${name} AP ${percent(curve.average_precision)}`).join(", ");
-  const drawing = make("svg", { viewBox: "0 0 320 184", role: "img", "aria-label": `Precision by recall: ${told}` });
+  const description = curves.map(({ name, curve }) => `${name} AP ${percent(curve.average_precision)}`).join(", ");
+  const drawing = make("svg", { viewBox: "0 0 320 184", role: "img", "aria-label": `Precision by recall: ${description}` });
   for (const share of [0, 0.5, 1]) {
     drawing.append(
       make("path", { class: "axis", d: `M${across(0)} ${down(share)}H${across(1)}` }),

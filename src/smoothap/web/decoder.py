@@ -1,26 +1,23 @@
 """Images of strangers are decoded in a process of their own, which is ended when it takes too long or too much."""
 
-import json
 import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from PIL import Image
 
+from smoothap.data.reading import UnreadableImage
+from smoothap.web.decoder_process import receive, send
 from smoothap.web.limits import Limits
-
-Box = tuple[float, float, float, float]  # left, upper, width and height as shares of the upright image
-
-
-class BadPhoto(ValueError):  # noqa: N818
-    """A photo that cannot be used, and why."""
+from smoothap.web.shapes import ShareBox
 
 
 class Decoder:
-    """Bytes or a file -> an upright RGB image of bounded size, or `BadPhoto`. One at a time; safe to share."""
+    """Bytes or a file -> an upright RGB image of bounded size, or `UnreadableImage`. One at a time; safe to share."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -28,18 +25,17 @@ class Decoder:
         self._lock = threading.Lock()
         self._closed = False
 
-    def decode(self, source: bytes | Path, *, box: Box | None = None, side: int = 1024) -> Image.Image:
+    def decode(self, source: bytes | Path, *, box: ShareBox | None = None, side: int = 1024) -> Image.Image:
         """The photo, or the part of it in the box, with no side longer than `side`."""
-        content = source if isinstance(source, bytes) else b""
-        request = {
-            "path": str(source) if isinstance(source, Path) else None,
-            "bytes": len(content),
-            "box": box,
-            "side": side,
-            "pixels": self._limits.pixels,
-        }
+        content, path = (source, None) if isinstance(source, bytes) else (b"", str(source))
+        request = {"path": path, "box": box, "side": side, "pixels": self._limits.pixels}
         with self._lock:
-            return self._ask(request, content)
+            if self._closed:
+                raise UnreadableImage("photo", "the server is being stopped")
+            answer, pixels = self._answer(request, content)
+        if "error" in answer:
+            raise UnreadableImage("photo", str(answer["error"]))
+        return Image.frombytes("RGB", tuple(answer["size"]), pixels)
 
     def warm_up(self) -> None:
         """Start the process."""
@@ -53,14 +49,7 @@ class Decoder:
             self._closed = True
             self._end()
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the decoder that runs now."""
-        return None if self._process is None else self._process.pid
-
-    def _ask(self, request: dict[str, Any], content: bytes) -> Image.Image:
-        if self._closed:
-            raise BadPhoto("the server is being stopped")
+    def _answer(self, request: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -68,18 +57,15 @@ class Decoder:
         timer = threading.Timer(self._limits.decode_seconds, lambda: (too_slow.set(), process.kill()))
         timer.start()
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n" + content)
-            process.stdin.flush()
-            answer, pixels = _read_answer(process.stdout)
+            send(process.stdin, request, content)
+            return receive(process.stdout)
         except (OSError, EOFError, ValueError):
             self._end()
             seconds = f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
-            raise BadPhoto(seconds if too_slow.is_set() else "its decoder gave up on it") from None
+            reason = seconds if too_slow.is_set() else "its decoder gave up on it"
+            raise UnreadableImage("photo", reason) from None
         finally:
             timer.cancel()
-        if "error" in answer:
-            raise BadPhoto(str(answer["error"]))
-        return Image.frombytes("RGB", tuple(answer["size"]), pixels)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -101,23 +87,9 @@ class Decoder:
         if process is not None:
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    try:
-                        pipe.close()
-                    except OSError:
-                        continue  # bytes that the process did not take
-
-
-def _read_answer(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
-    line = stream.readline()
-    if not line.endswith(b"\n"):
-        raise EOFError
-    answer = json.loads(line)
-    pixels = stream.read(answer["bytes"])
-    if len(pixels) != answer["bytes"]:
-        raise EOFError
-    return answer, pixels
+            for pipe in filter(None, (process.stdin, process.stdout)):
+                with suppress(OSError):  # bytes that the process did not take
+                    pipe.close()
 
 
 def _environment() -> dict[str, str]:

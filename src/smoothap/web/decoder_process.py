@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from PIL import Image
 
@@ -19,13 +19,32 @@ def main() -> None:
     """Answer requests until the input ends."""
     megabytes, requests, answers = int(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    _warm_up()
+    # Every decoder is loaded now, while memory is not limited yet.
+    Image.init()
+    Image.new("RGB", (8, 8)).resize((4, 4), Image.Resampling.BICUBIC)
     _limit_memory(megabytes)
     answers.write(b"ready\n")
     answers.flush()
-    while line := requests.readline():
-        request = json.loads(line)
-        _answer(request, requests.read(request["bytes"]), answers)
+    with contextlib.suppress(EOFError):
+        while True:
+            _answer(*receive(requests), answers)
+
+
+def send(stream: IO[bytes], message: dict[str, Any], content: bytes) -> None:
+    """Send a message and the bytes that belong to it."""
+    stream.write(json.dumps({**message, "bytes": len(content)}).encode() + b"\n" + content)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+    """The next message and the bytes that belong to it; EOFError where the other side has ended."""
+    if not (line := stream.readline()):
+        raise EOFError
+    message = json.loads(line)
+    content = stream.read(message["bytes"])
+    if len(content) != message["bytes"]:
+        raise EOFError
+    return message, content
 
 
 def decode(request: dict[str, Any], content: bytes) -> Image.Image:
@@ -36,20 +55,15 @@ def decode(request: dict[str, Any], content: bytes) -> Image.Image:
     source = content if request["path"] is None else Path(request["path"])
     image = read_image(source, shorter_side=round(side / share), pixel_limit=int(request["pixels"]))
     if box is not None:
-        left, upper, width, height = box
-        edges = (
-            left * image.width,
-            upper * image.height,
-            (left + width) * image.width,
-            (upper + height) * image.height,
-        )
-        x0, y0, x1, y1 = (round(edge) for edge in edges)
+        left, top, width, height = box  # shares of the image
+        x0, x1 = (round(edge * image.width) for edge in (left, left + width))
+        y0, y1 = (round(edge * image.height) for edge in (top, top + height))
         image = image.crop((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)))
     image.thumbnail((side, side), Image.Resampling.BICUBIC)
     return image
 
 
-def _answer(request: dict[str, Any], content: bytes, answers: BinaryIO) -> None:
+def _answer(request: dict[str, Any], content: bytes, answers: IO[bytes]) -> None:
     pixels = b""
     try:
         image = decode(request, content)
@@ -58,14 +72,7 @@ def _answer(request: dict[str, Any], content: bytes, answers: BinaryIO) -> None:
     except (UnreadableImage, MemoryError) as error:
         reason = "" if isinstance(error.__cause__, MemoryError) else getattr(error, "reason", "")
         answer = {"error": reason or "it needs more memory than is allowed: make it smaller"}
-    answers.write(json.dumps({**answer, "bytes": len(pixels)}).encode() + b"\n" + pixels)
-    answers.flush()
-
-
-def _warm_up() -> None:
-    """Load every decoder now, while memory is not limited yet."""
-    Image.init()
-    Image.new("RGB", (8, 8)).resize((4, 4), Image.Resampling.BICUBIC)
+    send(answers, answer, pixels)
 
 
 def _limit_memory(megabytes: int) -> None:

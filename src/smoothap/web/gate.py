@@ -2,17 +2,31 @@
 
 import hmac
 import ipaddress
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smoothap.web.answers import HEADERS, problem
+from smoothap.web import LOOPBACK
+from smoothap.web.shapes import error_response
 
 COOKIE = "smoothap_token"
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+# Scripts, styles and pictures from here alone; no frame around the page; nothing from any other host.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
 
 
 class Gate:
@@ -38,23 +52,21 @@ class Gate:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        refusal = self._refusal(scope)
+        refusal = self._refusal(Request(scope))
         await (self.app if refusal is None else refusal)(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        hosts = headers.getlist("host")
+    def _refusal(self, request: Request) -> Response | None:
+        hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return problem(421, "This server does not go by that name: open the address that smoothap serve printed.")
-        if _is_cross_site(scope, headers):
-            return problem(403, "Another site may not use this server: open its own page.", close=True)
-        if self.token is not None:
-            return self._ask_for_token(scope, headers, self.token)
-        return None
+            sentence = "This server does not go by that name: open the address that smoothap serve printed."
+            return error_response(421, sentence)
+        if _is_cross_site(request):
+            return error_response(403, "Another site may not use this server: open its own page.", close=True)
+        return None if self.token is None else _ask_for_token(request, self.token)
 
     def _is_ours(self, host: str) -> bool:
         try:
@@ -66,27 +78,28 @@ class Gate:
             return False
         return name in self.hosts or (self.any_address and _is_address(name))
 
-    def _ask_for_token(self, scope: Scope, headers: Headers, token: str) -> Response | None:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _same(given.strip(), token):
-            return None
-        if _same(_cookie(headers.get("cookie", "")), token):
-            return None
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        if scope["path"] == "/" and _same(asked.pop("token", [""])[0], token):
-            # The address bar and the history keep the page's address without the token.
-            answer = RedirectResponse(f"/?{urlencode(asked, doseq=True)}" if asked else "/", 303)
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/")
-            answer.headers["cache-control"] = "no-store"
-            return answer
-        sentence = "A token is needed: open the address that smoothap serve printed, with ?token= and the token."
-        return problem(401, sentence, close=True)
+
+def _ask_for_token(request: Request, token: str) -> Response | None:
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and _same(bearer.strip(), token):
+        return None
+    if _same(request.cookies.get(COOKIE, ""), token):
+        return None
+    if request.scope["path"] == "/" and _same(request.query_params.get("token", ""), token):
+        # The address bar and the history keep the page's address without the token.
+        others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+        answer = RedirectResponse(f"/?{urlencode(others)}" if others else "/", 303)
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/")
+        answer.headers["cache-control"] = "no-store"
+        return answer
+    sentence = "A token is needed: open the address that smoothap serve printed, with ?token= and the token."
+    return error_response(401, sentence, close=True)
 
 
-def _is_cross_site(scope: Scope, headers: Headers) -> bool:
+def _is_cross_site(request: Request) -> bool:
     """Sent by a page of another site; a link from elsewhere to our page is none."""
-    reading = scope["method"] in ("GET", "HEAD")
-    opening = reading and scope["path"] == "/" and headers.get("sec-fetch-mode", "navigate") == "navigate"
+    headers, reading = request.headers, request.method in ("GET", "HEAD")
+    opening = reading and request.scope["path"] == "/" and headers.get("sec-fetch-mode", "navigate") == "navigate"
     if headers.get("sec-fetch-site", "none") not in ("same-origin", "none") and not opening:
         return True
     origin = headers.get("origin")
@@ -104,14 +117,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _cookie(text: str) -> str:
-    try:
-        found = SimpleCookie(text).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
 
 
 def _same(given: str, token: str) -> bool:

@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smoothap.web.answers import problem
+from smoothap.web.shapes import error_response
 
 Result = TypeVar("Result")
 _BUSY = "The server is busy: try again in a second."
@@ -34,42 +34,27 @@ class Limits:
     decode_megabytes: int = 150  # on top of what an idle decoder has
 
 
-class Overloaded(Exception):  # noqa: N818
-    """The queue is full: come back in a second."""
-
-
-class Queue:
+class WorkQueue:
     """A few threads that work, a few places to wait for them, and nobody else."""
 
     def __init__(self, limits: Limits) -> None:
         self._places = limits.working + limits.waiting
         self._threads = ThreadPoolExecutor(limits.working, "smoothap-work")
-        self._lock = threading.Lock()
-        self._taken = 0
+        self._unfinished: set[Future[Any]] = set()
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, done on a thread; `Overloaded` where no place is free."""
-        with self._lock:
-            if self._taken >= self._places:
-                raise Overloaded
-            self._taken += 1
-        future = self._threads.submit(work)
-        future.add_done_callback(self._leave)  # also where the visitor has gone: the thread is busy until it is done
+    async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """The result of `work`, done on a thread; 503 where no place is free."""
+        if len(self._unfinished) >= self._places:
+            raise HTTPException(503, "The queue of searches is full: try again in a second.")
+        future = self._threads.submit(work, *arguments)
+        self._unfinished.add(future)
+        # Its place is taken until it is done, also where the visitor has gone: the thread is busy until then.
+        future.add_done_callback(self._unfinished.discard)
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """Let the threads end once their work is done."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _leave(self, _: object) -> None:
-        with self._lock:
-            self._taken -= 1
-
-
-class _Refused(Exception):  # noqa: N818
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
 
 
 class BoundedRequests:
@@ -78,10 +63,9 @@ class BoundedRequests:
     A length that was announced is not believed: what arrives is counted.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, is_upload: Callable[[str], bool]) -> None:
-        self.app, self.limits, self.is_upload = app, limits, is_upload
-        self._requests = self._senders = 0
-        self._bytes = 0
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app, self.limits = app, limits
+        self._requests = self._senders = self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,14 +80,14 @@ class BoundedRequests:
 
     async def _received(self, scope: Scope, receive: Receive, send: Send, body: bytearray) -> bool:
         if self._senders >= self.limits.senders:
-            await problem(503, _BUSY, close=True)(scope, receive, send)
+            await error_response(503, _BUSY, close=True)(scope, receive, send)
             return False
         self._senders += 1
         try:
             await self._read(scope, receive, body)
-        except _Refused as refused:
+        except HTTPException as refusal:
             await _drain(receive)
-            await problem(refused.status, refused.sentence, close=True)(scope, receive, send)
+            await error_response(refusal.status_code, refusal.detail, close=True)(scope, receive, send)
             return False
         except ConnectionResetError:
             return False
@@ -113,20 +97,20 @@ class BoundedRequests:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._requests >= self.limits.requests:
-            await problem(503, _BUSY)(scope, receive, send)
+            await error_response(503, _BUSY)(scope, receive, send)
             return
         self._requests += 1
         try:
             await self.app(scope, receive, send)
         except asyncio.CancelledError:  # the server is stopped while this is being worked on
             with contextlib.suppress(RuntimeError):  # where the answer had begun
-                await problem(503, "The server was stopped.", close=True)(scope, receive, send)
+                await error_response(503, "The server was stopped.", close=True)(scope, receive, send)
         finally:
             self._requests -= 1
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
-        limit = self.limits.upload_bytes if self.is_upload(scope["path"]) else self.limits.text_bytes
-        too_large = _Refused(413, f"That is more than the {_in_words(limit)} that are taken here: send a smaller file.")
+        limit = self.limits.upload_bytes if scope["path"].endswith("/embed") else self.limits.text_bytes
+        too_large = HTTPException(413, f"That is more than the {limit:,} bytes taken here: send a smaller file.")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > limit:
             raise too_large
@@ -138,14 +122,14 @@ class BoundedRequests:
             try:
                 message = await asyncio.wait_for(receive(), max(left, 0.001))
             except asyncio.TimeoutError:
-                raise _Refused(408, "The request came too slowly: send it again.") from None
+                raise HTTPException(408, "The request came too slowly: send it again.") from None
             if message["type"] == "http.disconnect":
                 raise ConnectionResetError
             chunk = message.get("body", b"")
             if len(body) + len(chunk) > limit:
                 raise too_large
             if self._bytes + len(chunk) > self.limits.bytes_in_flight:
-                raise _Refused(503, "The server is busy with other uploads: try again in a second.")
+                raise HTTPException(503, "The server is busy with other uploads: try again in a second.")
             self._bytes += len(chunk)
             body += chunk
             more = message.get("more_body", False)
@@ -162,9 +146,8 @@ async def _drain(receive: Receive, seconds: float = 1.0, most: int = 30_000_000)
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 return
 
-    task = asyncio.ensure_future(read())
-    await asyncio.wait({task}, timeout=seconds)
-    task.cancel()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(read(), seconds)
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -174,7 +157,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return parts.pop() if parts else await receive()
 
     return next_message
-
-
-def _in_words(count: int) -> str:
-    return f"{count / 1e6:.0f} MB" if count >= 1_000_000 else f"{count // 1000} KB"

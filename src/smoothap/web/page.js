@@ -1,7 +1,7 @@
 // The page: a query (a photo of the album, or one that is dropped, pasted or chosen), and the columns that answer it.
 
-import { Lost, ask, askJson, onBack } from "./ask.js";
-import { Box } from "./box.js";
+import { Lost, ask, askJson, onBack, post } from "./ask.js";
+import { ShareBox } from "./box.js";
 import { Column, count, make, save } from "./column.js";
 import { drawCurves, percent } from "./curve.js";
 
@@ -15,7 +15,7 @@ let query = null; // {ids} for a photo of the album by its id in each column, or
 let lowest = null; // of the slider: nothing is asked for when it stands there
 const basket = new Map(); // "column id" -> {column, hit}
 
-const box = new Box($("stage"), $("query-image"), $("box"), () => search());
+const box = new ShareBox($("stage"), $("query-image"), $("box"), () => search());
 
 // ---- telling
 
@@ -137,7 +137,7 @@ async function search() {
     const answers = await Promise.all(columns.map(async (column) => column.show(await question(column))));
     if (answers.includes(null)) return; // a later search is on its way
     well();
-    showFigures(answers);
+    showQuality(answers);
     showRange(answers);
     showMarks();
     query.answered = true;
@@ -151,24 +151,24 @@ async function search() {
 // A photo that nothing can be done with is no query.
 function forget() {
   query = null;
-  $("query-image").hidden = $("query-name").hidden = $("controls").hidden = $("figures").hidden = true;
+  $("query-image").hidden = $("query-name").hidden = $("controls").hidden = $("quality").hidden = true;
   $("query-image").removeAttribute("src");
   $("stage").classList.add("empty");
   $("stage").tabIndex = -1;
 }
 
-function showFigures(answers) {
+function showQuality(answers) {
   const labelled = server.albums.every((each) => each.labelled);
   const drawn = answers.map((answer, place) => ({
     name: columns[place].album.name, before: columns[place].role === "before", curve: answer.curve,
   })).filter((each) => each.curve !== null);
-  $("figures").hidden = !labelled;
+  $("quality").hidden = !labelled;
   $("curves").replaceChildren(...(drawn.length ? [drawCurves(drawn)] : []));
   $("legend").replaceChildren(...drawn.map(({ name, before, curve }) => make(
     "li", {}, make("span", { className: before ? "line before" : "line" }),
     make("bdi", { textContent: name }), make("b", { textContent: `AP ${percent(curve.average_precision)}` }),
   )));
-  $("figures-note").textContent = drawn.length
+  $("quality-note").textContent = drawn.length
     ? `${count(drawn[0].curve.positives, "right photo")} among ${count(server.albums[0].photos - 1, "other")}; AP is exact, over the whole ranking.`
     : query.file
       ? "A photo from outside has no label, so there is nothing to count."
@@ -254,8 +254,7 @@ async function downloadBasket() {
     for (const column of columns) {
       const photos = [...basket.values()].filter((each) => each.column === column).map(({ hit }) => ({ id: hit.id, score: hit.score }));
       if (!photos.length) continue;
-      const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ photos }) };
-      save(await (await ask(`${column.base}/basket.csv`, options)).blob(), "basket.csv");
+      save(await (await post(`${column.base}/basket.csv`, { photos })).blob(), "basket.csv");
     }
   } catch (error) {
     failed(error);
@@ -359,7 +358,7 @@ async function begin() {
   } else if (server.start) {
     history.replaceState(null, "", `#photo=${server.start.join(",")}`);
     await open();
-    $("query-note").textContent = "A typical one to begin with: its AP gains the median of a hundred photos drawn by chance. Click any other.";
+    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Click any other photo.";
   }
   if (query === null) await Promise.all(columns.map((each) => each.show(null))).catch(failed);
 }

@@ -1,23 +1,25 @@
 """The server as a program: it tells its address, answers until Ctrl-C, and leaves nothing behind."""
 
+import asyncio
 import contextlib
-import ipaddress
 import socket
 import webbrowser
 from collections.abc import Mapping
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from smoothap.search import Album
-from smoothap.web.gate import LOOPBACK
+from smoothap.web import LOOPBACK
 from smoothap.web.limits import Limits
-from smoothap.web.patience import PatientForAWhile
 from smoothap.web.server import create_app
 
 _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are told to wait, not left hanging
+_TOO_SLOW = b'{"error":"The request came too slowly: send it again."}'
 
 
-def run(
+def run_server(
     albums: Mapping[str, Album],
     listener: socket.socket,
     *,
@@ -28,17 +30,19 @@ def run(
 ) -> None:
     """Serve the albums on a bound socket until interrupted."""
     _allow_connections()
-    beyond = not _is_loopback(host)
+    beyond = host not in LOOPBACK
     hosts = LOOPBACK | {host.lower()} | ({socket.gethostname().lower()} if beyond else set())
     app = create_app(albums, token=token, hosts=frozenset(hosts), any_address=beyond, limits=limits)
     config = uvicorn.Config(
-        app, http=PatientForAWhile, ws="none", log_level="warning", access_log=False, server_header=False,
+        app, http=HeadTimeoutProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
         date_header=False, proxy_headers=False, timeout_keep_alive=20, backlog=1024,
         h11_max_incomplete_event_size=32_768, timeout_graceful_shutdown=3,
     )  # fmt: skip
-    address = address_of(listener, host, token)
-    for name, album in albums.items():
-        print(f"{name}: {len(album):,} photos")
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    shown = f"[{name}]" if ":" in name else name
+    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    for album_name, album in albums.items():
+        print(f"{album_name}: {len(album):,} photos")
     print(f"Page    {address}\nStop    Ctrl-C", flush=True)
     if open_page:
         webbrowser.open(address)
@@ -47,18 +51,46 @@ def run(
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def address_of(listener: socket.socket, host: str, token: str | None) -> str:
-    """What to type into a browser."""
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
-    shown = f"[{name}]" if ":" in name else name
-    return f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+class HeadTimeoutProtocol(H11Protocol):
+    """HTTP that waits ten seconds for the head of a request, then answers 408 and ends the connection."""
 
+    head_seconds = 10.0
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._timeout: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._timeout = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        answering = self.cycle is not None and not self.cycle.response_complete
+        waiting = not answering and bool(self.conn.trailing_data[0])  # for the rest of a head
+        if not waiting:
+            self._cancel_timeout()
+        elif self._timeout is None:
+            self._timeout = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_timeout()
+        super().connection_lost(exc)
+
+    def _cancel_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+    def _give_up(self) -> None:
+        self._timeout = None
+        if not self.transport.is_closing():
+            head = (
+                b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
+                b"content-length: %d\r\n\r\n"
+            )
+            self.transport.write(head % len(_TOO_SLOW) + _TOO_SLOW)
+            self.transport.close()
 
 
 def _allow_connections() -> None:

@@ -1,46 +1,40 @@
 """The server of the page: one album, or two that are compared, over an API that answers every mistake in a sentence."""
 
 import asyncio
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
-from smoothap.web.answers import Problem, problem
-from smoothap.web.decoder import BadPhoto, Box, Decoder
-from smoothap.web.finder import Finder, NotPossible, NotThere
-from smoothap.web.gate import LOOPBACK, Gate
-from smoothap.web.limits import BoundedRequests, Limits, Overloaded, Queue
-from smoothap.web.shapes import (
-    Albums,
-    AlbumShape,
-    Answer,
-    Basket,
-    Part,
-    PhotoPage,
-    PhotoShape,
-    Question,
-    Vector,
-    packed,
-)
-from smoothap.web.typical import typical_photo
+from smoothap.search.photos import NoSuchPhoto
+from smoothap.web import LOOPBACK, shapes
+from smoothap.web.decoder import Decoder
+from smoothap.web.finder import Finder, typical_photo
+from smoothap.web.gate import Gate
+from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
+from smoothap.web.shapes import error_response
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _FILES |= {f"/{name}.js": f"{name}.js" for name in ("page", "ask", "box", "column", "curve")}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
-_SENTENCES = {404: "There is no such address here.", 405: "This address does not take that method."}
+_SENTENCES = {  # for what the router says of itself
+    "Not Found": "There is no such address here.",
+    "Method Not Allowed": "This address does not take that method.",
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": meaning}
+    status: {"model": shapes.ErrorAnswer, "description": meaning}
     for status, meaning in {
         400: "A request that cannot be read", 401: "No token, or a wrong one", 403: "Sent by a page of another site",
         404: "No such album or photo", 408: "Sent too slowly", 409: "Not possible in this album",
@@ -66,6 +60,16 @@ AlbumNumber = Annotated[int, Path(ge=0, le=1_000, description="Its place among t
 PhotoNumber = Annotated[int, Path(ge=0, le=2**53)]
 
 
+async def _chosen_finder(request: Request, album: AlbumNumber) -> Finder:
+    finders: list[Finder] = request.app.state.finders
+    if album >= len(finders):
+        raise HTTPException(404, f"There is no album {album}: this server has {len(finders)}, counted from 0.")
+    return finders[album]
+
+
+ChosenFinder = Annotated[Finder, Depends(_chosen_finder)]
+
+
 def create_app(
     albums: Mapping[str, Album],
     *,
@@ -81,13 +85,13 @@ def create_app(
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
-    decoder, queue = Decoder(limits), Queue(limits)
+    decoder, queue = Decoder(limits), WorkQueue(limits)
     finders = [Finder(album, name, decoder) for name, album in albums.items()]
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         # Models and the decoder take seconds to load: better now than when the first photo comes.
-        warming = asyncio.create_task(queue.run(lambda: [each.warm_up() for each in finders]))
+        warming = asyncio.create_task(queue.run(lambda: [finder.warm_up() for finder in finders]))
         yield
         warming.cancel()
         queue.close()
@@ -97,166 +101,126 @@ def create_app(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
         redirect_slashes=False, lifespan=lifespan, responses=_ERRORS,
         description="Search in an album of photos by example.",
+        exception_handlers=dict.fromkeys(
+            (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
+        ),
     )  # fmt: skip
-    _add_files(app)
-    _add_albums(app, finders, queue, limits)
-    _add_searches(app, finders, queue)
-    _answer_errors(app)
-    guarded = BoundedRequests(app, limits, lambda path: path.endswith("/embed"))
+    app.state.finders = finders
+    for address in _FILES:
+        app.get(address, include_in_schema=False)(_page_file)
+    _add_routes(app, finders, queue, limits)
+    guarded = BoundedRequests(app, limits)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
 
-def _add_files(app: FastAPI) -> None:
-    def add(address: str, name: str, kind: str) -> None:
-        @app.get(address, include_in_schema=False)
-        async def file() -> Response:
-            content = (_HERE / name).read_bytes()
-            return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
-
-    for address, name in _FILES.items():
-        add(address, name, _KINDS[name.rpartition(".")[2]])
+async def _page_file(request: Request) -> Response:
+    name = _FILES[request.url.path]
+    headers = {"cache-control": "no-cache"}
+    return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_albums(app: FastAPI, finders: list[Finder], queue: Queue, limits: Limits) -> None:
-    start: list[list[int] | None] = []
-    start_lock = threading.Lock()
-
-    def first_photo() -> list[int] | None:
-        with start_lock:
-            if not start:
-                start.append(typical_photo(finders))
-            return start[0]
+def _add_routes(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: Limits) -> None:
+    first_photo = cache(lambda: typical_photo(finders))
 
     @app.get("/api/albums")
-    async def albums() -> Albums:
+    async def albums() -> shapes.Albums:
         """The albums of this server and what can be done with them."""
-        shapes = [
-            AlbumShape(
-                name=each.name,
-                photos=len(each),
-                labelled=each.labels is not None,
-                takes_photos=each.takes_photos,
-                calibrated=each.calibration is not None,
+        described = [
+            shapes.AlbumShape(
+                name=finder.name,
+                photos=len(finder.album),
+                labelled=finder.labels is not None,
+                takes_photos=finder.album.model is not None,
+                calibrated=finder.album.calibration is not None,
             )
-            for each in finders
+            for finder in finders
         ]
-        return Albums(albums=shapes, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
+        return shapes.Albums(albums=described, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
 
     @app.get("/api/albums/{album}/photos")
     def photos(
-        album: AlbumNumber,
+        finder: ChosenFinder,
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    ) -> PhotoPage:
+    ) -> shapes.PhotoPage:
         """Photos of the album in their order."""
-        finder = _finder(finders, album)
-        rows = range(offset, min(offset + limit, len(finder)))
-        return PhotoPage(total=len(finder), photos=[finder.photo(row, finders) for row in rows])
+        total = len(finder.album)
+        rows = range(offset, min(offset + limit, total))
+        return shapes.PhotoPage(total=total, photos=[finder.photo(row, finders) for row in rows])
 
     @app.get("/api/albums/{album}/photos/{photo}")
-    def photo_by_id(album: AlbumNumber, photo: PhotoNumber) -> PhotoShape:
+    def photo_by_id(finder: ChosenFinder, photo: PhotoNumber) -> shapes.PhotoShape:
         """One photo, and its id in every album of the server."""
-        finder = _finder(finders, album)
-        return finder.photo(finder.row(photo), finders)
+        return finder.photo(finder.album.photos.row_of(photo), finders)
 
     @app.get("/api/albums/{album}/photos/{photo}/thumbnail", response_class=Response, responses=_JPEG)
-    def thumbnail(album: AlbumNumber, photo: PhotoNumber) -> Response:
+    def thumbnail(finder: ChosenFinder, photo: PhotoNumber) -> Response:
         """A small picture: pixels, and nothing else that the file held."""
-        finder = _finder(finders, album)
         return _picture(finder.thumbnail(photo))
 
     @app.get("/api/albums/{album}/photos/{photo}/image", response_class=Response, responses=_JPEG)
-    async def image(album: AlbumNumber, photo: PhotoNumber) -> Response:
+    async def image(finder: ChosenFinder, photo: PhotoNumber) -> Response:
         """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
-        finder = _finder(finders, album)
-        return _picture(await queue.run(lambda: finder.image(photo)))
+        return _picture(await queue.run(finder.image, photo))
 
-
-def _add_searches(app: FastAPI, finders: list[Finder], queue: Queue) -> None:
     @app.post("/api/albums/{album}/embed", openapi_extra=_PHOTO_BODY)
     async def embed(
         request: Request,
-        album: AlbumNumber,
+        finder: ChosenFinder,
         box: Annotated[
             str | None,
-            Query(pattern=r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$", description="left,upper,width,height as shares of 1"),
+            Query(pattern=r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$", description="left,top,width,height as shares of 1"),
         ] = None,
-    ) -> Vector:
+    ) -> shapes.Vector:
         """The vector of the photo in the body, to search with. The photo is not kept."""
-        finder, content = _finder(finders, album), await request.body()
-        part = None if box is None else _box(box)
-        return Vector(vector=packed(await queue.run(lambda: finder.embed(content, part))))
+        part = None if box is None else _share_box(box)
+        return shapes.Vector(vector=shapes.packed(await queue.run(finder.embed, await request.body(), part)))
 
     @app.post("/api/albums/{album}/photos/{photo}/part")
-    async def part(album: AlbumNumber, photo: PhotoNumber, part: Part) -> Vector:
+    async def part(finder: ChosenFinder, photo: PhotoNumber, part: shapes.PhotoPart) -> shapes.Vector:
         """The vector of a part of one of the album's photos, to search with."""
-        finder, box = _finder(finders, album), _checked(part.box)
-        return Vector(vector=packed(await queue.run(lambda: finder.embed_part(photo, box))))
+        return shapes.Vector(vector=shapes.packed(await queue.run(finder.embed, photo, part.box)))
 
     @app.post("/api/albums/{album}/search")
-    async def search(album: AlbumNumber, question: Question) -> Answer:
+    async def search(finder: ChosenFinder, question: shapes.Question) -> shapes.AnswerPage:
         """The album's photos by how much they look like the query, best first."""
-        finder = _finder(finders, album)
-        return await queue.run(lambda: finder.answer(question))
+        return await queue.run(finder.answer, question)
 
     @app.post("/api/albums/{album}/search.csv", response_class=Response, responses=_CSV)
-    async def search_list(album: AlbumNumber, question: Question) -> Response:
+    async def search_list(finder: ChosenFinder, question: shapes.Question) -> Response:
         """The same as a list to download, from its beginning and whole."""
-        finder = _finder(finders, album)
-        return _list(await queue.run(lambda: finder.list_of(question)))
+        return _list(await queue.run(finder.list_of, question))
 
     @app.post("/api/albums/{album}/basket.csv", response_class=Response, responses=_CSV)
-    async def basket_list(album: AlbumNumber, basket: Basket) -> Response:
+    async def basket_list(finder: ChosenFinder, basket: shapes.Basket) -> Response:
         """Chosen photos as a list to download."""
-        finder = _finder(finders, album)
-        return _list(await queue.run(lambda: finder.list_of_basket(basket.photos)))
+        return _list(await queue.run(finder.list_of_basket, basket.photos))
 
 
-def _answer_errors(app: FastAPI) -> None:
-    Handler = Callable[[Request, Any], Awaitable[Response]]  # noqa: N806
-
-    def add(kind: type[Exception], answer: Callable[[Any], Response]) -> None:
-        async def handle(_: Request, error: Any) -> Response:
-            return answer(error)
-
-        handler: Handler = handle
-        app.add_exception_handler(kind, handler)
-
-    add(NotThere, lambda error: problem(404, str(error.args[0])))
-    add(BadPhoto, lambda error: problem(422, f"This photo cannot be used: {error}."))
-    add(NotPossible, lambda error: problem(409, str(error)))
-    add(ValueError, lambda error: problem(422, str(error)))
-    add(Overloaded, lambda _: problem(503, "The queue of searches is full: try again in a second."))
-    add(RequestValidationError, lambda error: problem(422, _first_mistake(error)))
-    add(HTTPException, lambda error: problem(error.status_code, _SENTENCES.get(error.status_code, str(error.detail))))
-    add(Exception, lambda _: problem(500, "The server made a mistake: its own window says which."))
+async def _answer_error(_: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return error_response(error.status_code, _SENTENCES.get(error.detail, error.detail))
+    if isinstance(error, NoSuchPhoto):
+        return error_response(404, str(error))
+    if isinstance(error, UnreadableImage):
+        return error_response(422, f"This photo cannot be used: {error.reason}.")
+    if isinstance(error, RequestValidationError):
+        mistake = error.errors()[0]
+        where = " ".join(str(part) for part in mistake["loc"] if part not in ("body", "query", "path"))
+        return error_response(422, f"{where or 'The request'}: {mistake['msg']}.")
+    if isinstance(error, ValueError):
+        return error_response(422, str(error))
+    return error_response(500, "The server made a mistake: its own window says which.")
 
 
-def _first_mistake(error: RequestValidationError) -> str:
-    mistake = error.errors()[0]
-    where = " ".join(str(each) for each in mistake["loc"] if each not in ("body", "query", "path"))
-    return f"{where or 'The request'}: {mistake['msg']}."
-
-
-def _finder(finders: list[Finder], number: int) -> Finder:
-    if number >= len(finders):
-        raise NotThere(f"There is no album {number}: this server has {len(finders)}, counted from 0.")
-    return finders[number]
-
-
-def _box(text: str) -> Box:
+def _share_box(text: str) -> shapes.ShareBox:
     try:
-        left, upper, width, height = (float(each) for each in text.split(","))
-    except ValueError:
-        raise ValueError(f"A box is four numbers such as 0.1,0.2,0.5,0.5, not {text!r}.") from None
-    return _checked((left, upper, width, height))
-
-
-def _checked(box: Box) -> Box:
-    left, upper, width, height = box
-    if not (0 <= left < 1 and 0 <= upper < 1 and 0.005 <= width <= 1 and 0.005 <= height <= 1):
-        raise ValueError("A box is left, upper, width and height as shares from 0 to 1, not smaller than 0.005.")
-    return left, upper, min(width, 1 - left), min(height, 1 - upper)
+        return TypeAdapter(shapes.ShareBox).validate_python(text.split(","))
+    except ValidationError:
+        raise ValueError(
+            "A box is four numbers such as 0.1,0.2,0.5,0.5: left, top, width and height as shares from 0 to 1, the "
+            f"last two at least 0.005, not {text!r}."
+        ) from None
 
 
 def _picture(content: bytes) -> Response:

@@ -1,20 +1,28 @@
 """What is sent and what is answered: the shapes of the API, from which its OpenAPI description is made."""
 
 import base64
-import binascii
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
+from starlette.responses import JSONResponse, Response
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
-Share = Annotated[float, Field(ge=0, le=1)]
+Start = Annotated[float, Field(ge=0, lt=1)]
+Side = Annotated[float, Field(ge=0.005, le=1)]
 
 
-class Question(BaseModel):
+def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    left, top, width, height = box
+    return left, top, min(width, 1 - left), min(height, 1 - top)
+
+
+# Left, top, width and height of a part of a photo, as shares of its width and height.
+ShareBox = Annotated[tuple[Start, Start, Side, Side], AfterValidator(_inside)]
+
+
+class Question(BaseModel, extra="forbid"):
     """A search: with a photo of the album, or with the vector that `embed` gave for another."""
-
-    model_config = ConfigDict(extra="forbid")
 
     photo: Identity | None = Field(None, description="A photo of the album; it is left out of the answer.")
     vector: str | None = Field(
@@ -28,29 +36,23 @@ class Question(BaseModel):
     wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
 
 
-class Part(BaseModel):
-    """A box on a photo, as shares of its width and height."""
+class PhotoPart(BaseModel, extra="forbid"):
+    """A part of a photo."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    box: tuple[Share, Share, Share, Share] = Field(description="left, upper, width, height")
+    box: ShareBox = Field(description="Left, top, width and height as shares of the photo's width and height.")
 
 
-class Kept(BaseModel):
+class BasketPhoto(BaseModel, extra="forbid"):
     """A photo in the basket, with the score it was found by."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: Identity
     score: float | None = Field(None, ge=-1.001, le=1.001)
 
 
-class Basket(BaseModel):
+class Basket(BaseModel, extra="forbid"):
     """Photos to list."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    photos: list[Kept] = Field(max_length=5_000)
+    photos: list[BasketPhoto] = Field(max_length=5_000)
 
 
 class AlbumShape(BaseModel):
@@ -104,7 +106,7 @@ class HitShape(BaseModel):
     right: bool | None
 
 
-class Curve(BaseModel):
+class PrecisionRecallCurve(BaseModel):
     """How well the whole ranking does, where the query's label is known."""
 
     average_precision: float
@@ -113,7 +115,7 @@ class Curve(BaseModel):
     precision: list[float]
 
 
-class Answer(BaseModel):
+class AnswerPage(BaseModel):
     """A page of a ranking; `total` photos score at least `minimum`."""
 
     total: int
@@ -124,7 +126,23 @@ class Answer(BaseModel):
     expected_precision: float | None
     right_in_list: int | None = Field(description="Of the `total`, where the query's label is known.")
     hits: list[HitShape]
-    curve: Curve | None = Field(description="With the first page only.")
+    curve: PrecisionRecallCurve | None = Field(description="With the first page only.")
+
+
+class ErrorAnswer(BaseModel):
+    """What every error looks like: one sentence that names the cause and the remedy."""
+
+    error: str
+
+
+def error_response(status: int, sentence: str, *, close: bool = False) -> Response:
+    """An error as JSON; `close` ends the connection, for a request whose body was not read to its end."""
+    headers = {"cache-control": "no-store"}
+    if close:
+        headers["connection"] = "close"
+    if status == 503:
+        headers["retry-after"] = "1"
+    return JSONResponse({"error": sentence}, status, headers)
 
 
 def packed(vector: np.ndarray) -> str:
@@ -133,16 +151,13 @@ def packed(vector: np.ndarray) -> str:
 
 
 def unpacked(text: str, dimension: int) -> np.ndarray:
-    """The vector (d,) in the text, of length 1."""
+    """The vector (d,) in the text."""
     try:
-        vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4").astype(np.float64)
-    except (ValueError, binascii.Error):
+        vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except ValueError:
         raise ValueError("The vector is no base64 of float32: send what embed answered.") from None
     if vector.shape != (dimension,):
         raise ValueError(
             f"The vector has {len(vector)} numbers and the album's have {dimension}: embed the photo here."
         )
-    length = np.sqrt((vector * vector).sum()) if np.isfinite(vector).all() else 0.0
-    if not (1e-6 < length < 1e6):
-        raise ValueError("The vector is zero or not finite: embed the photo again.")
-    return (vector / length).astype(np.float32)
+    return vector
