@@ -18,8 +18,8 @@ from torch import Tensor
 
 from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
 from smoothap.metrics.rows import Embeddings, Rows
+from smoothap.numerics.precision import full_precision
 from smoothap.progress import Progress
-from smoothap.ranking.precision import full_precision
 
 _ITEMS_AT_ONCE = 8192
 _SCORES_AT_ONCE = 1 << 24

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from smoothap.metrics.cosine import error_bound, pair_scores
 from smoothap.metrics.rows import Rows
-from smoothap.ranking.threads import on_threads
+from smoothap.numerics.threads import on_threads
 
 if TYPE_CHECKING:
     from smoothap.metrics.kernels import Side, Thresholds
@@ -115,14 +115,7 @@ class CompiledCounter(Counter):
         self.asked += sum(self._run(kernel, tile.numpy(), top, left, *sides, self._block()))
 
     def _run(self, kernel: Callable[..., Any], *arguments: object) -> list[Any]:
-        parts = torch.get_num_threads()
-        answers: list[Any] = [None] * parts
-
-        def run(part: int) -> None:
-            answers[part] = kernel(part, parts, *arguments)
-
-        on_threads(run, parts)
-        return answers
+        return on_threads(kernel, torch.get_num_threads(), *arguments)
 
     def _block(self) -> Thresholds:
         from smoothap.metrics.kernels import Thresholds

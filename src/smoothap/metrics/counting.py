@@ -17,8 +17,8 @@ from torch import Tensor
 from smoothap.distributed import Processes
 from smoothap.metrics.counters import AnyCounter, CompiledCounter, PlainCounter
 from smoothap.metrics.rows import Rows, has_float64
+from smoothap.numerics.threads import numba_is_there
 from smoothap.progress import Progress
-from smoothap.ranking.threads import numba_is_there
 
 _LARGEST_TILE = 2048
 _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables

@@ -11,8 +11,8 @@ from smoothap.distributed import Processes
 from smoothap.metrics.counting import Counts, Problem, count_negatives
 from smoothap.metrics.report import Report, make_report
 from smoothap.metrics.rows import Embeddings, Rows
-from smoothap.ranking.precision import full_precision
-from smoothap.ranking.threads import on_threads
+from smoothap.numerics.precision import full_precision
+from smoothap.numerics.threads import on_threads
 
 Labels: TypeAlias = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
@@ -114,16 +114,15 @@ class _Results:
 
     def take(self, counts: Counts, order: np.ndarray) -> None:
         """Work out the queries of these counts, a thousand at a time on each thread."""
-        parts = torch.get_num_threads()
 
-        def take_part(part: int) -> None:
+        def take_part(part: int, parts: int) -> None:
             for start in range(counts.start + 1024 * part, counts.stop, 1024 * parts):
                 rows = np.arange(start, min(start + 1024, counts.stop))
                 rows = rows[counts.count[rows] > 0]
                 if len(rows):
                     self._take(counts, rows, order[rows])
 
-        on_threads(take_part, parts)
+        on_threads(take_part, torch.get_num_threads())
 
     def _take(self, counts: Counts, rows: np.ndarray, queries: np.ndarray) -> None:
         size = counts.count[rows]  # R, the positives of each query

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from smoothap.metrics.cosine_kernels import cosine, halves_of
-from smoothap.ranking.compiled import compiled
+from smoothap.numerics.compiled import compiled
 
 FEW = 16
 BINS = 4  # for each threshold

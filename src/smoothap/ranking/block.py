@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from smoothap.numerics.threads import can_fuse, on_threads, parts_for
 from smoothap.ranking.indicators import Indicator, Sigmoid
-from smoothap.ranking.threads import can_fuse, on_threads, parts_for
 
 OUTSIDE = float("-inf")  # the score of an item that is not in the retrieval set
 SIGMOID = Sigmoid(1.0)  # of scores that were divided by tau before
@@ -75,10 +75,10 @@ def ranked_block(
     def compare(rows: slice, here: slice, with_slopes: bool) -> list[tuple[Tensor, Tensor | None]]:
         """What stands above the positives i of some slots: positives, then negatives; sums (r, n) and slopes."""
         held = valid[rows]
-        own = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
-        among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - own  # D_ij = z_j - z_i
+        positive = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
+        among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - positive  # D_ij = z_j - z_i
         among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)  # j != i, Eq. 3
-        above = scores[rows, None, :] - own
+        above = scores[rows, None, :] - positive
         return [_sum(among_indicator, among, with_slopes), _sum(above_indicator, above, with_slopes)]
 
     for row in range(0, queries, rows_at_once):
@@ -117,21 +117,20 @@ def _fused_block(
     queries, items = scores.shape
     average_precision = scores.new_empty(queries)
     positive_gradient = torch.empty_like(positive_scores)
-    each_row = scores.new_ones(queries) if weights is None else weights.to(scores.dtype)
+    row_weights = scores.new_ones(queries) if weights is None else weights.to(scores.dtype)
     matrix = scores.detach().numpy()
-    arrays = [tensor.detach().contiguous().numpy() for tensor in (positive_scores, valid, each_row)]
+    arrays = [tensor.detach().contiguous().numpy() for tensor in (positive_scores, valid, row_weights)]
     results = [average_precision.numpy(), positive_gradient.numpy()]
     middles = torch.empty(queries).numpy()
     if not positives_are_near(arrays[0], arrays[1], middles):
         return None
-    parts = parts_for(queries * items * positive_scores.shape[1])
 
-    def run(part: int) -> None:
+    def run(part: int, parts: int) -> None:
         rows = slice(part, None, parts)
         rows_against_set(
             matrix[rows], *(array[rows] for array in arrays), middles[rows], *(result[rows] for result in results),
             weights is not None,
         )  # fmt: skip
 
-    on_threads(run, parts)
+    on_threads(run, parts_for(queries * items * positive_scores.shape[1]))
     return average_precision, positive_gradient if weights is not None else positive_gradient[:0]
