@@ -225,16 +225,6 @@ def test_a_zero_row_is_refused_by_row(name):
         build(name)(embeddings, LABELS)
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what it resumes with
-@pytest.mark.parametrize("name", ["blackbox-ap", "roadmap", "smooth-ap-linear"])
-def test_torch_compile_leaves_a_loss_without_an_operator_of_its_own_alone(name):
-    loss = build(name)
-    value, gradient = with_gradient(torch.compile(loss, backend="eager"), rows(), LABELS)
-    expected, expected_gradient = with_gradient(loss, rows(), LABELS)
-    assert torch.equal(value, expected)
-    assert torch.equal(gradient, expected_gradient)
-
-
 class Largest(TorchDispatchMode):
     """Remembers how many numbers the largest tensor had that was made."""
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.inputs import Call
 from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import Block, streamed_loss
+from smoothap.losses.streaming import Block
 from smoothap.ranking.block import ranked_block
 
 
@@ -79,9 +78,3 @@ class RecallAtK(RetrievalLoss):
         if not all(0 < tau < float("inf") for tau in (*temperatures, tau2)):
             raise ValueError(f"tau1 and tau2 must be positive, such as the paper's 1 and 0.01, not {tau1!r}, {tau2!r}")
         self.block = RecallBlock(k, temperatures, float(tau2))
-
-    def loss_of(self, call: Call) -> Tensor:
-        return streamed_loss(self.block, call)
-
-    def extra_repr(self) -> str:
-        return f"k={self.block.k}, tau1={self.block.tau1}, tau2={self.block.tau2}"

@@ -49,6 +49,9 @@ class SmoothAP(RetrievalLoss):
     def loss_of(self, call: Call) -> Tensor:
         return streamed_loss(self.block, call, self.include_query, self.reduction == "mean")
 
+    def is_one_operator(self) -> bool:
+        return isinstance(self.block, SmoothAPBlock)
+
     def extra_repr(self) -> str:
         indicator = self.block.above if isinstance(self.block, IndicatorBlock) else f"tau={self.tau}"
         return f"{indicator}, include_query={self.include_query}, reduction={self.reduction!r}"

@@ -9,8 +9,8 @@ from torch import Tensor
 from smoothap.losses.inputs import Call
 from smoothap.losses.streaming import Block, Request, Streamed
 from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.numerics.threads import can_fuse
 from smoothap.ranking.block import smooth_ap_block
-from smoothap.ranking.threads import can_fuse
 
 
 @dataclass(frozen=True)

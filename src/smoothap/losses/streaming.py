@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from smoothap.losses.inputs import Call, check_inputs
 from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.unit_rows import back_through_units, unit_rows
-from smoothap.ranking.precision import full_precision
+from smoothap.numerics.precision import full_precision
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
 _MOST_QUERIES_AT_ONCE = 512
@@ -147,10 +147,8 @@ def streamed_loss(block: Block, call: Call, include_query: bool = False, mean: b
     learning = torch.is_grad_enabled()
     wanted = (learning and each is not None and each.requires_grad for each in (embeddings, ref_emb))
     request = Request(block, include_query, mean, *wanted)
-    if not torch.compiler.is_compiling():
-        return _Eager.apply(embeddings, ref_emb, call, request)
-    traced = block.traced(request, call)
-    return torch.compiler.disable(_Eager.apply)(embeddings, ref_emb, call, request) if traced is None else traced
+    traced = block.traced(request, call) if torch.compiler.is_compiling() else None
+    return _Eager.apply(embeddings, ref_emb, call, request) if traced is None else traced
 
 
 class _Eager(torch.autograd.Function):
