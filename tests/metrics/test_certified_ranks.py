@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_answer import KNOWN, answer_here
 from oracles import ranking_by_definition
 from promises import short_or_long
 
 from smoothap import evaluate
 from smoothap.metrics import rows as rows_module
 from smoothap.metrics.confusions import class_losses
-from smoothap.metrics.known_answer import KNOWN, answer_here
 
 
 def assert_defined(embeddings, labels, block_sizes=(None,)):
@@ -150,5 +150,5 @@ def test_what_classes_take_is_counted_by_the_definition_too(core_path):
 
 @pytest.mark.promise(21)
 def test_the_one_constant_for_the_world(core_path):
-    """Not a bit may differ on any processor: see metrics/known_answer.py."""
+    """Not a bit may differ on any processor: see tests/known_answer.py."""
     assert answer_here() == KNOWN
