@@ -57,7 +57,7 @@ def _ranks(scores: Tensor) -> Tensor:
 def _negatives_above(negatives: Tensor, positives: Tensor) -> Tensor:
     """How many negatives score at least as high as each positive. (b, m), (b, p) -> (b, p)"""
     flags = torch.empty_like(negatives)  # numbers, whose sum is five times as fast as that of booleans
-    return torch.stack([torch.ge(negatives, each[:, None], out=flags).sum(1) for each in positives.unbind(1)], 1)
+    return torch.stack([torch.ge(negatives, slot[:, None], out=flags).sum(1) for slot in positives.unbind(1)], 1)
 
 
 class BlackboxAP(RetrievalLoss):

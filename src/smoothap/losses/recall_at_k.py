@@ -45,10 +45,10 @@ class RecallBlock(Block):
         recall, slope = rank.new_zeros(len(rank)), torch.zeros_like(rank)
         for k, tau in zip(self.k, self.tau1, strict=True):
             within = torch.sigmoid((k - rank) / tau) * valid
-            found = within.sum(1, keepdim=True)
+            hits = within.sum(1, keepdim=True)
             possible = count.clamp(min=1, max=k) * len(self.k)
-            recall += (found.clamp(max=k) / possible)[:, 0]
-            slope -= within * (1 - within) / tau * (found < k) / possible
+            recall += (hits.clamp(max=k) / possible)[:, 0]
+            slope -= within * (1 - within) / tau * (hits < k) / possible
         return recall, slope, slope
 
 
@@ -71,7 +71,7 @@ class RecallAtK(RetrievalLoss):
         super().__init__()
         k = tuple(k)
         temperatures = (float(tau1),) * len(k) if isinstance(tau1, int | float) else tuple(float(tau) for tau in tau1)
-        if not k or not all(isinstance(each, int) and each >= 1 for each in k):
+        if not k or not all(isinstance(cut, int) and cut >= 1 for cut in k):
             raise ValueError(f"k must be whole numbers from 1, such as (1, 2, 4, 8), not {k!r}")
         if len(temperatures) != len(k):
             raise ValueError(f"tau1 must be one number, or one for each of the {len(k)} k, not {tau1!r}")

@@ -41,14 +41,14 @@ class RetrievalLoss(nn.Module):
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
         """
         call = Call(embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
-        if torch.compiler.is_compiling() and not self.is_one_operator():
+        if torch.compiler.is_compiling() and not self._is_one_operator():
             return torch.compiler.disable(self.loss_of)(call)
         return self.loss_of(call)
 
     def loss_of(self, call: Call) -> Tensor:
         return streamed_loss(self.block, call)
 
-    def is_one_operator(self) -> bool:
+    def _is_one_operator(self) -> bool:
         """Whether torch.compile takes the loss into its graph; if not, the graph ends before it and begins after it."""
         return False
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.indicator_block import IndicatorBlock
+from smoothap.losses.blocks import IndicatorBlock
 from smoothap.losses.retrieval_loss import RetrievalLoss
 from smoothap.ranking.indicators import Step
 

@@ -48,8 +48,8 @@ def symmetric_smooth_ap(
 
     totals, slopes = sums.sum(0) if parts > 1 else sums[0]
     losses = torch.empty(batch)
-    each = np.full(batch, 1 / asking, np.float32) if weights is None else weights.to(torch.float32).numpy()
-    kernels.weigh(scores, count, middle, factors, each, -1 / tau, totals, slopes, losses.numpy())
+    row_weights = np.full(batch, 1 / asking, np.float32) if weights is None else weights.to(torch.float32).numpy()
+    kernels.weigh(scores, count, middle, factors, row_weights, -1 / tau, totals, slopes, losses.numpy())
     if not with_gradient:
         return Streamed(_in_the_order_given(losses, order), asking, None)
 

@@ -16,10 +16,9 @@ from operator import attrgetter
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
-from smoothap.metrics.rows import Embeddings, Rows
+from smoothap.metrics.rows import Embeddings, Rows, device_of
 from smoothap.numerics.precision import full_precision
 from smoothap.progress import Progress
 
@@ -118,7 +117,7 @@ def class_losses(
     queries, items = (rows[np.argsort(labels[rows], kind="stable")] for rows in (queries, items))
     if not len(queries) or not len(items):
         return
-    device = embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
+    device = device_of(embeddings)
     asking, matrix = (Rows.of(embeddings, rows, device, "embeddings") for rows in (queries, items))
     strip = min(_LONGEST_STRIP, max(1, _SCORES_AT_ONCE // len(items)))
     classes = int(labels.max()) + 1
@@ -152,7 +151,7 @@ def _strip_losses(
     item_labels, query_labels = labels[items], labels[rows]
     for label in np.unique(query_labels):
         begin, end = np.searchsorted(item_labels, (label, label + 1))
-        taken, ranks, asked = np.zeros(classes), np.zeros(classes, np.int64), 0
+        taken, ranks, queries = np.zeros(classes), np.zeros(classes, np.int64), 0
         for query in np.flatnonzero(query_labels == label):
             positives = begin + np.flatnonzero(items[begin:end] != rows[query])
             proposed[query, begin:end] = -np.inf
@@ -161,8 +160,8 @@ def _strip_losses(
                 negatives, cost, overtaken = _shares(proposed[query], definition(positives), bound, definition)
                 taken += np.bincount(item_labels[negatives], cost, classes)
                 ranks += np.bincount(item_labels[negatives], overtaken, classes).astype(np.int64)
-                asked += 1
-        yield ClassLosses(int(label), asked, taken, ranks)
+                queries += 1
+        yield ClassLosses(int(label), queries, taken, ranks)
 
 
 def _scores(asking: Rows, query: int, matrix: Rows, items: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from torch import Tensor
 from smoothap.distributed import Processes
 from smoothap.metrics.counting import RankedPositives, count_negatives
 from smoothap.metrics.report import Report
-from smoothap.metrics.rows import Embeddings, Rows, SortedSets
+from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.numerics.precision import full_precision
 from smoothap.numerics.threads import on_threads
 
@@ -46,7 +46,7 @@ def evaluate(
     (1.0, {1: 1.0})
     """
     recall_at = _check_recall_at(recall_at)
-    place = torch.device(device) if device is not None else _device_of(embeddings)
+    place = torch.device(device) if device is not None else device_of(embeddings)
     sets, classes = sorted_sets(embeddings, labels, gallery, gallery_labels, ignore=ignore, device=place)
     processes = Processes.here() if distributed else Processes()
     results = _Results(len(embeddings), recall_at)
@@ -225,7 +225,3 @@ def _check_ignore(ignore: Tensor | np.ndarray | None, queries: int, items: int) 
             f"not {mask.dtype} {mask.shape}"
         )
     return (mask, None) if mask.ndim == 1 else (np.zeros(items, bool), mask)
-
-
-def _device_of(embeddings: Embeddings) -> torch.device:
-    return embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")

@@ -8,7 +8,6 @@ A tile holds proposals. From `upper` on, a proposed score is certainly at or abo
 width certainly under it; what lies between is undecided, and scored by the definition.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -96,22 +95,12 @@ def _at_least(scores: np.ndarray, upper: float, lower: float) -> tuple[np.int32,
 
 
 @compiled()
-def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: float, bins: np.ndarray) -> None:
-    """A bin for each score, the same or a higher one for a higher score; 0 below the lowest threshold, 1 from it on."""
-    for j in range(scores.shape[0]):
-        place = (scores[j] - lowest) * scale
-        place = last_bin if place > last_bin else place
-        bins[j] = np.int32(math.floor(-1 if place < -1 else place)) + np.int32(1)
-
-
-@compiled()
 def tabulate(part: int, parts: int, block: Thresholds) -> None:
     """Spread each query's thresholds over more bins, so that a score finds its place among them at once.
 
     Of the query's table, tables[BINS * offset[q] ...], entry 0 is for scores below all thresholds and entry b holds the
     number of thresholds in bins lower than b: a score in bin b needs comparing with those of its own bin only.
     """
-    bins = np.empty(max(1, block.count.max()), np.int32)
     number = block.upper.dtype.type
     for query in range(part, block.count.shape[0], parts):
         many, begin = block.count[query], block.offset[query]
@@ -120,11 +109,11 @@ def tabulate(part: int, parts: int, block: Thresholds) -> None:
         row = block.upper[begin : begin + many]
         spread = row[many - 1] - row[0]
         block.scales[query] = number(min((BINS * many - 2) / spread, 1e30) if spread > 0 else 1.0)
-        _bins(row, row[0], block.scales[query], number(BINS * many - 2), bins)
         table = block.tables[BINS * begin : BINS * (begin + many)]
         table[:] = 0
         for i in range(many):
-            table[bins[i]] += 1
+            place = min((row[i] - row[0]) * block.scales[query], number(BINS * many - 2))
+            table[np.int32(place) + np.int32(1)] += 1
         below = np.int32(0)
         for b in range(1, BINS * many):
             here = table[b]
@@ -152,7 +141,7 @@ def _add_histogram(
         kept += np.uintp(scores[j] >= perhaps)
     for j in range(kept):
         score = scores[np.uintp(places[j])]
-        bin_of = max((score - lowest) * scale, zero)  # as in `_bins`
+        bin_of = max((score - lowest) * scale, zero)  # as in `tabulate`
         bin_of = last_bin if bin_of > last_bin else bin_of
         place = np.uintp(table[np.uintp(np.int32(bin_of) + np.int32(1))])
         place += np.uintp(limits[place] <= score)  # most bins hold one threshold at most: no branch to guess

@@ -86,6 +86,11 @@ class SortedSets:
         return self.one_set and self.ignored is None
 
 
+def device_of(embeddings: Embeddings) -> torch.device:
+    """Where the embeddings are; numpy's are on the CPU."""
+    return embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
+
+
 @cache
 def has_float64(device: torch.device) -> bool:
     """Whether the device computes in float64; Apple's does not."""

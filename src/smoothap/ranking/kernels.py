@@ -105,21 +105,6 @@ def among_positives(
 
 
 @compiled()
-def positives_are_near(positive_scores: np.ndarray, valid: np.ndarray, middles: np.ndarray) -> bool:
-    """Set the middle of each query's positives; False if some are too far from it. (b, p), (b, p) -> (b,)"""
-    for q in range(positive_scores.shape[0]):
-        lowest, highest = np.float32(np.inf), np.float32(-np.inf)
-        for k in range(positive_scores.shape[1]):
-            if valid[q, k]:
-                lowest = min(lowest, positive_scores[q, k])
-                highest = max(highest, positive_scores[q, k])
-        middles[q] = np.float32(0.5) * (lowest + highest)
-        if highest - middles[q] > WIDEST_SPREAD:
-            return False
-    return True
-
-
-@compiled()
 def rows_against_set(
     scores: np.ndarray,
     positive_scores: np.ndarray,
