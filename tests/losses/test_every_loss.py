@@ -284,11 +284,11 @@ def two_processes():
 @pytest.mark.promise(7)
 @every("two processes")
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
-    value, gradient, *own = (torch.tensor(each, dtype=torch.float64) for each in step(name, rows(), Processes()))
+    value, gradient, *parameters = (torch.tensor(each, dtype=torch.float64) for each in step(name, rows(), Processes()))
     parts = [[torch.tensor(each, dtype=torch.float64) for each in process[name]] for process in two_processes]
     for part in parts:
         assert torch.allclose(part[0], value, atol=1e-10)
-        for mine, expected in zip(part[2:], own, strict=True):
+        for mine, expected in zip(part[2:], parameters, strict=True):
             assert torch.allclose(mine, expected, atol=1e-10)
     # each process sends back twice its share, of which data-parallel training takes the mean
     assert torch.allclose(torch.cat([part[1] for part in parts]) / 2, gradient, atol=1e-10)

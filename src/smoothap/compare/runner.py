@@ -25,7 +25,7 @@ SEARCH_SEED = 1000  # a seed that no row of the table uses
 _PRELOADED = [
     "smoothap.compare.run",
     "smoothap.compare.wrapped",
-    "smoothap.ranking.kernels",
+    "smoothap.losses.kernels",
     "smoothap.metrics.kernels",
 ]
 
