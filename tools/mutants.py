@@ -50,6 +50,7 @@ MUTANTS = [
     Mutant("gradient not projected through the length", "losses/unit_rows.py", "gradient.addcmul_(units, along, value=-1).div_(lengths)", "gradient.div_(lengths)", LOSS),
     Mutant("mean over all queries", "losses/streaming.py", "loss = per_query.sum() / max(1, asking)", "loss = per_query.mean()", LOSS),
     Mutant("upstream gradient ignored", "losses/streaming.py", "gradient * upstream for gradient", "gradient for gradient", "tests/losses/test_smooth_ap.py"),
+    Mutant("compile: one forward for all losses", "losses/retrieval_loss.py", 'if "forward" not in vars(cls):', "if False:", "tests/losses/test_torch_compile.py"),
     Mutant("tau left out of the gradient", "losses/blocks.py", "pull = None if weights is None else -weights / self.tau", "pull = None if weights is None else -weights", LOSS),
     Mutant("autocast reaches the scores", "numerics/precision.py", "if torch.is_autocast_enabled(device_type):", "if False:", "tests/losses/test_precision.py"),
     Mutant("zero rows divided by a small number", "losses/unit_rows.py", "if not bool((largest > 0).all()):", "if False:", "tests/losses/test_inputs.py"),
