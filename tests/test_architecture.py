@@ -13,9 +13,10 @@ SOURCE = Path(__file__).parent.parent / "src" / "smoothap"
 ARROWS: dict[str, set[str]] = {
     "__init__": {"ranking", "losses", "metrics"},
     "__main__": {"cli", "extras"},
-    "ranking": set(),
-    "losses": {"ranking"},
-    "metrics": {"ranking", "distributed", "progress"},
+    "numerics": set(),
+    "ranking": {"numerics"},
+    "losses": {"numerics", "ranking"},
+    "metrics": {"numerics", "distributed", "progress"},
     "distributed": set(),
     "files": set(),
     "sealed_json": {"files"},
@@ -44,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
 }  # fmt: skip
 
 # The core needs torch and numpy; numba is looked for where the extra `fast` is installed.
-CORE = {"ranking", "losses", "metrics", "distributed", "progress"}
+CORE = {"numerics", "ranking", "losses", "metrics", "distributed", "progress"}
 CORE_MAY_IMPORT = {"torch", "numpy", "numba", "smoothap"} | set(sys.stdlib_module_names)
 
 

@@ -108,9 +108,9 @@ def test_roadmap_is_the_balance_of_its_parts():
     parts = SupAP()(embeddings, labels), CalibrationLoss()(embeddings, labels)
     assert torch.allclose(Roadmap()(embeddings, labels), (parts[0] + parts[1]) / 2)
     assert torch.allclose(Roadmap(0.25)(embeddings, labels), 0.75 * parts[0] + 0.25 * parts[1])
-    own = Roadmap(0.5, SupAP(tau=0.1), CalibrationLoss(0.5, 0.1))(embeddings, labels)
+    custom = Roadmap(0.5, SupAP(tau=0.1), CalibrationLoss(0.5, 0.1))(embeddings, labels)
     expected = SupAP(tau=0.1)(embeddings, labels) + CalibrationLoss(0.5, 0.1)(embeddings, labels)
-    assert torch.allclose(own, expected / 2)
+    assert torch.allclose(custom, expected / 2)
 
 
 @pytest.mark.parametrize("settings", [{"balance": -0.1}, {"balance": 1.1}])

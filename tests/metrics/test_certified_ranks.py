@@ -150,5 +150,5 @@ def test_what_classes_take_is_counted_by_the_definition_too(core_path):
 
 @pytest.mark.promise(21)
 def test_the_one_constant_for_the_world(core_path):
-    """Not a bit may differ on any processor: see metrics/known_answer.py."""
+    """Not a bit may differ on any processor: see smoothap/metrics/known_answer.py."""
     assert answer_here() == KNOWN

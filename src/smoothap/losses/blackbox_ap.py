@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.inputs import Call
 from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import Block, streamed_loss
+from smoothap.losses.streaming import Block
 from smoothap.ranking.block import OUTSIDE
 
 
@@ -58,7 +57,7 @@ def _ranks(scores: Tensor) -> Tensor:
 def _negatives_above(negatives: Tensor, positives: Tensor) -> Tensor:
     """How many negatives score at least as high as each positive. (b, m), (b, p) -> (b, p)"""
     flags = torch.empty_like(negatives)  # numbers, whose sum is five times as fast as that of booleans
-    return torch.stack([torch.ge(negatives, each[:, None], out=flags).sum(1) for each in positives.unbind(1)], 1)
+    return torch.stack([torch.ge(negatives, slot[:, None], out=flags).sum(1) for slot in positives.unbind(1)], 1)
 
 
 class BlackboxAP(RetrievalLoss):
@@ -80,9 +79,3 @@ class BlackboxAP(RetrievalLoss):
         if not 0 <= margin < 2:
             raise ValueError(f"margin is a difference of cosines from 0 to 2, such as the paper's 0.02, not {margin!r}")
         self.block = BlackboxBlock(float(lambda_), float(margin))
-
-    def loss_of(self, call: Call) -> Tensor:
-        return streamed_loss(self.block, call)
-
-    def extra_repr(self) -> str:
-        return f"lambda_={self.block.lambda_}, margin={self.block.margin}"

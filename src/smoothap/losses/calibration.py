@@ -60,6 +60,3 @@ class CalibrationLoss(RetrievalLoss):
         values = streamed_loss(self.block, call, mean=False)
         too_low, low, too_high, high = values.sum(0).unbind()
         return too_low / low.detach().clamp(min=1) + too_high / high.detach().clamp(min=1)
-
-    def extra_repr(self) -> str:
-        return f"positive_margin={self.block.positive_margin}, negative_margin={self.block.negative_margin}"

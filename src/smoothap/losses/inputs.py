@@ -33,7 +33,7 @@ class Call(NamedTuple):
         """The listed (query, positive) and (query, negative) pairs, (2, n) each, from pairs or triplets."""
         if self.indices_tuple is None:
             return None
-        columns = [each.to(self.embeddings.device, torch.long) for each in self.indices_tuple]
+        columns = [indices.to(self.embeddings.device, torch.long) for indices in self.indices_tuple]
         negatives = columns[2:] if len(columns) == 4 else [columns[0], columns[2]]
         return torch.stack(columns[:2]), torch.stack(negatives)
 
@@ -119,8 +119,8 @@ def _check_listed(call: Call, listed: tuple[Tensor, ...], include_query: bool) -
         )
     queries, items = len(call.embeddings), len(call.embeddings if call.ref_emb is None else call.ref_emb)
     limits = (queries, items, items) if len(listed) == 3 else (queries, items, queries, items)
-    for place, (each, limit) in enumerate(zip(listed, limits, strict=True)):
-        if each.numel() and not (int(each.min()) >= 0 and int(each.max()) < limit):
+    for place, (indices, limit) in enumerate(zip(listed, limits, strict=True)):
+        if indices.numel() and not (int(indices.min()) >= 0 and int(indices.max()) < limit):
             raise ValueError(
-                f"indices_tuple[{place}] goes up to {int(each.max())}, but there are {limit} rows to point to"
+                f"indices_tuple[{place}] goes up to {int(indices.max())}, but there are {limit} rows to point to"
             )

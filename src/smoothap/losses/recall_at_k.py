@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.inputs import Call
 from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import Block, streamed_loss
+from smoothap.losses.streaming import Block
 from smoothap.ranking.block import ranked_block
 
 
@@ -46,10 +45,10 @@ class RecallBlock(Block):
         recall, slope = rank.new_zeros(len(rank)), torch.zeros_like(rank)
         for k, tau in zip(self.k, self.tau1, strict=True):
             within = torch.sigmoid((k - rank) / tau) * valid
-            found = within.sum(1, keepdim=True)
+            hits = within.sum(1, keepdim=True)
             possible = count.clamp(min=1, max=k) * len(self.k)
-            recall += (found.clamp(max=k) / possible)[:, 0]
-            slope -= within * (1 - within) / tau * (found < k) / possible
+            recall += (hits.clamp(max=k) / possible)[:, 0]
+            slope -= within * (1 - within) / tau * (hits < k) / possible
         return recall, slope, slope
 
 
@@ -72,16 +71,10 @@ class RecallAtK(RetrievalLoss):
         super().__init__()
         k = tuple(k)
         temperatures = (float(tau1),) * len(k) if isinstance(tau1, int | float) else tuple(float(tau) for tau in tau1)
-        if not k or not all(isinstance(each, int) and each >= 1 for each in k):
+        if not k or not all(isinstance(cut, int) and cut >= 1 for cut in k):
             raise ValueError(f"k must be whole numbers from 1, such as (1, 2, 4, 8), not {k!r}")
         if len(temperatures) != len(k):
             raise ValueError(f"tau1 must be one number, or one for each of the {len(k)} k, not {tau1!r}")
         if not all(0 < tau < float("inf") for tau in (*temperatures, tau2)):
             raise ValueError(f"tau1 and tau2 must be positive, such as the paper's 1 and 0.01, not {tau1!r}, {tau2!r}")
         self.block = RecallBlock(k, temperatures, float(tau2))
-
-    def loss_of(self, call: Call) -> Tensor:
-        return streamed_loss(self.block, call)
-
-    def extra_repr(self) -> str:
-        return f"k={self.block.k}, tau1={self.block.tau1}, tau2={self.block.tau2}"

@@ -1,12 +1,29 @@
 """How every loss of this room is called."""
 
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
 from smoothap.losses.inputs import Call
+from smoothap.losses.streaming import Block, streamed_loss
 
 
 class RetrievalLoss(nn.Module):
-    """A loss of queries against a retrieval set; a loss says what it makes of a call in `loss_of`."""
+    """A loss of queries against a retrieval set: what its `block` makes of them, or what it says in `loss_of`."""
+
+    block: Block
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Give each loss a copy of `forward`: torch.compile makes at most eight graphs of one piece of code."""
+        super().__init_subclass__(**named)
+        if "forward" not in vars(cls):
+            shared = RetrievalLoss.forward
+            copy: Any = FunctionType(shared.__code__.replace(), shared.__globals__, argdefs=shared.__defaults__)
+            update_wrapper(copy, shared)
+            cls.forward = copy
 
     def forward(
         self,
@@ -23,7 +40,17 @@ class RetrievalLoss(nn.Module):
         own (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
         """
-        return self.loss_of(Call(embeddings, labels, indices_tuple, ref_emb, ref_labels, own))
+        call = Call(embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+        if torch.compiler.is_compiling() and not self._is_one_operator():
+            return torch.compiler.disable(self.loss_of)(call)
+        return self.loss_of(call)
 
     def loss_of(self, call: Call) -> Tensor:
-        raise NotImplementedError
+        return streamed_loss(self.block, call)
+
+    def _is_one_operator(self) -> bool:
+        """Whether torch.compile takes the loss into its graph; if not, the graph ends before it and begins after it."""
+        return False
+
+    def extra_repr(self) -> str:
+        return repr(self.block).partition("(")[2].removesuffix(")")

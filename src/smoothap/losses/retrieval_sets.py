@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from smoothap.losses.inputs import Call, check_own
-from smoothap.ranking.block import OUTSIDE
+from smoothap.ranking.block import OUTSIDE, padded_columns
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class LabelledSets:
     """P_q is every item with the query's label, N_q every other; `own` (queries,) is the column left out, or -1."""
 
     order: Tensor  # (items,) columns sorted by label
-    counted: Tensor  # (queries,) positives of each query
+    positives: Tensor  # (queries,) how many positives each query has
     first: Tensor  # (queries,) where the query's class begins in `order`
     size: Tensor  # (queries,) items of the query's class
     own: Tensor | None
@@ -30,20 +30,12 @@ class LabelledSets:
         own_is_positive = (own >= 0) & (item_labels[own.clamp(min=0)] == labels)
         return cls(order, size - own_is_positive.long(), first, size, own)
 
-    def positives(self) -> Tensor:
-        """How many positives each query has. (queries,)"""
-        return self.counted
-
     def block(self, queries: Tensor | slice, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Split a block of scores (b, m): positives' columns (b, p), which are valid (b, p), their scores (b, p).
 
         In `scores` everything that is not a negative of its query becomes `OUTSIDE`.
         """
-        first, size = self.first[queries], self.size[queries]
-        slots = torch.arange(int(size.max()), device=scores.device)
-        valid = slots < size[:, None]
-        columns = self.order[(first[:, None] + slots).clamp_(max=len(self.order) - 1)]
-        columns = torch.where(valid, columns, columns[:, :1])
+        columns, valid = padded_columns(self.order, self.first[queries], self.size[queries])
         positive_scores = scores.gather(1, columns)
         scores.scatter_(1, columns, OUTSIDE)
         if self.own is not None:
@@ -73,15 +65,21 @@ class ListedSets:
             columns += [pairs % items, first]
         return cls(*columns)
 
+    @property
     def positives(self) -> Tensor:
         """How many positives each query has. (queries,)"""
         return self.positive_first.diff()
 
     def block(self, queries: Tensor | slice, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As `LabelledSets.block`."""
-        columns, valid = _padded(self.positive_columns, self.positive_first, queries)
+        (columns, valid), (negatives, negative_valid) = (
+            padded_columns(listed, first[:-1][queries], first.diff()[queries])
+            for listed, first in (
+                (self.positive_columns, self.positive_first),
+                (self.negative_columns, self.negative_first),
+            )
+        )
         positive_scores = scores.gather(1, columns)
-        negatives, negative_valid = _padded(self.negative_columns, self.negative_first, queries)
         negative_scores = scores.gather(1, negatives).masked_fill_(~negative_valid, OUTSIDE)
         scores.fill_(OUTSIDE)
         # a padded slot repeats a real column with a score of -inf: the larger of the two is the real one
@@ -110,12 +108,3 @@ def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
         own = own.to(queries.device, torch.long)
         check_own(own, len(items))
     return LabelledSets.of(labels, call.ref_labels.to(queries.device, torch.long), own)
-
-
-def _padded(columns: Tensor, first: Tensor, queries: Tensor | slice) -> tuple[Tensor, Tensor]:
-    start, size = first[:-1][queries], first.diff()[queries]
-    slots = torch.arange(max(1, int(size.max())), device=columns.device)
-    valid = slots < size[:, None]
-    if not len(columns):
-        return torch.zeros_like(valid, dtype=torch.long), valid
-    return columns[torch.where(valid, start[:, None] + slots, 0)], valid

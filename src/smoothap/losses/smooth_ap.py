@@ -4,11 +4,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from smoothap.losses.indicator_block import IndicatorBlock
+from smoothap.losses.blocks import IndicatorBlock, SmoothAPBlock
 from smoothap.losses.inputs import Call
 from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.smooth_ap_block import SmoothAPBlock
-from smoothap.losses.streaming import Block, streamed_loss
+from smoothap.losses.streaming import streamed_loss
 from smoothap.ranking.indicators import Indicator, Sigmoid
 
 Reduction = Literal["mean", "none"]
@@ -37,17 +36,20 @@ class SmoothAP(RetrievalLoss):
         indicator: Indicator | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(indicator, Sigmoid):
-            tau, indicator = indicator.tau, None  # it has compiled kernels
-        if not 0 < tau < float("inf"):
-            raise ValueError(f"tau must be a positive number, such as the paper's 0.01, not {tau!r}")
+        indicator = Sigmoid(tau) if indicator is None else indicator
         if reduction not in ("mean", "none"):
             raise ValueError(f'reduction must be "mean" or "none", not {reduction!r}')
-        self.tau, self.include_query, self.reduction = float(tau), include_query, reduction
-        self.block: Block = SmoothAPBlock(self.tau) if indicator is None else IndicatorBlock(indicator, indicator)
+        self.include_query, self.reduction = include_query, reduction
+        if isinstance(indicator, Sigmoid):
+            self.tau, self.block = float(indicator.tau), SmoothAPBlock(float(indicator.tau))
+        else:
+            self.tau, self.block = float(tau), IndicatorBlock(indicator, indicator)
 
     def loss_of(self, call: Call) -> Tensor:
         return streamed_loss(self.block, call, self.include_query, self.reduction == "mean")
+
+    def _is_one_operator(self) -> bool:
+        return isinstance(self.block, SmoothAPBlock)
 
     def extra_repr(self) -> str:
         indicator = self.block.above if isinstance(self.block, IndicatorBlock) else f"tau={self.tau}"

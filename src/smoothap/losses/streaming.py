@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from smoothap.losses.inputs import Call, check_inputs
 from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.unit_rows import back_through_units, unit_rows
-from smoothap.ranking.precision import full_precision
+from smoothap.numerics.precision import full_precision
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
 _MOST_QUERIES_AT_ONCE = 512
@@ -110,7 +110,7 @@ class Request:
 
     def stream(self, queries: Tensor, items: Tensor, sets: RetrievalSets, weights: Tensor | None) -> Streamed:
         """The answer for rows of length 1, block by block; `answer` says what the weights are."""
-        positives = sets.positives()
+        positives = sets.positives
         asking = (positives > 0).nonzero()[:, 0]
         loss = queries.new_zeros(len(queries), *self.block.values)
         with_gradient, with_item_gradient = self.gradients_now(weights)
@@ -120,21 +120,21 @@ class Request:
             weights = loss.new_full(loss.shape, 1 / max(1, len(asking)))
         weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
 
-        for asked in _blocks(asking, positives, len(items)):
-            rows = queries[asked]
+        for chosen in _blocks(asking, positives, len(items)):
+            rows = queries[chosen]
             scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=self.block.scale)
-            columns, valid, positive_scores = sets.block(asked, scores)
-            loss[asked], positive_gradient = self.block(
-                scores, positive_scores, valid, None if weights is None else weights[asked]
+            columns, valid, positive_scores = sets.block(chosen, scores)
+            loss[chosen], positive_gradient = self.block(
+                scores, positive_scores, valid, None if weights is None else weights[chosen]
             )
             if weights is None:
                 continue
             score_gradient = scores.scatter_add_(1, columns, positive_gradient)
-            if item_gradient is gradient is not None and isinstance(asked, slice) and len(rows) == len(items):
+            if item_gradient is gradient is not None and isinstance(chosen, slice) and len(rows) == len(items):
                 torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
                 break
             if gradient is not None:
-                gradient[asked] += score_gradient @ items
+                gradient[chosen] += score_gradient @ items
             if item_gradient is not None:
                 item_gradient.addmm_(score_gradient.T, rows)
         return Streamed(loss, len(asking), gradient, item_gradient)
@@ -145,12 +145,10 @@ def streamed_loss(block: Block, call: Call, include_query: bool = False, mean: b
     check_inputs(call, include_query)
     embeddings, ref_emb = call.embeddings, call.ref_emb
     learning = torch.is_grad_enabled()
-    wanted = (learning and each is not None and each.requires_grad for each in (embeddings, ref_emb))
+    wanted = (learning and rows is not None and rows.requires_grad for rows in (embeddings, ref_emb))
     request = Request(block, include_query, mean, *wanted)
-    if not torch.compiler.is_compiling():
-        return _Eager.apply(embeddings, ref_emb, call, request)
-    traced = block.traced(request, call)
-    return torch.compiler.disable(_Eager.apply)(embeddings, ref_emb, call, request) if traced is None else traced
+    traced = block.traced(request, call) if torch.compiler.is_compiling() else None
+    return _Eager.apply(embeddings, ref_emb, call, request) if traced is None else traced
 
 
 class _Eager(torch.autograd.Function):
@@ -167,7 +165,7 @@ class _Eager(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.request.mean:
-            gradients = [None if each is None else each * upstream for each in ctx.saved_tensors]
+            gradients = [None if gradient is None else gradient * upstream for gradient in ctx.saved_tensors]
         else:
             _, *gradients = ctx.request.answer(Call.of_tensors(*ctx.saved_tensors), upstream)
         return *gradients, None, None

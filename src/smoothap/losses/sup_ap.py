@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.indicator_block import IndicatorBlock
-from smoothap.losses.inputs import Call
+from smoothap.losses.blocks import IndicatorBlock
 from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import streamed_loss
 from smoothap.ranking.indicators import Step
 
 
@@ -79,8 +77,5 @@ class SupAP(RetrievalLoss):
         super().__init__()
         self.block = IndicatorBlock(_TRUE_RANK, SupIndicator(tau, rho, delta, offset, step))
 
-    def loss_of(self, call: Call) -> Tensor:
-        return streamed_loss(self.block, call)
-
     def extra_repr(self) -> str:
-        return str(self.block.above).removeprefix("SupIndicator(").removesuffix(")")
+        return repr(self.block).partition("SupIndicator(")[2].removesuffix("))")

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from smoothap.losses.inputs import first_of
-from smoothap.ranking.threads import can_fuse
+from smoothap.numerics.threads import can_fuse
 
 
 def unit_rows(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
@@ -13,7 +13,7 @@ def unit_rows(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
     limits = torch.finfo(matrix.dtype)
     least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
     if can_fuse(matrix):
-        from smoothap.ranking import kernels
+        from smoothap.losses import kernels
 
         units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
         good = kernels.scale_rows(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
@@ -50,7 +50,7 @@ def _unit_rows_of_odd_lengths(matrix: Tensor, name: str) -> tuple[Tensor, Tensor
 def back_through_units(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
     """The gradient with respect to x from that with respect to x / |x|, in place. (n, d), (n, d), (n, 1)"""
     if can_fuse(gradient):
-        from smoothap.ranking import kernels
+        from smoothap.losses import kernels
 
         kernels.back_through_units(gradient.numpy(), units.numpy(), lengths.numpy())
         return gradient

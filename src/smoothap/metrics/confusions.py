@@ -9,17 +9,18 @@ Queries are sorted by class and worked through in strips: at no time is there mo
 
 import heapq
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
-from smoothap.metrics.rows import Embeddings, Rows
+from smoothap.metrics.rows import Embeddings, Rows, device_of
+from smoothap.numerics.precision import full_precision
 from smoothap.progress import Progress
-from smoothap.ranking.precision import full_precision
 
 _ITEMS_AT_ONCE = 8192
 _SCORES_AT_ONCE = 1 << 24
@@ -35,9 +36,9 @@ class ConfusedPair:
     taken: float  # AP, summed over the queries of `losing`
     ranks: int  # how often an item of `taking` scores at least as high as a right one for a query of `losing`
     queries: int  # of `losing`, that have a positive
-    taken_back: float  # the same three the other way round
-    ranks_back: int
-    queries_back: int
+    taken_back: float = 0.0  # the same three the other way round
+    ranks_back: int = 0
+    queries_back: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +78,25 @@ def confusions(
     losses = partial(class_losses, embeddings, labels, is_query=is_query, is_gallery=is_gallery, progress=progress)
     classes = int(labels.max()) + 1
     taker, taken, lost = np.full(classes, -1, np.int64), np.zeros(classes), np.zeros(classes)
-    found: list[tuple[float, int, int, int, int]] = []  # AP taken, losing, taking, ranks, queries
+    most: list[ConfusedPair] = []
     for row in losses():
         lost[row.losing] = row.taken.sum()
         best = np.argsort(-row.taken, kind="stable")[: 2 * number]  # each pair may stand there twice
         best = best[row.taken[best] > 0]
         if len(best):
             taker[row.losing], taken[row.losing] = best[0], row.taken[best[0]]
-        found += [(float(row.taken[b]), row.losing, int(b), int(row.ranks[b]), row.queries) for b in best]
-        found = heapq.nsmallest(2 * number, found, key=lambda each: (-each[0], each[1:]))
-    pairs: dict[frozenset[int], tuple[float, int, int, int, int]] = {}
-    for each in found:
-        pairs.setdefault(frozenset(each[1:3]), each)
-    chosen = list(pairs.values())[:number]
-    takers = {taking for _, _, taking, _, _ in chosen}
-    back = {row.losing: row for row in losses(only=takers)}
-    return Confusions([_pair(each, back.get(each[2])) for each in chosen], taker, taken, lost)
-
-
-def _pair(found: tuple[float, int, int, int, int], back: "ClassLosses | None") -> ConfusedPair:
-    taken, losing, taking, ranks, queries = found
-    if back is None:
-        return ConfusedPair(losing, taking, taken, ranks, queries, 0.0, 0, 0)
-    returned = float(back.taken[losing]), int(back.ranks[losing]), back.queries
-    return ConfusedPair(losing, taking, taken, ranks, queries, *returned)
+        most += [ConfusedPair(row.losing, int(b), float(row.taken[b]), int(row.ranks[b]), row.queries) for b in best]
+        most = heapq.nsmallest(2 * number, most, key=lambda pair: (-pair.taken, pair.losing, pair.taking))
+    larger: dict[frozenset[int], ConfusedPair] = {}
+    for pair in most:
+        larger.setdefault(frozenset((pair.losing, pair.taking)), pair)
+    pairs = list(larger.values())[:number]
+    back = {row.losing: row for row in losses(only={pair.taking for pair in pairs})}
+    for place, pair in enumerate(pairs):
+        if row := back.get(pair.taking):
+            taken_back, ranks_back = float(row.taken[pair.losing]), int(row.ranks[pair.losing])
+            pairs[place] = replace(pair, taken_back=taken_back, ranks_back=ranks_back, queries_back=row.queries)
+    return Confusions(pairs, taker, taken, lost)
 
 
 def class_losses(
@@ -112,36 +108,33 @@ def class_losses(
     only: Collection[int] | None = None,
     progress: bool = True,
 ) -> Iterator[ClassLosses]:
-    """What every class took from each class that was asked for, or from `only` some, in order of their labels."""
+    """What every class took from each class that has queries, or from `only` some, in order of their labels."""
     everything = np.arange(len(labels))
-    asked = everything if is_query is None else np.flatnonzero(is_query)
+    queries = everything if is_query is None else np.flatnonzero(is_query)
     if only is not None:
-        asked = asked[np.isin(labels[asked], list(only))]
-    ranked = everything if is_gallery is None else np.flatnonzero(is_gallery)
-    queries, items = (rows[np.argsort(labels[rows], kind="stable")] for rows in (asked, ranked))
+        queries = queries[np.isin(labels[queries], list(only))]
+    items = everything if is_gallery is None else np.flatnonzero(is_gallery)
+    queries, items = (rows[np.argsort(labels[rows], kind="stable")] for rows in (queries, items))
     if not len(queries) or not len(items):
         return
-    device = embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
+    device = device_of(embeddings)
     asking, matrix = (Rows.of(embeddings, rows, device, "embeddings") for rows in (queries, items))
     strip = min(_LONGEST_STRIP, max(1, _SCORES_AT_ONCE // len(items)))
     classes = int(labels.max()) + 1
-    waiting: ClassLosses | None = None  # a class whose queries may go on in the next strip
+
+    def strips(line: Progress) -> Iterator[ClassLosses]:
+        for start in range(0, len(queries), strip):
+            stop = min(start + strip, len(queries))
+            yield from _strip_losses(asking, start, stop, matrix, labels, classes)
+            line.advance(stop - start)
+
     with (
         torch.inference_mode(),
         full_precision(device.type),
         Progress("Confusions", len(queries), "queries", progress) as line,
     ):
-        for start in range(0, len(queries), strip):
-            rows = queries[start : start + strip]
-            for found in _strip_losses(asking, start, start + len(rows), matrix, labels, classes):
-                if waiting is not None and waiting.losing == found.losing:
-                    found = _added(waiting, found)
-                elif waiting is not None:
-                    yield waiting
-                waiting = found
-            line.advance(len(rows))
-    if waiting is not None:
-        yield waiting
+        for _, several in groupby(strips(line), key=attrgetter("losing")):  # a class may go on in the next strip
+            yield reduce(_added, several)
 
 
 def _strip_losses(
@@ -158,7 +151,7 @@ def _strip_losses(
     item_labels, query_labels = labels[items], labels[rows]
     for label in np.unique(query_labels):
         begin, end = np.searchsorted(item_labels, (label, label + 1))
-        taken, ranks, asked = np.zeros(classes), np.zeros(classes, np.int64), 0
+        taken, ranks, queries = np.zeros(classes), np.zeros(classes, np.int64), 0
         for query in np.flatnonzero(query_labels == label):
             positives = begin + np.flatnonzero(items[begin:end] != rows[query])
             proposed[query, begin:end] = -np.inf
@@ -167,8 +160,8 @@ def _strip_losses(
                 negatives, cost, overtaken = _shares(proposed[query], definition(positives), bound, definition)
                 taken += np.bincount(item_labels[negatives], cost, classes)
                 ranks += np.bincount(item_labels[negatives], overtaken, classes).astype(np.int64)
-                asked += 1
-        yield ClassLosses(int(label), asked, taken, ranks)
+                queries += 1
+        yield ClassLosses(int(label), queries, taken, ranks)
 
 
 def _scores(asking: Rows, query: int, matrix: Rows, items: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.ranking.threads import numba_is_there, on_threads, parts_for
+from smoothap.numerics.threads import numba_is_there, on_threads, parts_for
 
 NUMBERS_READ_AT_ONCE = 1 << 21  # 8 MB of float32, and enough for the compiled kernels
 _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor
@@ -72,7 +72,7 @@ def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
         from smoothap.metrics import cosine_kernels
 
         norms, marks = np.empty(len(rows)), np.empty(len(rows), np.int64)
-        _on_threads(cosine_kernels.norms_and_marks, rows.numel(), rows.numpy(), bits.numpy(), norms, marks)
+        on_threads(cosine_kernels.norms_and_marks, parts_for(rows.numel()), rows.numpy(), bits.numpy(), norms, marks)
         return norms, marks
     factors = torch.arange(rows.shape[1], device=rows.device) * -7046029254386353132 + 1
     wide = rows.double()
@@ -87,7 +87,7 @@ def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
         from smoothap.metrics import cosine_kernels
 
         units = torch.empty(rows.shape, dtype=dtype)
-        _on_threads(cosine_kernels.scale_rows, rows.numel(), rows.numpy(), norms, units.numpy())
+        on_threads(cosine_kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
         return units
     return (rows.double() / torch.from_numpy(norms).to(rows.device)[:, None]).to(dtype)
 
@@ -105,11 +105,12 @@ def pair_scores(
     Both are as `given_rows` gives them, on one device that has float64, with their norms (n,), (m,).
     """
     scores = np.empty(len(first))
-    if _is_compiled(len(first) * right.shape[1], left, right):
+    terms = len(first) * right.shape[1]
+    if _is_compiled(terms, left, right):
         from smoothap.metrics.cosine_kernels import score_pairs
 
         sides = np.asarray(left), left_norms, np.asarray(right), right_norms
-        _on_threads(score_pairs, len(first) * right.shape[1], *sides, first, second, scores)
+        on_threads(score_pairs, parts_for(terms), *sides, first, second, scores)
         return scores
     step = max(1, _NUMBERS_AT_ONCE // right.shape[1])
     for start in range(0, len(first), step):
@@ -123,11 +124,6 @@ def pair_scores(
 def _is_compiled(terms: int, *sides: Tensor | np.ndarray) -> bool:
     on_cpu = all(isinstance(rows, np.ndarray) or rows.device.type == "cpu" for rows in sides)
     return on_cpu and terms >= _WORTH_COMPILING and numba_is_there()
-
-
-def _on_threads(kernel: Callable[..., None], terms: int, *arguments: object) -> None:
-    parts = parts_for(terms)
-    on_threads(lambda part: kernel(part, parts, *arguments), parts)
 
 
 def _taken(rows: Tensor | np.ndarray, places: np.ndarray) -> Tensor:

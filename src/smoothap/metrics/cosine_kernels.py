@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smoothap.ranking.compiled import compiled
+from smoothap.numerics.compiled import compiled
 
 
 @compiled()

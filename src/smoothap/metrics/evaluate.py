@@ -1,5 +1,6 @@
-"""Exact retrieval figures over the full ranking, at any size."""
+"""Exact retrieval metrics over the full ranking, at any size."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -8,11 +9,11 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
-from smoothap.metrics.counting import Counts, Problem, count_negatives
-from smoothap.metrics.report import Report, make_report
-from smoothap.metrics.rows import Embeddings, Rows
-from smoothap.ranking.precision import full_precision
-from smoothap.ranking.threads import on_threads
+from smoothap.metrics.counting import RankedPositives, count_negatives
+from smoothap.metrics.report import Report
+from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
+from smoothap.numerics.precision import full_precision
+from smoothap.numerics.threads import on_threads
 
 Labels: TypeAlias = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
@@ -45,20 +46,17 @@ def evaluate(
     (1.0, {1: 1.0})
     """
     recall_at = _check_recall_at(recall_at)
-    place = torch.device(device) if device is not None else _device_of(embeddings)
-    problem, classes = ranking_problem(embeddings, labels, gallery, gallery_labels, ignore=ignore, device=place)
+    place = torch.device(device) if device is not None else device_of(embeddings)
+    sets, classes = sorted_sets(embeddings, labels, gallery, gallery_labels, ignore=ignore, device=place)
     processes = Processes.here() if distributed else Processes()
     results = _Results(len(embeddings), recall_at)
     with torch.inference_mode(), full_precision(place.type):
-        for counts in count_negatives(problem, block_size, processes, progress):
-            results.take(counts, problem.queries.order)
-    return make_report(
-        results.average_precision, results.first_hit_rank, results.map_at_r, results.r_precision, results.precision,
-        classes, recall_at,
-    )  # fmt: skip
+        for ranked in count_negatives(sets, block_size, processes, progress):
+            results.take(ranked, sets.queries.order)
+    return results.report(classes)
 
 
-def ranking_problem(
+def sorted_sets(
     embeddings: Embeddings,
     labels: Labels,
     gallery: Embeddings | None = None,
@@ -66,7 +64,7 @@ def ranking_problem(
     *,
     ignore: Tensor | np.ndarray | None = None,
     device: torch.device,
-) -> tuple[Problem, np.ndarray]:
+) -> tuple[SortedSets, np.ndarray]:
     """What `evaluate` was given, checked and sorted by class; and the class of each query as a number (n,)."""
     _check_matrix(embeddings, "embeddings")
     names = _as_labels(labels, len(embeddings), "labels", "embeddings")
@@ -86,23 +84,24 @@ def ranking_problem(
                 "from the same model"
             )
     classes, item_classes = _as_classes(names, item_names)
-    order, item_order = _small_classes_first(classes, item_classes)
+    order = np.argsort(classes, kind="stable")
+    item_order = order if one_set else np.argsort(item_classes, kind="stable")
     left_out, ignored = _check_ignore(ignore, len(embeddings), len(items))
     queries = Rows.of(embeddings, order, device, "embeddings")
-    problem = Problem(
+    sets = SortedSets(
         queries=queries,
         items=queries if one_set else Rows.of(items, item_order, device, "gallery"),
-        first=_edge(item_classes[item_order], classes[order], right=False),
-        last=_edge(item_classes[item_order], classes[order], right=True),
+        first=np.searchsorted(item_classes[item_order], classes[order]),
+        last=np.searchsorted(item_classes[item_order], classes[order], side="right"),
         one_set=one_set,
         left_out=left_out[item_order],
         ignored=ignored,
     )
-    return problem, classes
+    return sets, classes
 
 
 class _Results:
-    """The figures of each query, filled block by block from whole numbers."""
+    """The metrics of each query, filled block by block from whole numbers."""
 
     def __init__(self, queries: int, recall_at: Sequence[int]) -> None:
         self.recall_at = recall_at
@@ -112,25 +111,24 @@ class _Results:
         self.r_precision = np.full(queries, np.nan)
         self.precision = np.full((queries, len(recall_at)), np.nan)
 
-    def take(self, counts: Counts, order: np.ndarray) -> None:
-        """Work out the queries of these counts, a thousand at a time on each thread."""
-        parts = torch.get_num_threads()
+    def take(self, ranked: RankedPositives, order: np.ndarray) -> None:
+        """Work out the queries of a block, a thousand at a time on each thread."""
 
-        def take_part(part: int) -> None:
-            for start in range(counts.start + 1024 * part, counts.stop, 1024 * parts):
-                rows = np.arange(start, min(start + 1024, counts.stop))
-                rows = rows[counts.count[rows] > 0]
+        def take_part(part: int, parts: int) -> None:
+            for start in range(ranked.start + 1024 * part, ranked.stop, 1024 * parts):
+                rows = np.arange(start, min(start + 1024, ranked.stop))
+                rows = rows[ranked.count[rows] > 0]
                 if len(rows):
-                    self._take(counts, rows, order[rows])
+                    self._take(ranked, rows, order[rows])
 
-        on_threads(take_part, parts)
+        on_threads(take_part, torch.get_num_threads())
 
-    def _take(self, counts: Counts, rows: np.ndarray, queries: np.ndarray) -> None:
-        size = counts.count[rows]  # R, the positives of each query
+    def _take(self, ranked: RankedPositives, rows: np.ndarray, queries: np.ndarray) -> None:
+        size = ranked.count[rows]  # R, the positives of each query
         begins = np.cumsum(size) - size
         position = np.arange(size.sum()) - np.repeat(begins, size)
-        places = np.repeat(counts.offset[rows], size) + position
-        scores, negatives = counts.scores[places], counts.negatives[places]
+        places = np.repeat(ranked.offset[rows], size) + position
+        scores, negatives = ranked.scores[places], ranked.negatives[places]
         # lowest score first: those at or above a positive are itself, those behind it, and the equal ones before it
         new_score = np.ones(len(scores), bool)
         new_score[1:] = scores[1:] != scores[:-1]
@@ -146,6 +144,33 @@ class _Results:
         self.r_precision[queries] = np.add.reduceat(within_r.astype(np.float64), begins) / size
         for column, k in enumerate(self.recall_at):
             self.precision[queries, column] = np.add.reduceat((rank <= k).astype(np.float64), begins) / k
+
+    def report(self, classes: np.ndarray) -> Report:
+        """Means over the queries that have a positive; classes (queries,)."""
+        asking = self.first_hit_rank > 0
+
+        def mean(values: np.ndarray) -> float:
+            return _exact_mean(values[asking])
+
+        sums = np.bincount(classes[asking], weights=self.average_precision[asking])
+        sizes = np.bincount(classes[asking])
+        return Report(
+            mean_average_precision=mean(self.average_precision),
+            recall={k: mean(self.first_hit_rank <= k) for k in self.recall_at},
+            precision={k: mean(self.precision[:, column]) for column, k in enumerate(self.recall_at)},
+            map_at_r=mean(self.map_at_r),
+            r_precision=mean(self.r_precision),
+            class_mean_average_precision=_exact_mean(sums[sizes > 0] / sizes[sizes > 0]),
+            queries=int(asking.sum()),
+            skipped=int((~asking).sum()),
+            average_precision=self.average_precision,
+            first_hit_rank=self.first_hit_rank,
+        )
+
+
+def _exact_mean(values: np.ndarray) -> float:
+    """The mean, the same for any order of the values."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
 def _check_recall_at(recall_at: Sequence[int] | int) -> tuple[int, ...]:
@@ -178,32 +203,16 @@ def _as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
 
 
 def _as_classes(names: np.ndarray, item_names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both lists of labels as numbers of classes."""
+    """Both lists of labels as numbers of classes, in which classes with as many items are neighbours."""
     if (names.dtype.kind in "US") != (item_names.dtype.kind in "US"):
         raise ValueError(f"labels are {names.dtype} and gallery_labels {item_names.dtype}: use one kind for both")
-    if names is item_names:
-        classes = np.unique(names, return_inverse=True)[1]
-        return classes, classes
-    both = np.unique(np.concatenate([names, item_names]), return_inverse=True)[1]
-    return both[: len(names)], both[len(names) :]
-
-
-def _small_classes_first(classes: np.ndarray, item_classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Orders that put each class together, and classes with as many items beside each other; renumbers in place."""
-    sizes = np.bincount(item_classes, minlength=max(classes.max(), item_classes.max()) + 1)
+    both = names if names is item_names else np.concatenate([names, item_names])
+    classes = np.unique(both, return_inverse=True)[1]
+    item_classes = classes[-len(item_names) :]
+    sizes = np.bincount(item_classes, minlength=classes.max() + 1)
     number = np.empty(len(sizes), np.int64)
     number[np.argsort(sizes, kind="stable")] = np.arange(len(sizes))
-    order = np.argsort(number[classes], kind="stable")
-    return order, order if classes is item_classes else np.argsort(number[item_classes], kind="stable")
-
-
-def _edge(sorted_items: np.ndarray, sorted_queries: np.ndarray, right: bool) -> np.ndarray:
-    """Where each query's class begins or ends among the items, both in runs of one class."""
-    begins = np.flatnonzero(np.diff(sorted_items, prepend=-1))
-    ends = np.append(begins[1:], len(sorted_items))
-    edges = np.zeros(max(sorted_items.max(), sorted_queries.max()) + 1, np.int64)
-    edges[sorted_items[begins]] = ends if right else begins
-    return edges[sorted_queries]
+    return number[classes[: len(names)]], number[item_classes]
 
 
 def _check_ignore(ignore: Tensor | np.ndarray | None, queries: int, items: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -216,7 +225,3 @@ def _check_ignore(ignore: Tensor | np.ndarray | None, queries: int, items: int) 
             f"not {mask.dtype} {mask.shape}"
         )
     return (mask, None) if mask.ndim == 1 else (np.zeros(items, bool), mask)
-
-
-def _device_of(embeddings: Embeddings) -> torch.device:
-    return embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")

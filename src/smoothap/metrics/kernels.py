@@ -2,20 +2,18 @@
 
 For every query q the sorted scores of its positives, the thresholds, stand at offset[q] ... of one flat array, and the
 counts at the same places of another; one place behind them stays free for an infinity. The columns of a query's own
-class, first[q] ... last[q] - 1, are no negatives. With up to `FEW` thresholds a count is the number of negatives at or
-above that threshold; with more, a histogram of the negatives between thresholds, which `sum_up` turns into the same.
+class, first[q] ... last[q] - 1, are no negatives. A count is the number of negatives at or above that threshold.
 
 A tile holds proposals. From `upper` on, a proposed score is certainly at or above the threshold, and below upper -
 width certainly under it; what lies between is undecided, and scored by the definition.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from smoothap.metrics.cosine_kernels import cosine, halves_of
-from smoothap.ranking.compiled import compiled
+from smoothap.numerics.compiled import compiled
 
 FEW = 16
 BINS = 4  # for each threshold
@@ -51,7 +49,7 @@ class Scratch(NamedTuple):
     places: np.ndarray  # (columns + 1,)
     undecided: np.ndarray  # (columns + 1,) columns
     settled: np.ndarray  # (columns + 1,) their scores by the definition
-    found: np.ndarray  # (most thresholds of a query + 1,)
+    histogram: np.ndarray  # (most thresholds of a query + 1,) scores above so many thresholds
     keys: np.ndarray  # (MEMORY,) the row and the group of columns that `known` is the score of
     known: np.ndarray  # (MEMORY,)
     halves: np.ndarray
@@ -74,16 +72,16 @@ def _settle(rows: Side, row: int, columns: Side, number: int, scratch: Scratch) 
     undecided, settled, keys, known, halves = (
         scratch.undecided, scratch.settled, scratch.keys, scratch.known, scratch.halves,
     )  # fmt: skip
-    asked = 0
+    scored = 0
     for j in range(number):
         column = undecided[j]
         slot, key = group[column] % MEMORY, np.int64(row) << 40 | group[column]
         if keys[slot] != key:
             keys[slot] = key
             known[slot] = cosine(one, given[column], norm * norms[column], halves)
-            asked += 1
+            scored += 1
         settled[j] = known[slot]
-    return asked
+    return scored
 
 
 @compiled(fastmath={"reassoc"})
@@ -97,22 +95,12 @@ def _at_least(scores: np.ndarray, upper: float, lower: float) -> tuple[np.int32,
 
 
 @compiled()
-def _bins(scores: np.ndarray, lowest: float, scale: float, last_bin: float, bins: np.ndarray) -> None:
-    """A bin for each score, the same or a higher one for a higher score; 0 below the lowest threshold, 1 from it on."""
-    for j in range(scores.shape[0]):
-        place = (scores[j] - lowest) * scale
-        place = last_bin if place > last_bin else place
-        bins[j] = np.int32(math.floor(-1 if place < -1 else place)) + np.int32(1)
-
-
-@compiled()
 def tabulate(part: int, parts: int, block: Thresholds) -> None:
     """Spread each query's thresholds over more bins, so that a score finds its place among them at once.
 
     Of the query's table, tables[BINS * offset[q] ...], entry 0 is for scores below all thresholds and entry b holds the
     number of thresholds in bins lower than b: a score in bin b needs comparing with those of its own bin only.
     """
-    bins = np.empty(max(1, block.count.max()), np.int32)
     number = block.upper.dtype.type
     for query in range(part, block.count.shape[0], parts):
         many, begin = block.count[query], block.offset[query]
@@ -121,11 +109,11 @@ def tabulate(part: int, parts: int, block: Thresholds) -> None:
         row = block.upper[begin : begin + many]
         spread = row[many - 1] - row[0]
         block.scales[query] = number(min((BINS * many - 2) / spread, 1e30) if spread > 0 else 1.0)
-        _bins(row, row[0], block.scales[query], number(BINS * many - 2), bins)
         table = block.tables[BINS * begin : BINS * (begin + many)]
         table[:] = 0
         for i in range(many):
-            table[bins[i]] += 1
+            place = min((row[i] - row[0]) * block.scales[query], number(BINS * many - 2))
+            table[np.int32(place) + np.int32(1)] += 1
         below = np.int32(0)
         for b in range(1, BINS * many):
             here = table[b]
@@ -138,13 +126,13 @@ def _add_histogram(
     scores: np.ndarray, left: int, limits: np.ndarray, width: float, scale: float, table: np.ndarray,
     scratch: Scratch, number: int,
 ) -> int:  # fmt: skip
-    """Add to `found` how many scores are above so many thresholds; of none, which nobody asks for, it stays 0.
+    """Add to `histogram` how many scores are above so many thresholds; of none, which is not needed, it stays 0.
 
     limits (many + 1,) are the upper ones, infinity last. The columns of undecided scores are written into `undecided`
     from `number` on; the new number is returned. First the places of the scores that can matter are gathered, without
     a branch.
     """
-    places, found, undecided = scratch.places, scratch.found, scratch.undecided
+    places, histogram, undecided = scratch.places, scratch.histogram, scratch.undecided
     lowest, last_bin = limits[0], limits.dtype.type(table.shape[0] - 2)
     perhaps, zero = lowest - width, limits.dtype.type(0)
     kept = np.uintp(0)  # unsigned: nobody looks for a negative index
@@ -153,7 +141,7 @@ def _add_histogram(
         kept += np.uintp(scores[j] >= perhaps)
     for j in range(kept):
         score = scores[np.uintp(places[j])]
-        bin_of = max((score - lowest) * scale, zero)  # as in `_bins`
+        bin_of = max((score - lowest) * scale, zero)  # as in `tabulate`
         bin_of = last_bin if bin_of > last_bin else bin_of
         place = np.uintp(table[np.uintp(np.int32(bin_of) + np.int32(1))])
         place += np.uintp(limits[place] <= score)  # most bins hold one threshold at most: no branch to guess
@@ -163,7 +151,7 @@ def _add_histogram(
             undecided[number] = left + places[j]
             number += 1
         else:
-            found[place] += np.int32(1)
+            histogram[place] += np.int32(1)
     return number
 
 
@@ -174,7 +162,7 @@ def _add_counts(
 ) -> int:  # fmt: skip
     """Count the scores of a row of the tile but those from `begin` to `end`, the query's own class."""
     start, many, width = block.offset[query], block.count[query], block.width[0]
-    counts, exact, asked = block.counts, block.exact[start : start + many], 0
+    counts, exact, scored = block.counts, block.exact[start : start + many], 0
     if many <= FEW:
         for i in range(many):
             upper = block.upper[start + i]
@@ -184,34 +172,23 @@ def _add_counts(
             number = perhaps_before - before + perhaps_behind - behind
             if number:
                 _find(scores, begin, end, upper - width, upper, scratch.undecided)
-                asked += _settle(rows, row, columns, number, scratch)
+                scored += _settle(rows, row, columns, number, scratch)
                 for j in range(number):
                     counts[start + i] += np.int32(scratch.settled[j] >= exact[i])
-        return asked
+        return scored
     limits = block.upper[start : start + many + 1]  # with the infinity behind them
-    table, scale, found = block.tables[BINS * start : BINS * (start + many)], block.scales[query], scratch.found
-    found[: many + 1] = 0
+    table, scale, histogram = block.tables[BINS * start : BINS * (start + many)], block.scales[query], scratch.histogram
+    histogram[: many + 1] = 0
     number = _add_histogram(scores[:begin], 0, limits, width, scale, table, scratch, 0)
     number = _add_histogram(scores[end:], end, limits, width, scale, table, scratch, number)
-    asked = _settle(rows, row, columns, number, scratch)
+    scored = _settle(rows, row, columns, number, scratch)
     for j in range(number):
-        found[_at_or_below(exact, scratch.settled[j])] += np.int32(1)
-    for i in range(many):
-        counts[start + i] += found[i + 1]
-    return asked
-
-
-@compiled()
-def _at_or_below(exact: np.ndarray, score: float) -> int:
-    """How many of the rising thresholds are at or below the score."""
-    low, high = 0, exact.shape[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if exact[middle] <= score:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+        histogram[np.searchsorted(exact, scratch.settled[j], side="right")] += np.int32(1)
+    at_or_above = np.int32(0)
+    for i in range(many - 1, -1, -1):
+        at_or_above += histogram[i + 1]
+        counts[start + i] += at_or_above
+    return scored
 
 
 @compiled()
@@ -268,14 +245,14 @@ def count_rows(
     """The tile's rows are queries, its columns items. Returns how many pairs were scored by the definition."""
     height, width = tile.shape
     scratch = _scratch(width, block.count[top : top + height].max(), rows.given.shape[1])
-    asked = 0
+    scored = 0
     for r in range(part, height, parts):
         query = top + r
         if block.count[query]:
             begin = min(max(block.first[query] - left, 0), width)
             end = min(max(block.last[query] - left, 0), width)
-            asked += _add_counts(tile[r], r, begin, end, query, block, rows, columns, scratch)
-    return asked
+            scored += _add_counts(tile[r], r, begin, end, query, block, rows, columns, scratch)
+    return scored
 
 
 @compiled()
@@ -288,8 +265,8 @@ def count_columns_of_few(
     most = block.count[left : left + width].max()
     limits = np.full((most, end - begin), np.inf, tile.dtype)
     lowest = np.full((most, end - begin), np.inf, tile.dtype)
-    found = np.zeros((most, end - begin), np.int32)
-    scratch, asked = _scratch(width, 0, rows.given.shape[1]), 0
+    counts = np.zeros((most, end - begin), np.int32)
+    scratch, scored = _scratch(width, 0, rows.given.shape[1]), 0
     for c in range(begin, end):
         for k in range(block.count[left + c]):
             limits[k, c - begin] = block.upper[block.offset[left + c] + k]
@@ -301,18 +278,18 @@ def count_columns_of_few(
         for here, there in ((begin, right_of), (left_of, end)):
             scores, span = tile[r, here:there], slice(here - begin, there - begin)
             for k in range(most):
-                number = int(_add_each(scores, limits[k, span], lowest[k, span], found[k, span]))
+                number = int(_add_each(scores, limits[k, span], lowest[k, span], counts[k, span]))
                 if number:
                     _find_each(tile[r], here, there, begin, lowest[k], limits[k], scratch.undecided)
-                    asked += _settle(rows, r, columns, number, scratch)
+                    scored += _settle(rows, r, columns, number, scratch)
                     for j in range(number):
                         c = scratch.undecided[j]
                         exact = block.exact[block.offset[left + c] + k]
-                        found[k, c - begin] += np.int32(scratch.settled[j] >= exact)
+                        counts[k, c - begin] += np.int32(scratch.settled[j] >= exact)
     for c in range(begin, end):
         for k in range(block.count[left + c]):
-            block.counts[block.offset[left + c] + k] += found[k, c - begin]
-    return asked
+            block.counts[block.offset[left + c] + k] += counts[k, c - begin]
+    return scored
 
 
 @compiled()
@@ -328,20 +305,11 @@ def _find_each(
 
 
 @compiled(fastmath={"reassoc"})
-def _add_each(scores: np.ndarray, limits: np.ndarray, lowest: np.ndarray, found: np.ndarray) -> np.int32:
+def _add_each(scores: np.ndarray, limits: np.ndarray, lowest: np.ndarray, counts: np.ndarray) -> np.int32:
     """Count each score against the limit of its column; returns how many are undecided."""
     undecided = np.int32(0)
     for c in range(scores.shape[0]):
         certain = np.int32(scores[c] >= limits[c])
-        found[c] += certain
+        counts[c] += certain
         undecided += np.int32(scores[c] >= lowest[c]) - certain
     return undecided
-
-
-@compiled()
-def sum_up(block: Thresholds) -> None:
-    """Turn histograms into numbers of negatives at or above each threshold."""
-    for query in range(block.count.shape[0]):
-        if block.count[query] > FEW:
-            for i in range(block.offset[query] + block.count[query] - 2, block.offset[query] - 1, -1):
-                block.counts[i] += block.counts[i + 1]

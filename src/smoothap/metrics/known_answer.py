@@ -13,7 +13,7 @@ import torch
 
 from smoothap.distributed import Processes
 from smoothap.metrics.counting import count_negatives
-from smoothap.metrics.evaluate import evaluate, ranking_problem
+from smoothap.metrics.evaluate import evaluate, sorted_sets
 from smoothap.metrics.report import Report
 
 ROWS, DIMENSION = 3000, 96
@@ -22,17 +22,17 @@ _KINDS = 120  # of rows, before copies
 
 @dataclass(frozen=True)
 class Answer:
-    """What the evaluation of the set gives: digests of whole numbers and of bits, and figures with all their digits."""
+    """What the evaluation of the set gives: digests of whole numbers and of bits, and metrics with all their digits."""
 
     counts: str  # of the positives and negatives at or above every positive of every query
     scores: str  # of the scores of all positives
-    figures: dict[str, float]
+    metrics: dict[str, float]
 
 
 KNOWN = Answer(
     counts="2955e1bfd00f1896194ca3e2768e90e59b4f1774ab5b2a54cb4297cfc49c94dc",
     scores="1475080e85dedcb105afebf7843843370a02f8555c3660ed8822a3f7693be5e4",
-    figures={
+    metrics={
         "mean_average_precision": 0.11032323874967402,
         "map_at_r": 0.05787342654516721,
         "r_precision": 0.1587910433812438,
@@ -70,17 +70,17 @@ def answer_here(device: torch.device | str = "cpu") -> Answer:
     embeddings, labels = known_answer_set()
     report = evaluate(embeddings, labels, device=device, progress=False)
     counts, scores = hashlib.sha256(), hashlib.sha256()
-    problem, _ = ranking_problem(embeddings, labels, device=torch.device(device))
+    sets, _ = sorted_sets(embeddings, labels, device=torch.device(device))
     with torch.inference_mode():
-        for block in count_negatives(problem, None, Processes(), shown=False):
+        for block in count_negatives(sets, None, Processes(), shown=False):
             for query in range(block.start, block.stop):
                 here = slice(block.offset[query], block.offset[query] + block.count[query])
                 counts.update(block.negatives[here].astype("<i8").tobytes())
                 scores.update(block.scores[here].astype("<f8").tobytes())
-    return Answer(counts.hexdigest(), scores.hexdigest(), _figures(report))
+    return Answer(counts.hexdigest(), scores.hexdigest(), _metrics(report))
 
 
-def _figures(report: Report) -> dict[str, float]:
+def _metrics(report: Report) -> dict[str, float]:
     recall = {f"recall@{k}": value for k, value in report.recall.items()}
     precision = {f"precision@{k}": value for k, value in report.precision.items()}
     return {

@@ -1,8 +1,8 @@
-"""The figures of one evaluation: they print as a table, and save and load as JSON."""
+"""The results of one evaluation: they print as a table, and save and load as JSON."""
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Exact figures over the full ranking, as fractions of 1."""
+    """Exact metrics over the full ranking, as fractions of 1."""
 
     mean_average_precision: float
     recall: dict[int, float]  # K -> share of the queries with a hit among the first K
@@ -41,16 +41,16 @@ class Report:
         return "\n".join(lines)
 
     def summary(self) -> dict[str, Any]:
-        """The figures without the arrays of each query."""
+        """The metrics without the arrays of each query."""
         return {key: value for key, value in asdict(self).items() if not isinstance(value, np.ndarray)}
 
     def to_json(self) -> str:
         """Everything, the values of each query included."""
         everything = self.summary() | {
-            "average_precision": [None if math.isnan(each) else each for each in self.average_precision.tolist()],
+            "average_precision": self.average_precision.tolist(),
             "first_hit_rank": self.first_hit_rank.tolist(),
         }
-        return json.dumps(_without_nan(everything), indent=1)
+        return json.dumps(_each_number(everything, _none_for_nan), indent=1)
 
     def save(self, path: Path | str) -> None:
         """Write the report as JSON."""
@@ -59,63 +59,32 @@ class Report:
     @classmethod
     def load(cls, path: Path | str) -> "Report":
         """Read what `save` wrote."""
-        expected = {each.name for each in fields(cls)}
+        expected = {column.name for column in fields(cls)}
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            values = _each_number(json.loads(Path(path).read_text(encoding="utf-8")), _nan_for_none)
             if set(values) != expected:
                 raise ValueError(f"it has {sorted(values)}")
             for name in ("recall", "precision"):
-                values[name] = {int(k): _number(value) for k, value in values[name].items()}
-            values["average_precision"] = np.array([_number(each) for each in values["average_precision"]])
+                values[name] = {int(k): value for k, value in values[name].items()}
+            values["average_precision"] = np.array(values["average_precision"])
             values["first_hit_rank"] = np.array(values["first_hit_rank"], np.int64)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error
-        plain: dict[str, Any] = {key: math.nan if value is None else value for key, value in values.items()}
-        return cls(**plain)
+        return cls(**values)
 
 
-def make_report(
-    average_precision: np.ndarray,
-    first_hit_rank: np.ndarray,
-    precision_at_r: np.ndarray,
-    r_precision: np.ndarray,
-    precision: np.ndarray,
-    classes: np.ndarray,
-    recall_at: Sequence[int],
-) -> Report:
-    """Means over the queries that have a positive. All (queries,), precision (queries, len(recall_at))."""
-    asked = first_hit_rank > 0
-    number = int(asked.sum())
-
-    def mean(values: np.ndarray) -> float:
-        return _exact_mean(values[asked])
-
-    sums = np.bincount(classes[asked], weights=average_precision[asked])
-    sizes = np.bincount(classes[asked])
-    return Report(
-        mean_average_precision=mean(average_precision),
-        recall={k: mean(first_hit_rank <= k) for k in recall_at},
-        precision={k: mean(precision[:, place]) for place, k in enumerate(recall_at)},
-        map_at_r=mean(precision_at_r),
-        r_precision=mean(r_precision),
-        class_mean_average_precision=_exact_mean(sums[sizes > 0] / sizes[sizes > 0]),
-        queries=number,
-        skipped=len(asked) - number,
-        average_precision=average_precision,
-        first_hit_rank=first_hit_rank,
-    )
-
-
-def _exact_mean(values: np.ndarray) -> float:
-    """The mean, the same for any order of the values."""
-    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _without_nan(value: Any) -> Any:
+def _each_number(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same dictionaries and lists with every value in them changed."""
     if isinstance(value, dict):
-        return {str(key): _without_nan(each) for key, each in value.items()}
+        return {key: _each_number(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_each_number(inner, change) for inner in value]
+    return change(value)
+
+
+def _none_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _nan_for_none(value: Any) -> Any:
+    return math.nan if value is None else value

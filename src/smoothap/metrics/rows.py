@@ -68,6 +68,29 @@ class Rows:
         return unit_rows(rows, norms, dtype).to(self.device)
 
 
+@dataclass(frozen=True)
+class SortedSets:
+    """Queries and the items that are ranked for them, both sorted by class."""
+
+    queries: Rows
+    items: Rows
+    first: np.ndarray  # (queries,) where the items of the query's class begin
+    last: np.ndarray  # (queries,) and end
+    one_set: bool  # items are the queries themselves: each is left out of its own ranking
+    left_out: np.ndarray  # (items,) bool: no positive for its own class, and no negative
+    ignored: np.ndarray | None  # (queries, items) bool, in the callers' order
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether a tile of scores off the diagonal serves its rows and its columns alike."""
+        return self.one_set and self.ignored is None
+
+
+def device_of(embeddings: Embeddings) -> torch.device:
+    """Where the embeddings are; numpy's are on the CPU."""
+    return embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
+
+
 @cache
 def has_float64(device: torch.device) -> bool:
     """Whether the device computes in float64; Apple's does not."""

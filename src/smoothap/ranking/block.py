@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from smoothap.numerics.threads import can_fuse, on_threads, parts_for
 from smoothap.ranking.indicators import Indicator, Sigmoid
-from smoothap.ranking.threads import can_fuse, on_threads, parts_for
 
 OUTSIDE = float("-inf")  # the score of an item that is not in the retrieval set
 SIGMOID = Sigmoid(1.0)  # of scores that were divided by tau before
@@ -36,6 +36,19 @@ def smooth_ap_block(
         if fused is not None:
             return fused
     return ranked_block(scores, positive_scores, valid, weights)
+
+
+def padded_columns(columns: Tensor, first: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns first[q] ... first[q] + size[q] - 1 of each query, padded to (b, p), and which of them are no padding.
+
+    The padding repeats the query's first column.
+    """
+    slots = torch.arange(max(1, int(size.max())), device=columns.device)
+    valid = slots < size[:, None]
+    if not len(columns):
+        return torch.zeros_like(valid, dtype=torch.long), valid
+    places = first[:, None] + torch.where(valid, slots, 0)
+    return columns[places.clamp_(max=len(columns) - 1)], valid
 
 
 def average_precision_of_ranks(among: Tensor, above: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -75,10 +88,10 @@ def ranked_block(
     def compare(rows: slice, here: slice, with_slopes: bool) -> list[tuple[Tensor, Tensor | None]]:
         """What stands above the positives i of some slots: positives, then negatives; sums (r, n) and slopes."""
         held = valid[rows]
-        own = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
-        among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - own  # D_ij = z_j - z_i
+        positive = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
+        among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - positive  # D_ij = z_j - z_i
         among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)  # j != i, Eq. 3
-        above = scores[rows, None, :] - own
+        above = scores[rows, None, :] - positive
         return [_sum(among_indicator, among, with_slopes), _sum(above_indicator, above, with_slopes)]
 
     for row in range(0, queries, rows_at_once):
@@ -112,26 +125,20 @@ def _fused_block(
     scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
     """The same in one pass, or None (with nothing changed) where the positives of a query are too far apart for it."""
-    from smoothap.ranking.kernels import positives_are_near, rows_against_set
+    from smoothap.ranking.kernels import WIDEST_SPREAD, rows_against_set
 
-    queries, items = scores.shape
-    average_precision = scores.new_empty(queries)
-    positive_gradient = torch.empty_like(positive_scores)
-    each_row = scores.new_ones(queries) if weights is None else weights.to(scores.dtype)
-    matrix = scores.detach().numpy()
-    arrays = [tensor.detach().contiguous().numpy() for tensor in (positive_scores, valid, each_row)]
-    results = [average_precision.numpy(), positive_gradient.numpy()]
-    middles = torch.empty(queries).numpy()
-    if not positives_are_near(arrays[0], arrays[1], middles):
+    highest = positive_scores.masked_fill(~valid, OUTSIDE).amax(1)
+    middles = 0.5 * (positive_scores.masked_fill(~valid, float("inf")).amin(1) + highest)
+    if bool((highest - middles > WIDEST_SPREAD).any()):
         return None
-    parts = parts_for(queries * items * positive_scores.shape[1])
+    average_precision = scores.new_empty(len(scores))
+    positive_gradient = torch.empty_like(positive_scores)
+    row_weights = torch.ones_like(middles) if weights is None else weights.to(scores.dtype)
+    read = [tensor.contiguous() for tensor in (positive_scores, valid, row_weights, middles)]
+    arrays = [tensor.detach().numpy() for tensor in (scores, *read, average_precision, positive_gradient)]
 
-    def run(part: int) -> None:
-        rows = slice(part, None, parts)
-        rows_against_set(
-            matrix[rows], *(array[rows] for array in arrays), middles[rows], *(result[rows] for result in results),
-            weights is not None,
-        )  # fmt: skip
+    def run(part: int, parts: int) -> None:
+        rows_against_set(*(array[part::parts] for array in arrays), weights is not None)
 
-    on_threads(run, parts)
+    on_threads(run, parts_for(scores.numel() * positive_scores.shape[1]))
     return average_precision, positive_gradient if weights is not None else positive_gradient[:0]

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from smoothap.ranking.scores import check_scores
-
 
 def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     """AP of each query over its whole ranking, in float64; NaN for a query without a relevant item.
@@ -22,3 +20,27 @@ def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     positives_at_least = items - torch.searchsorted(positives_ascending, matrix)
     precision = (positives_at_least.double() / at_least.double()).masked_fill_(~mask, 0.0)
     return (precision.sum(1) / mask.sum(1)).reshape(scores.shape[:-1])
+
+
+def check_scores(scores: Tensor, relevant: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and a relevance mask of shape (queries, items), from that or from one query's (items,).
+
+    A score of -inf leaves an item out of the retrieval set; a relevant item must have a finite score.
+    """
+    if scores.shape != relevant.shape or scores.ndim not in (1, 2) or not scores.shape[-1]:
+        raise ValueError(
+            f"scores and relevant must both be (queries, items), not {tuple(scores.shape)} and {tuple(relevant.shape)}"
+        )
+    if not scores.is_floating_point():
+        raise ValueError(f"scores must be floats, not {scores.dtype}: use scores.float()")
+    if relevant.is_floating_point() or relevant.is_complex():
+        raise ValueError(f"relevant must be a mask of True and False, not {relevant.dtype}: use relevant > 0")
+    scores, relevant = scores.reshape(-1, scores.shape[-1]), relevant.reshape(-1, relevant.shape[-1]).bool()
+    wrong = (scores.isnan() | (scores == float("inf")) | (relevant & ~scores.isfinite())).any(1)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0, 0])
+        raise ValueError(
+            f"scores of query {row} are NaN, +inf, or -inf for a relevant item: only items that are left out of the "
+            "retrieval set may be -inf"
+        )
+    return scores, relevant

@@ -3,11 +3,11 @@
 Imported only when numba is installed. Plain threads run the kernels on slices of rows; they hold no lock on the
 interpreter. Scores z are already divided by tau. All rest on
 
-    G(z_j - z_i) = 1 / (1 + e^(z_i - middle) e^(middle - z_j)) = 1 / (1 + own_i * shared_j),
+    G(z_j - z_i) = 1 / (1 + e^(z_i - middle) e^(middle - z_j)) = 1 / (1 + factor_i * shared_j),
 
 one exponential for each score instead of one for each pair of scores. It holds while every positive is within e^60 of
 the middle; `shared` is cut at e^87, which changes terms below e^-27 or above 1 - e^-27 only, under the last bit of a
-float32 sum. An `own` of infinity makes its terms 0: an empty slot.
+float32 sum. A factor of infinity makes its terms 0: an empty slot.
 """
 
 import math
@@ -15,21 +15,21 @@ import math
 import numpy as np
 from numba import njit
 
-from smoothap.ranking.compiled import compiled
+from smoothap.numerics.compiled import compiled
 
 WIDEST_SPREAD = 60.0
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693145751953125)
 _LN2_LOW = np.float32(1.42860682030941723e-6)
 _OUTSIDE = np.float32(-1e30)  # scores below it are outside the retrieval set
-_ONE = np.float32(1.0)
-_FAST = {"contract", "reassoc", "nsz", "arcp"}
+ONE = np.float32(1.0)
+FAST = {"contract", "reassoc", "nsz", "arcp"}
 # forceinline, below: a helper that is called and not inlined is another piece of code in the process that compiles it
-# than in one that finds its caller in the cache, and under _FAST the two may differ in the last bit.
+# than in one that finds its caller in the cache, and under FAST the two may differ in the last bit.
 
 
 @njit(inline="always")
-def _exp(x: np.float32) -> np.float32:
+def exponential(x: np.float32) -> np.float32:
     """e^x to about 1e-7, |x| cut at 87, in operations that vectorise."""
     x = min(max(x, np.float32(-87.0)), np.float32(87.0))
     whole = math.floor(x * _LOG2_E + np.float32(0.5))
@@ -40,146 +40,68 @@ def _exp(x: np.float32) -> np.float32:
     value = value * rest + np.float32(4.1665795894e-2)
     value = value * rest + np.float32(1.6666665459e-1)
     value = value * rest + np.float32(5.0000001201e-1)
-    value = value * rest * rest + rest + _ONE
+    value = value * rest * rest + rest + ONE
     power = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
     return value * power.view(np.float32)
 
 
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
 def share(scores: np.ndarray, middle: np.float32) -> None:
     """Replace each score by shared_j = e^(middle - z_j), infinite for an item outside the retrieval set."""
     for j in range(scores.shape[0]):
-        value = _exp(middle - scores[j])
+        value = exponential(middle - scores[j])
         scores[j] = np.float32(np.inf) if scores[j] < _OUTSIDE else value
 
 
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def sum_terms(shared: np.ndarray, own: np.float32) -> tuple[np.float32, np.float32]:
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def sum_terms(shared: np.ndarray, factor: np.float32) -> tuple[np.float32, np.float32]:
     """Sum over j of G and of its slope G (1 - G), for one positive."""
     total, slopes = np.float32(0.0), np.float32(0.0)
     for j in range(shared.shape[0]):
-        value = _ONE / (_ONE + own * shared[j])
+        value = ONE / (ONE + factor * shared[j])
         total += value
-        slopes += value * (_ONE - value)
+        slopes += value * (ONE - value)
     return total, slopes
 
 
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def add_terms(shared: np.ndarray, own: np.ndarray, totals: np.ndarray, slopes: np.ndarray) -> None:
-    """The same for many queries at once, one item each: own_j is that of query j, which sees this row's item."""
-    for j in range(shared.shape[0]):
-        value = _ONE / (_ONE + own[j] * shared[j])
-        totals[j] += value
-        slopes[j] += value * (_ONE - value)
-
-
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def add_slopes(shared: np.ndarray, own: np.float32, weight: np.float32, gradient: np.ndarray) -> None:
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def add_slopes(shared: np.ndarray, factor: np.float32, weight: np.float32, gradient: np.ndarray) -> None:
     """Add weight * G (1 - G) to the gradient with respect to each z_j, for one positive."""
     for j in range(shared.shape[0]):
-        value = _ONE / (_ONE + own * shared[j])
-        gradient[j] += weight * (value * (_ONE - value))
+        value = ONE / (ONE + factor * shared[j])
+        gradient[j] += weight * (value * (ONE - value))
 
 
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def add_each_slope(shared: np.ndarray, own: np.ndarray, weight: np.ndarray, gradient: np.ndarray) -> None:
-    """The same for many queries at once, one item each."""
-    for j in range(shared.shape[0]):
-        value = _ONE / (_ONE + own[j] * shared[j])
-        gradient[j] += weight[j] * (value * (_ONE - value))
-
-
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def dot(left: np.ndarray, right: np.ndarray) -> np.float32:
-    """The dot product of two rows."""
-    total = np.float32(0.0)
-    for k in range(left.shape[0]):
-        total += left[k] * right[k]
-    return total
-
-
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def scale_to_unit(row: np.ndarray, unit: np.ndarray) -> np.float32:
-    """Set unit = row / |row| and return |row|; a row of NaN, infinite or zero length is left to the caller."""
-    length = np.float32(math.sqrt(dot(row, row)))
-    inverse = _ONE / length
-    for k in range(row.shape[0]):
-        unit[k] = row[k] * inverse
-    return length
-
-
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
-def back_through_unit(gradient: np.ndarray, unit: np.ndarray, length: np.float32) -> None:
-    """Turn the gradient with respect to row / |row| into that with respect to the row."""
-    along = dot(gradient, unit)
-    inverse = _ONE / length
-    for k in range(unit.shape[0]):
-        gradient[k] = (gradient[k] - along * unit[k]) * inverse
-
-
-@compiled()
-def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: float) -> np.bool_ | bool:
-    """`scale_to_unit` for every row; False if a length is below `least`, infinite or NaN. (n, d), (n, d), (n, 1)"""
-    good = True
-    for q in range(rows.shape[0]):
-        length = scale_to_unit(rows[q], units[q])
-        good = good and least < length < np.inf
-        lengths[q, 0] = length
-    return good
-
-
-@compiled()
-def back_through_units(gradient: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
-    """`back_through_unit` for every row. (n, d), (n, d), (n, 1)"""
-    for q in range(gradient.shape[0]):
-        back_through_unit(gradient[q], units[q], lengths[q, 0])
-
-
-@compiled(fastmath=_FAST, error_model="numpy", forceinline=True)
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
 def among_positives(
-    shared: np.ndarray, own: np.ndarray, negatives: np.ndarray, slopes: np.ndarray, count: int, weight: np.float32,
+    shared: np.ndarray, factors: np.ndarray, negatives: np.ndarray, slopes: np.ndarray, count: int, weight: np.float32,
     gradient: np.ndarray,
 ) -> np.float32:  # fmt: skip
     """AP of one query from its positives and the sums over its negatives, and weight * dAP/dz of each positive.
 
-    The first `count` of shared, own, negatives, slopes (p,) -> AP; gradient (p,) is set, and `negatives` becomes the
-    weight that the slope of each negative takes under that positive.
+    The first `count` of shared, factors, negatives, slopes (p,) -> AP; gradient (p,) is set, and `negatives` becomes
+    the weight that the slope of each negative takes under that positive.
     """
     precisions = np.float32(0.0)
     for k in range(count):
         gradient[k] = np.float32(0.0)
     for i in range(count):
-        mine = own[i]
+        factor = factors[i]
         rank, steep = np.float32(0.5), np.float32(-0.25)  # 1 and 0, less the term j = i that the loop takes in, Eq. 3
         for k in range(count):
-            value = _ONE / (_ONE + mine * shared[k])
+            value = ONE / (ONE + factor * shared[k])
             rank += value  # R(i, S_P)
-            steep += value * (_ONE - value)
+            steep += value * (ONE - value)
         all_rank = rank + negatives[i]  # R(i, S_Omega)
         precisions += rank / all_rank
         scale = weight / np.float32(count) / (all_rank * all_rank)
         pull = scale * negatives[i]
         for k in range(count):
-            value = _ONE / (_ONE + mine * shared[k])
-            gradient[k] += pull * (value * (_ONE - value))
+            value = ONE / (ONE + factor * shared[k])
+            gradient[k] += pull * (value * (ONE - value))
         gradient[i] += scale * rank * slopes[i] - pull * (steep + np.float32(0.25))
         negatives[i] = -scale * rank
     return precisions / np.float32(count)
-
-
-@compiled()
-def positives_are_near(positive_scores: np.ndarray, valid: np.ndarray, middles: np.ndarray) -> bool:
-    """Set the middle of each query's positives; False if some are too far from it. (b, p), (b, p) -> (b,)"""
-    for q in range(positive_scores.shape[0]):
-        lowest, highest = np.float32(np.inf), np.float32(-np.inf)
-        for k in range(positive_scores.shape[1]):
-            if valid[q, k]:
-                lowest = min(lowest, positive_scores[q, k])
-                highest = max(highest, positive_scores[q, k])
-        middles[q] = np.float32(0.5) * (lowest + highest)
-        if highest - middles[q] > WIDEST_SPREAD:
-            return False
-    return True
 
 
 @compiled()
@@ -201,7 +123,7 @@ def rows_against_set(
     rows, items = scores.shape
     slots = positive_scores.shape[1]
     gradient = np.empty(items, np.float32)
-    own, own_shared = np.empty(slots, np.float32), np.empty(slots, np.float32)
+    factors, shared_positives = np.empty(slots, np.float32), np.empty(slots, np.float32)
     negatives, slopes, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(slots, np.float32)
     for q in range(rows):
         count = 0
@@ -209,20 +131,20 @@ def rows_against_set(
         share(shared, middles[q])
         for k in range(slots):
             if valid[q, k]:
-                own[count] = _exp(positive_scores[q, k] - middles[q])
-                own_shared[count] = _exp(middles[q] - positive_scores[q, k])
-                negatives[count], slopes[count] = sum_terms(shared, own[count])
+                factors[count] = exponential(positive_scores[q, k] - middles[q])
+                shared_positives[count] = exponential(middles[q] - positive_scores[q, k])
+                negatives[count], slopes[count] = sum_terms(shared, factors[count])
                 count += 1
         if count == 0:
             average_precision[q] = np.nan
             positive_gradient[q] = 0.0
             shared[:] = 0.0
             continue
-        average_precision[q] = among_positives(own_shared, own, negatives, slopes, count, weights[q], pulls)
+        average_precision[q] = among_positives(shared_positives, factors, negatives, slopes, count, weights[q], pulls)
         if with_gradient:
             gradient[:] = 0.0
             for k in range(count):
-                add_slopes(shared, own[k], negatives[k], gradient)
+                add_slopes(shared, factors[k], negatives[k], gradient)
             shared[:] = gradient
             position = 0
             for k in range(slots):

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from smoothap.ranking.block import OUTSIDE, smooth_ap_block
-from smoothap.ranking.scores import check_scores
+from smoothap.ranking.block import OUTSIDE, padded_columns, smooth_ap_block
+from smoothap.ranking.exact import check_scores
 
 _SCORES_AT_ONCE = 1 << 22
 
@@ -40,7 +40,8 @@ def smooth_ap_of_scores(scores: Tensor, relevant: Tensor, tau: float, with_gradi
     for start in range(0, len(negatives), step):
         rows = slice(start, start + step)
         block = negatives[rows]
-        columns, valid = _padded_columns(mask[rows])
+        count = mask[rows].sum(1)
+        columns, valid = padded_columns(mask[rows].nonzero()[:, 1], count.cumsum(0) - count, count)
         positive_scores = block.gather(1, columns)
         block.masked_fill_(mask[rows], OUTSIDE)
         weights = torch.full_like(result[rows], 1 / tau) if with_gradient else None
@@ -71,14 +72,3 @@ def _backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ..
 
 
 smooth_ap_of_scores.register_autograd(_backward, setup_context=_remember)
-
-
-def _padded_columns(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns where the mask is set, packed to the left, and which of them are there. (b, m) -> (b, p), (b, p)"""
-    count = mask.sum(1)
-    rows, columns = mask.nonzero(as_tuple=True)
-    place = torch.arange(len(rows), device=mask.device) - (count.cumsum(0) - count)[rows]
-    slots = max(1, int(count.max()))
-    padded = torch.zeros(len(mask), slots, dtype=torch.long, device=mask.device)
-    padded[rows, place] = columns
-    return padded, torch.arange(slots, device=mask.device) < count[:, None]

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+Result = TypeVar("Result")
 _WORTH_A_THREAD = 1 << 20  # terms, about a millisecond
 
 
@@ -28,12 +30,11 @@ def parts_for(terms: int) -> int:
     return min(torch.get_num_threads(), 1 + terms // _WORTH_A_THREAD)
 
 
-def on_threads(function: Callable[[int], None], parts: int) -> None:
-    """Call function(0) ... function(parts - 1) side by side and wait for all."""
+def on_threads(function: Callable[..., Result], parts: int, *arguments: Any) -> list[Result]:
+    """Call function(part, parts, *arguments) for each part side by side; what they return, in their order."""
     if parts == 1:
-        function(0)
-    else:
-        list(_pool(os.getpid(), parts).map(function, range(parts)))
+        return [function(0, 1, *arguments)]
+    return list(_pool(os.getpid(), parts).map(lambda part: function(part, parts, *arguments), range(parts)))
 
 
 @cache

@@ -1,4 +1,7 @@
-"""The block of Smooth-AP: it has compiled kernels, a symmetric pass, and an operator that torch.compile takes whole."""
+"""Average Precision of a block, with any indicator or with the sigmoid of Smooth-AP.
+
+Smooth-AP's block has compiled kernels, a symmetric pass, and an operator that torch.compile takes whole.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +12,26 @@ from torch import Tensor
 from smoothap.losses.inputs import Call
 from smoothap.losses.streaming import Block, Request, Streamed
 from smoothap.losses.symmetric import symmetric_smooth_ap
-from smoothap.ranking.block import smooth_ap_block
-from smoothap.ranking.threads import can_fuse
+from smoothap.numerics.threads import can_fuse
+from smoothap.ranking.block import average_precision_of_ranks, ranked_block, smooth_ap_block
+from smoothap.ranking.indicators import Indicator
+
+
+@dataclass(frozen=True)
+class IndicatorBlock(Block):
+    """1 - AP, where `among` counts the positives above a positive and `above` the negatives."""
+
+    among: Indicator
+    above: Indicator
+
+    def __call__(
+        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        pull = None if weights is None else -weights
+        average_precision, gradient = ranked_block(
+            scores, positive_scores, valid, pull, average_precision_of_ranks, self.among, self.above
+        )
+        return 1 - average_precision, gradient
 
 
 @dataclass(frozen=True)
@@ -63,7 +84,8 @@ def _unpack(packed: tuple[Any, ...]) -> tuple[Request, Call, Tensor | None]:
 
 def _answer(*packed: Any) -> tuple[Tensor, ...]:
     request, call, weights = _unpack(packed)
-    return tuple(call.embeddings.new_empty(0) if each is None else each for each in request.answer(call, weights))
+    rows = call.embeddings
+    return tuple(rows.new_empty(0) if result is None else result for result in request.answer(call, weights))
 
 
 def _shapes(*packed: Any) -> tuple[Tensor, ...]:
@@ -86,11 +108,11 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 def _send_back(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     request: Request = ctx.request
     if request.mean:
-        gradients = [each * upstream for each in ctx.saved_tensors]
+        gradients = [gradient * upstream for gradient in ctx.saved_tensors]
     else:
         _, *gradients = _operator(*_pack(request, Call.of_tensors(*ctx.saved_tensors), upstream))
     wanted = zip(gradients, (request.with_gradient, request.with_reference_gradient), strict=True)
-    return *(each if asked else None for each, asked in wanted), *ctx.no_gradient
+    return *(gradient if is_wanted else None for gradient, is_wanted in wanted), *ctx.no_gradient
 
 
 _operator = torch.library.custom_op("smoothap::smooth_ap_and_gradient", _answer, mutates_args=(), schema=_SCHEMA)

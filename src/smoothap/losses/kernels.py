@@ -1,0 +1,182 @@
+"""The compiled kernels of the losses, float32 on the CPU (extra `fast`). Imported only when numba is installed.
+
+Most are for a batch that retrieves from itself: s_ij = s_ji, so each score is made once and serves two queries. The
+batch is sorted by class, small classes first. So the positives of row q are the rows from first[q] to first[q] +
+size[q] - 1, every column right of them is a negative, and the last column of a tile has the most positives. A slot k of
+query q is its k-th positive, itself left out. Only columns c > row are looked at: the pair serves the row as query and
+the column as query. `ranking/kernels.py` says what `factors` and `shared` are.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from smoothap.numerics.compiled import compiled
+from smoothap.ranking.kernels import FAST, ONE, add_slopes, among_positives, exponential, share, sum_terms
+
+
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _dot(left: np.ndarray, right: np.ndarray) -> np.float32:
+    total = np.float32(0.0)
+    for k in range(left.shape[0]):
+        total += left[k] * right[k]
+    return total
+
+
+@compiled(fastmath=FAST, error_model="numpy")
+def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: float) -> np.bool_ | bool:
+    """units = rows / |rows|; False if a length is below `least`, infinite or NaN. (n, d), (n, d), (n, 1)"""
+    good = True
+    for q in range(rows.shape[0]):
+        row, unit = rows[q], units[q]
+        length = np.float32(math.sqrt(_dot(row, row)))
+        inverse = ONE / length
+        for k in range(row.shape[0]):
+            unit[k] = row[k] * inverse
+        good = good and least < length < np.inf
+        lengths[q, 0] = length
+    return good
+
+
+@compiled(fastmath=FAST, error_model="numpy")
+def back_through_units(gradients: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
+    """Turn gradients with respect to row / |row| into those with respect to the row. (n, d), (n, d), (n, 1)"""
+    for q in range(gradients.shape[0]):
+        gradient, unit = gradients[q], units[q]
+        along = _dot(gradient, unit)
+        inverse = ONE / lengths[q, 0]
+        for k in range(unit.shape[0]):
+            gradient[k] = (gradient[k] - along * unit[k]) * inverse
+
+
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_terms(shared: np.ndarray, factors: np.ndarray, totals: np.ndarray, slopes: np.ndarray) -> None:
+    """As `sum_terms` for many queries at once, one item each: query j, with factors[j], sees this row's item."""
+    for j in range(shared.shape[0]):
+        value = ONE / (ONE + factors[j] * shared[j])
+        totals[j] += value
+        slopes[j] += value * (ONE - value)
+
+
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_each_slope(shared: np.ndarray, factors: np.ndarray, weight: np.ndarray, gradient: np.ndarray) -> None:
+    """As `add_slopes` for many queries at once, one item each."""
+    for j in range(shared.shape[0]):
+        value = ONE / (ONE + factors[j] * shared[j])
+        gradient[j] += weight[j] * (value * (ONE - value))
+
+
+@njit(inline="always")
+def _slot(query: int, item: int, first: np.ndarray, include_query: bool) -> int:
+    """Which slot of the query an item of its class has."""
+    slot = item - first[query]
+    return slot if include_query or item < query else slot - 1
+
+
+@compiled()
+def score_positives(
+    units: np.ndarray, inverse_tau: float, first: np.ndarray, count: np.ndarray, include_query: bool,
+    scores: np.ndarray, factors: np.ndarray,
+) -> tuple[float, float]:  # fmt: skip
+    """Score each query with its positives; returns the middle of all these scores, and how far from it they reach.
+
+    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, b).
+    """
+    lowest, highest = np.inf, -np.inf
+    for q in range(units.shape[0]):
+        for k in range(count[q]):
+            row = first[q] + k
+            if row >= q and not include_query:
+                row += 1
+            scores[k, q] = _dot(units[q], units[row]) * inverse_tau
+            lowest, highest = min(lowest, scores[k, q]), max(highest, scores[k, q])
+    middle = 0.5 * (lowest + highest)
+    for k in range(factors.shape[0]):
+        for q in range(factors.shape[1]):
+            factors[k, q] = exponential(scores[k, q] - np.float32(middle)) if k < count[q] else np.float32(np.inf)
+    return middle, 0.5 * (highest - lowest)
+
+
+@compiled()
+def sum_over_negatives(
+    part: int, parts: int, tile: np.ndarray, corner: tuple[int, int], first: np.ndarray, size: np.ndarray,
+    count: np.ndarray, factors: np.ndarray, middle: float, sums: np.ndarray,
+) -> None:  # fmt: skip
+    """First pass: add what this tile of scores tells each positive about the negatives above it; the scores are lost.
+
+    tile (h, w), whose upper left corner is (row, column) of the batch; a part looks at every `parts`-th of its rows.
+    factors (slots, b); sums (parts, 2, slots, b) of the terms and of their slopes.
+    """
+    width, totals, slopes = tile.shape[1], sums[part, 0], sums[part, 1]
+    for r in range(part, tile.shape[0], parts):
+        query = corner[0] + r
+        start = max(first[query] + size[query] - corner[1], 0)
+        if start >= width:
+            continue
+        here = tile[r, start:]
+        share(here, np.float32(middle))
+        for k in range(count[query]):
+            total, slope = sum_terms(here, factors[k, query])
+            totals[k, query] += total
+            slopes[k, query] += slope
+        left, right = corner[1] + start, corner[1] + width
+        for k in range(count[right - 1]):
+            _add_terms(here, factors[k, left:right], totals[k, left:right], slopes[k, left:right])
+
+
+@compiled()
+def weigh(
+    scores: np.ndarray, count: np.ndarray, middle: float, factors: np.ndarray, weights: np.ndarray,
+    scale: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray,
+) -> None:  # fmt: skip
+    """Between the passes: 1 - AP of each query, 0 without a positive, and what each slope of the second is weighted by.
+
+    `totals` becomes the weight of each negative's slope under a positive, `slopes` the gradient with respect to the
+    positive's score, both of weights * scale * AP. weights, losses (b,), all others (slots, b).
+    """
+    slots = factors.shape[0]
+    shared, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32)
+    for q in range(count.shape[0]):
+        n, weight = count[q], np.float32(weights[q] * scale)
+        for k in range(n):
+            shared[k] = exponential(np.float32(middle) - scores[k, q])
+        losses[q] = np.float32(0.0)
+        if n:
+            average_precision = among_positives(shared, factors[:, q], totals[:, q], slopes[:, q], n, weight, pulls)
+            losses[q] = ONE - average_precision
+            slopes[:n, q] = pulls[:n]
+
+
+@compiled()
+def gradient_of_scores(
+    part: int, parts: int, tile: np.ndarray, corner: tuple[int, int], first: np.ndarray, size: np.ndarray,
+    count: np.ndarray, factors: np.ndarray, middle: float, weights: np.ndarray, pulls: np.ndarray, include_query: bool,
+    is_shared: bool,
+) -> None:  # fmt: skip
+    """Second pass: put the gradient with respect to each score, as seen by both its queries, in the score's place.
+
+    weights, pulls (slots, b): what `weigh` left in totals and slopes; is_shared: the tile went through the first pass.
+    """
+    width = tile.shape[1]
+    gradient = np.empty(width, np.float32)
+    for r in range(part, tile.shape[0], parts):
+        query = corner[0] + r
+        start = min(max(first[query] + size[query] - corner[1], 0), width)
+        here, slope = tile[r, start:], gradient[: width - start]
+        if not is_shared:
+            share(here, np.float32(middle))
+        slope[:] = 0.0
+        for k in range(count[query]):
+            add_slopes(here, factors[k, query], weights[k, query], slope)
+        left, right = corner[1] + start, corner[1] + width
+        if left < right:
+            for k in range(count[right - 1]):
+                _add_each_slope(here, factors[k, left:right], weights[k, left:right], slope)
+        tile[r, :start] = 0.0
+        here[:] = slope
+        for item in range(max(query + 1, corner[1]), min(first[query] + size[query], right)):
+            tile[r, item - corner[1]] = (
+                pulls[_slot(query, item, first, include_query), query]
+                + pulls[_slot(item, query, first, include_query), item]
+            )

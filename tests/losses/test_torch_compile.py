@@ -1,0 +1,63 @@
+"""torch.compile and the losses: one graph where a loss is an operator, and room for many losses and call forms."""
+
+import pytest
+import torch
+from torch import _dynamo as dynamo
+
+from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.ranking.indicators import Linear
+
+LABELS = torch.arange(6).repeat_interleave(4)
+
+
+class LossOfAUser(SmoothAP):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def compiler_that_does_not_give_up():
+    """After eight graphs of one piece of code the compiler leaves it alone, with a warning; here that is an error."""
+    dynamo.reset()
+    assert dynamo.config.recompile_limit == 8
+    with dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        yield
+
+
+def batch(seed=0):
+    return torch.randn(24, 16, generator=torch.Generator().manual_seed(seed))
+
+
+REFERENCE = {"ref_emb": batch(1), "ref_labels": LABELS}
+FORMS = {"batch": {}, "reference": REFERENCE, "own": REFERENCE | {"own": torch.arange(24)}}
+
+
+def value_and_gradient(loss, form):
+    embeddings = batch().requires_grad_()
+    value = loss(embeddings, LABELS, **FORMS[form])
+    value.sum().backward()
+    return value.detach(), embeddings.grad
+
+
+def test_smooth_ap_is_one_graph_in_more_call_forms_than_one_piece_of_code_may_have():
+    variants = [
+        (kind(0.1, reduction=reduction), form)
+        for kind in (SmoothAP, LossOfAUser)
+        for reduction in ("mean", "none")
+        for form in FORMS
+    ]
+    assert len(variants) > dynamo.config.recompile_limit
+    for loss, form in variants:
+        compiled = value_and_gradient(torch.compile(loss, backend="aot_eager", fullgraph=True), form)
+        for ours, expected in zip(compiled, value_and_gradient(loss, form), strict=True):
+            assert torch.allclose(ours, expected)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what it resumes with
+def test_the_losses_without_an_operator_are_left_alone_however_many_there_are():
+    losses = [BlackboxAP(), CalibrationLoss(), RecallAtK(), Roadmap(), SmoothAP(indicator=Linear()), SupAP()]
+    variants = [(loss, form) for loss in losses for form in ("batch", "reference")]
+    assert len(variants) > dynamo.config.recompile_limit
+    for loss, form in variants:
+        compiled = value_and_gradient(torch.compile(loss, backend="eager"), form)
+        for ours, expected in zip(compiled, value_and_gradient(loss, form), strict=True):
+            assert torch.equal(ours, expected)
