@@ -28,7 +28,9 @@ ARROWS: dict[str, set[str]] = {
     "report": {"ranking", "metrics", "data", "files"},
     "search": {"metrics", "models", "data", "files", "sealed_json", "memory", "progress"},
     "compare": {"training", "losses", "metrics", "models", "data", "report", "files", "progress"},
-    "analysis": {"ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress"},
+    "analysis": {
+        "experiments", "ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress",
+    },
     "experiments": {"data", "models", "extras"},
     "extras": set(),
     "web": {"search", "report", "data", "ranking"},

@@ -109,7 +109,7 @@ def test_links_and_marks_within_the_page_lead_somewhere_and_ids_are_not_shared_b
     ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
     targets = {attributes["href"][1:] for _, attributes in page.elements if "href" in attributes}
     assert targets <= ids
-    assert {"figures", "learning", "queries", "classes", "command"} <= targets
+    assert {"results", "learning", "queries", "classes", "command"} <= targets
 
 
 def test_there_are_as_many_green_and_red_tiles_as_the_rankings_say(write):

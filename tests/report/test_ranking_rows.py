@@ -32,7 +32,7 @@ def test_average_precision_is_that_of_evaluate_and_of_scikit_learn(toy_set, vect
     report = evaluate(embeddings, images.labels, progress=False)
     for query in range(len(images)):
         row = rank(images, embeddings, query)
-        assert row.average_precision == pytest.approx(report.average_precision[query], abs=1e-9)
+        assert row.average_precision == pytest.approx(report.average_precision[query], abs=1e-15)
         assert row.average_precision == pytest.approx(average_precision_score(row.right, row.scores), abs=1e-12)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from smoothap import experiments
-from smoothap.cli.analysis_output import OUT, command_line, show
+from smoothap.analysis.command_line import command_line
+from smoothap.cli.analysis_output import OUT, show
 from smoothap.cli.options import (
     Device,
     FigureFolder,

@@ -2,7 +2,9 @@
 
 from smoothap.data.image_set import ImageSet
 from smoothap.report.class_words import class_words
-from smoothap.report.curves import inline_svg, precision_recall_figure
+from smoothap.report.curves import precision_recall_figure
+from smoothap.report.document import table
+from smoothap.report.drawing import inline_svg
 from smoothap.report.markup import Markup, element, named
 from smoothap.report.ranking_rows import RankedRow
 from smoothap.report.tiles import query_tile, row_tiles
@@ -14,18 +16,13 @@ def query_card(images: ImageSet, before: RankedRow, after: RankedRow) -> Markup:
     """The ranked rows of one query before and after, with |P|, AP, the curves, and the scores as a table."""
     name = class_words(str(images.class_names[images.labels[before.query]]))
     change = f"AP {percent(before.average_precision)} → {percent(after.average_precision)}"
-    heading = element(
-        "h4", named(name), " ", element("span", f"{change}, |P| = {before.positives:,}", class_="figures")
-    )
-    curves = inline_svg(
-        precision_recall_figure(before, after),
-        f"Precision-recall curves before and after: {change}",
-    )
+    heading = element("h4", named(name), " ", element("span", f"{change}, |P| = {before.positives:,}", class_="change"))
+    curves = inline_svg(precision_recall_figure(before, after), f"Precision-recall curves before and after: {change}")
     return element(
         "article",
         heading,
         element("div", curves, class_="curve"),
-        element("div", query_tile(images, before.query), element("span", "query"), class_="asked"),
+        element("div", query_tile(images, before.query), element("span", "query"), class_="query-image"),
         element("div", _row(images, "Before", before), _row(images, "After", after), class_="rows"),
         _details(images, before, after),
         class_="card",
@@ -56,8 +53,7 @@ def _details(images: ImageSet, before: RankedRow, after: RankedRow) -> Markup:
 
 
 def _table(images: ImageSet, caption: str, row: RankedRow) -> Markup:
-    head = element("tr", *(element("th", name, scope="col") for name in ("Rank", "", "Class, image", "Cosine")))
-    lines: list[str] = []
+    lines: list[Markup] = []
     for place in range(min(SHOWN, len(row.items))):
         item, kind = int(row.items[place]), "right" if row.right[place] else "wrong"
         class_name, name = class_words(str(images.class_names[images.labels[item]])), str(images.names[item])
@@ -68,5 +64,4 @@ def _table(images: ImageSet, caption: str, row: RankedRow) -> Markup:
             element("td", f"{row.scores[place]:.3f}", class_="number"),
         ]
         lines.append(element("tr", *cells))
-    table = element("table", element("caption", caption), element("thead", head), element("tbody", *lines))
-    return element("div", table, class_="wide")
+    return table(("Rank", "", "Class, image", "Cosine"), lines, caption=caption)

@@ -1,6 +1,6 @@
 """Ranked images before and after, laid out as the paper's Figures 1, 3, and S1 to S6."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -134,7 +134,12 @@ def columns_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 10) -> 
     return canvas.figure
 
 
-LAYOUTS = {"rows": rows_figure, "column": column_figure, "grid": grid_figure, "columns": columns_figure}
+LAYOUTS: dict[Layout, Callable[[ImageSet, Sequence[Pair], int], Figure]] = {
+    "rows": rows_figure,
+    "column": column_figure,
+    "grid": grid_figure,
+    "columns": columns_figure,
+}
 SHOWN = {"rows": 10, "column": 3, "grid": 79, "columns": 10}  # images of a ranking, as in the paper
 QUERIES = {"rows": 4, "column": 10, "grid": 1, "columns": 5}
 

@@ -12,8 +12,9 @@ from smoothap.metrics import Report
 from smoothap.report.cards import percent, query_card
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
 from smoothap.report.class_words import class_words
-from smoothap.report.curves import inline_svg, loss_figure, validation_figure
-from smoothap.report.document import document
+from smoothap.report.curves import loss_figure, validation_figure
+from smoothap.report.document import report_page, table
+from smoothap.report.drawing import inline_svg
 from smoothap.report.markup import Markup, element, joined, named
 from smoothap.report.ranking_rows import check_rows, rank
 from smoothap.report.tiles import data_uri, mark_symbols, thumbnail
@@ -40,58 +41,38 @@ def write_report(
     before (n, d), after (n, e): embeddings of the set; the reports are `evaluate` of them. `curve` has a dict for each
     step with "step", "loss" and now and then "validation_map"; `seed` draws the queries that are shown.
     """
-    asked = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
+    rows = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
     for embeddings, report in ((before, before_report), (after, after_report)):
         check_rows(test_set, embeddings)
-        if len(report.average_precision) != len(asked):
+        if len(report.average_precision) != len(rows):
             raise ValueError(
-                f"the report is of {len(report.average_precision):,} queries and {test_set.name} has {len(asked):,}: "
+                f"the report is of {len(report.average_precision):,} queries and {test_set.name} has {len(rows):,}: "
                 "give the reports of these embeddings"
             )
-    labels = test_set.labels[asked]
     precisions = before_report.average_precision, after_report.average_precision
-    sections = {
-        "figures": ("Figures", _headline(before_report, after_report)),
-        "learning": ("Learning curve", _learning(curve)),
-        "queries": ("Queries before and after", _queries(test_set, before, after, asked, precisions, queries, seed)),
-        "classes": ("Classes", _classes(test_set, class_changes(*precisions, labels))),
-        "command": ("The command", element("pre", element("code", command), tabindex=0)),
-    }
-    links = [
-        element("li", element("a", heading, href=f"#{name}"))
-        for name, (heading, content) in sections.items()
-        if content
-    ]
-    content = (
-        mark_symbols(),
-        element("a", "Skip to the figures", href="#figures", class_="skip"),
-        element("header", element("h1", named(title)), _introduction(test_set, asked, after_report)),
-        element("nav", element("ul", *links), aria_label="Contents"),
-        element("main", *(_section(name, *section) for name, section in sections.items() if section[1])),
+    sections = (
+        ("results", "Results", _headline(before_report, after_report)),
+        ("learning", "Learning curve", _learning(curve)),
+        ("queries", "Queries before and after", _queries(test_set, before, after, rows, precisions, queries, seed)),
+        ("classes", "Classes", _classes(test_set, class_changes(*precisions, test_set.labels[rows]))),
     )
-    return write_atomically(path, document(title, *content))
+    lead = named(test_set.name), _introduction(test_set, len(rows), after_report)
+    return write_atomically(path, report_page(title, lead, sections, command))
 
 
-def _section(name: str, heading: str, content: Markup) -> Markup:
-    return element("section", element("h2", heading), content, id=name)
-
-
-def _introduction(test_set: ImageSet, asked: np.ndarray, report: Report) -> Markup:
+def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
     if test_set.is_gallery is None:
         protocol = "Each image is the query in turn and all the others are ranked."
     else:
-        protocol = f"{len(asked):,} queries are ranked against {int(test_set.is_gallery.sum()):,} images."
+        protocol = f"{queries:,} queries are ranked against {int(test_set.is_gallery.sum()):,} images."
     skipped = f" {report.skipped:,} have no other image of their class and are left out." if report.skipped else ""
-    counts = (
-        f": {len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
-    )
-    return element("p", named(test_set.name), counts, class_="lead")
+    return f": {len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
 
 
 def _headline(before: Report, after: Report) -> Markup:
-    """The main figures large, all of them in a table, and how many queries gained and lost."""
-    figures = [("mAP", before.mean_average_precision, after.mean_average_precision)]
-    figures += [(f"Recall@{k}", before.recall[k], value) for k, value in after.recall.items() if k in before.recall]
+    """The main results large, all of them in a table, and how many queries gained and lost."""
+    results = [("mAP", before.mean_average_precision, after.mean_average_precision)]
+    results += [(f"Recall@{k}", before.recall[k], value) for k, value in after.recall.items() if k in before.recall]
     others = [
         ("mAP@R", before.map_at_r, after.map_at_r),
         ("R-precision", before.r_precision, after.r_precision),
@@ -106,10 +87,10 @@ def _headline(before: Report, after: Report) -> Markup:
             _bar("after", new),
             class_="card",
         )
-        for name, old, new in figures[:2]
+        for name, old, new in results[:2]
     ]
     gain = after.average_precision - before.average_precision
-    told = (
+    counts = (
         f"AP rose for {np.sum(gain > 1e-9):,} of {after.queries:,} queries, fell for {np.sum(gain < -1e-9):,} "
         f"and stayed for {np.sum(np.abs(gain) <= 1e-9):,}."
     )
@@ -119,19 +100,11 @@ def _headline(before: Report, after: Report) -> Markup:
     )
     rows = [
         element("tr", element("th", name, scope="row"), _number(old), _number(new), _signed(old, new))
-        for name, old, new in figures + others
+        for name, old, new in results + others
     ]
-    head = _header("", "Before", "After", "Change")
-    table = element("table", element("thead", head), element("tbody", *rows), class_="figures")
-    return joined(
-        element("div", *large, class_="large"),
-        element(
-            "div",
-            element("div", table, class_="wide"),
-            element("div", element("p", told), element("p", explained, class_="note")),
-            class_="large",
-        ),
-    )
+    numbers = table(("", "Before", "After", "Change"), rows, class_="results")
+    words = element("div", element("p", counts), element("p", explained, class_="note"))
+    return joined(element("div", *large, class_="large"), element("div", numbers, words, class_="large"))
 
 
 def _learning(curve: Sequence[dict[str, Any]]) -> Markup:
@@ -146,7 +119,7 @@ def _learning(curve: Sequence[dict[str, Any]]) -> Markup:
         notes.append("The validation classes are held out of the training classes; no test class is among either.")
     if not drawn:
         return Markup("")
-    cards = [element("div", each, class_="card") for each in drawn]
+    cards = [element("div", figure, class_="card") for figure in drawn]
     return joined(element("div", *cards, class_="large"), element("p", " ".join(notes), class_="note"))
 
 
@@ -154,19 +127,20 @@ def _queries(
     test_set: ImageSet,
     before: np.ndarray,
     after: np.ndarray,
-    asked: np.ndarray,
+    rows: np.ndarray,
     precisions: tuple[np.ndarray, np.ndarray],
     number: int,
     seed: int,
 ) -> Markup:
-    groups = choose_queries(*precisions, test_set.labels[asked], number, seed)
+    groups = choose_queries(*precisions, test_set.labels[rows], number, seed)
     if not groups:
         return Markup("")
     frames = [("query", "the query"), ("right", "of its class"), ("wrong", "of another class")]
     legend = [element("span", element("i", class_=f"swatch {kind}"), text) for kind, text in frames]
     lines = [("before", "before"), ("after", "after")]
     legend += [element("span", element("i", class_=f"line {kind}"), text) for kind, text in lines]
-    parts: list[str] = [
+    parts = [
+        mark_symbols(),
         element("p", *legend, class_="legend"),
         element(
             "p",
@@ -178,7 +152,7 @@ def _queries(
     for group in groups:
         cards = [
             query_card(test_set, rank(test_set, before, query), rank(test_set, after, query))
-            for query in (int(asked[place]) for place in group.queries)
+            for query in (int(rows[place]) for place in group.queries)
         ]
         reason = element("span", f" {group.reason}", class_="reason")
         parts.append(element("section", element("h3", group.title, reason), *cards))
@@ -199,21 +173,14 @@ def _classes(test_set: ImageSet, changes: list[ClassChange]) -> Markup:
 
 
 def _class_table(test_set: ImageSet, caption: str, changes: list[ClassChange]) -> Markup:
-    rows: list[str] = []
+    rows: list[Markup] = []
     for change in changes:
         first = int(np.flatnonzero(test_set.labels == change.label)[0])
         picture = element("img", src=data_uri(thumbnail(test_set, first, 40)), alt="", width=40, height=40)
         name = named(class_words(str(test_set.class_names[change.label])))
         cells = _number(change.before), _number(change.after), _signed(change.before, change.after)
         rows.append(element("tr", element("td", picture), element("th", name, scope="row"), *cells))
-    head = _header("", "Class", "Before", "After", "Change")
-    table = element("table", element("caption", caption), element("thead", head), element("tbody", *rows))
-    return element("div", table, class_="wide")
-
-
-def _header(*names: str) -> Markup:
-    cells = (element("th", name, scope="col") if name else element("td") for name in names)
-    return element("tr", *cells)
+    return table(("", "Class", "Before", "After", "Change"), rows, caption=caption)
 
 
 def _bar(kind: str, share: float) -> Markup:

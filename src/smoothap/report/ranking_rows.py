@@ -6,9 +6,8 @@ import numpy as np
 import torch
 
 from smoothap.data.image_set import ImageSet
+from smoothap.metrics.cosine import Cosines, given_rows
 from smoothap.ranking import average_precision
-
-_ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +40,8 @@ class RankedRow:
         Precision at recall 0 is 1 by convention, as in scikit-learn.
         """
         ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))
-        found = np.cumsum(self.right)[ends]
-        return np.append(1.0, found / (ends + 1)), np.append(0.0, found / self.positives)
+        right = np.cumsum(self.right)[ends]
+        return np.append(1.0, right / (ends + 1)), np.append(0.0, right / self.positives)
 
     def precision_recall_steps(self) -> tuple[np.ndarray, np.ndarray]:
         """Precision and recall (steps,) where recall rises, so that the area under the steps is the AP."""
@@ -58,12 +57,12 @@ def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:
     check_rows(images, embeddings)
     items = np.arange(len(images)) if images.is_gallery is None else np.flatnonzero(images.is_gallery)
     items = items[items != query]
-    scores = _cosines(embeddings, query, items)
+    scores = Cosines(given_rows(embeddings).numpy()).between(np.full_like(items, query), items)
     right = images.labels[items] == images.labels[query]
     order = np.lexsort((right, -scores))
     items, scores, right = items[order], scores[order], right[order]
-    found = average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item() if right.any() else np.nan
-    return RankedRow(query, items, scores, right, found)
+    precision = average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item() if right.any() else np.nan
+    return RankedRow(query, items, scores, right, precision)
 
 
 def check_rows(images: ImageSet, embeddings: np.ndarray) -> None:
@@ -73,15 +72,3 @@ def check_rows(images: ImageSet, embeddings: np.ndarray) -> None:
             f"embeddings must have a row for each of the {len(images):,} images of {images.name}, "
             f"not the shape {tuple(embeddings.shape)}: embed this set, in its order"
         )
-
-
-def _cosines(embeddings: np.ndarray, query: int, items: np.ndarray) -> np.ndarray:
-    """Each score from its own two rows alone, in float64, so that equal images have equal scores. (m,)"""
-    vector = _unit_rows(embeddings[query : query + 1])
-    blocks = (items[start : start + _ROWS_AT_ONCE] for start in range(0, len(items), _ROWS_AT_ONCE))
-    return np.concatenate([np.empty(0), *((_unit_rows(embeddings[block]) * vector).sum(1) for block in blocks)])
-
-
-def _unit_rows(rows: np.ndarray) -> np.ndarray:
-    rows = np.asarray(rows, np.float64)
-    return rows / np.sqrt((rows * rows).sum(1, keepdims=True))
