@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from smoothap.compare.methods import Method
 from smoothap.compare.runner import Outcome
 from smoothap.compare.table import Row
-from smoothap.files import write_atomically
-from smoothap.report.document import report_page, table
+from smoothap.report import document
 from smoothap.report.drawing import dress, inline_svg
-from smoothap.report.markup import Markup, element, joined
 from smoothap.report.palette import LIGHT
-from smoothap.report.text_table import cell
 
 OURS = "smooth-ap"  # the method that is drawn in green
 _ACROSS = 4  # small curves side by side
@@ -33,32 +32,51 @@ def write_page(
     command: str,
 ) -> Path:
     """Write the comparison as one self-contained page."""
-    sections: list[tuple[str, str, Markup]] = []
-    for number, (protocol, rows) in enumerate(tables.items()):
-        heading = "Results" if len(tables) == 1 else f"Results: {protocol}"
-        sections.append((f"test-{number}", heading, joined(_bars(rows, outcomes), _table(rows))))
-    sections.append(("learning", "Learning curves", _curves(outcomes)))
-    methods = _methods([outcome.method for outcome in outcomes])
-    sections.append(("methods", "Methods and the paper's numbers", methods))
-    return write_atomically(path, report_page(title, [introduction], sections, command))
+    protocols = [_protocol(f"test-{number}", rows, outcomes) for number, rows in enumerate(tables.values())]
+    headings = ["Results"] if len(tables) == 1 else [f"Results: {name}" for name in tables]
+    contents = {protocol["id"]: heading for protocol, heading in zip(protocols, headings, strict=True)}
+    curves = [(outcome.method, _curve(outcome)) for outcome in outcomes if outcome.results]
+    if curves:
+        contents["learning"] = "Learning curves"
+    return document.write_page(
+        path,
+        "compare/page.html",
+        title=title,
+        lead=introduction,
+        contents=contents | {"methods": "Methods and the paper's numbers"},
+        protocols=protocols,
+        curves=inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods") if curves else "",
+        methods=[outcome.method for outcome in outcomes],
+        command=command,
+    )
 
 
-def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup:
-    named = {row.title: OURS in outcome.method.name for row, outcome in zip(rows[1:], outcomes, strict=True)}
-    trained = sorted((row for row in rows[1:] if row.figures), key=lambda row: row.figures["mAP"].mean)
+def _protocol(section: str, rows: Sequence[Row], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The table and the bars of one test protocol."""
+    metrics = list(rows[0].figures)
+    return {
+        "id": section,
+        "rows": rows,
+        "metrics": metrics,
+        "columns": list(rows[0].cells(metrics)),
+        "seeds": max(row.seeds for row in rows),
+        "bars": _bars(rows, outcomes),
+    }
+
+
+def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup | None:
+    trained = [
+        (row, OURS in outcome.method.name) for row, outcome in zip(rows[1:], outcomes, strict=True) if row.figures
+    ]
     if not trained:
-        return Markup("")
-    baseline, best = rows[0].figures["mAP"].mean, trained[-1]
-    drawn = inline_svg(
-        _bar_figure(trained, [named[row.title] for row in trained], baseline),
+        return None
+    trained.sort(key=lambda pair: pair[0].figures["mAP"].mean)
+    baseline, best = rows[0].figures["mAP"].mean, trained[-1][0]
+    return inline_svg(
+        _bar_figure([row for row, _ in trained], [is_ours for _, is_ours in trained], baseline),
         f"mAP of {len(trained)} methods; the best is {best.title} with {best.figures['mAP'].mean:.1f}, untrained is "
         f"{baseline:.1f}",
     )
-    note = (
-        "The mean over the seeds, with the standard deviation between them as a line; green: Smooth-AP; the dashed "
-        f"line is the untrained network, {baseline:.1f}."
-    )
-    return _chart(drawn, note)
 
 
 def _bar_figure(rows: Sequence[Row], ours: Sequence[bool], baseline: float) -> Figure:
@@ -83,35 +101,6 @@ def _bar_figure(rows: Sequence[Row], ours: Sequence[bool], baseline: float) -> F
     axes.set(xlim=(0, 1.12 * max(baseline, *(values + spreads))), ylim=(-0.6, len(rows) - 0.4))
     dress(axes)
     return figure
-
-
-def _table(rows: Sequence[Row]) -> Markup:
-    names = list(rows[0].figures)
-    lines: list[Markup] = []
-    for row in rows:
-        cells = [element("th", row.title, scope="row")]
-        if row.figures:
-            cells += [element("td", cell(value), class_="number") for value in row.cells(names).values()]
-        else:
-            cells.append(element("td", f"failed: {row.failure}", colspan=len(row.cells(names))))
-        lines.append(element("tr", *cells))
-    seeds = max(row.seeds for row in rows)
-    note = (
-        f"Per cent, {seeds} seed{'s' if seeds != 1 else ''}, mean ± standard deviation. Seconds: training with "
-        "validation, both stages where there are two. Peak MB: of the process that trained and tested. Rate: the "
-        "learning rate."
-    )
-    numbers = table(["Method", *rows[0].cells(names)], lines, class_="results")
-    return joined(numbers, element("p", note, class_="note"))
-
-
-def _curves(outcomes: Sequence[Outcome]) -> Markup:
-    curves = [(outcome.method, _curve(outcome)) for outcome in outcomes if outcome.results]
-    if not curves:
-        return Markup("")
-    drawn = inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods")
-    note = "mAP on the validation classes, per cent: each seed thin, their mean thick; dashed green is Smooth-AP."
-    return _chart(drawn, note)
 
 
 def _curve(outcome: Outcome) -> Curve:
@@ -148,22 +137,3 @@ def _curves_figure(curves: Sequence[tuple[Method, Curve]]) -> Figure:
         if place >= len(curves) - across:
             axes.set_xlabel("step", fontsize=9)
     return figure
-
-
-def _chart(drawn: Markup, note: str) -> Markup:
-    return joined(element("div", drawn, class_="card chart"), element("p", note, class_="note"))
-
-
-def _methods(methods: Sequence[Method]) -> Markup:
-    """What each method was set to, and every number of the paper for it, on the paper's own data sets."""
-    lines: list[Markup] = []
-    for method in methods:
-        reports = [
-            f"Table {reported.table}, {reported.data_set}{f', {reported.note}' if reported.note else ''}: "
-            + ", ".join(f"{name} {value:.1f}" for name, value in reported.figures.items())
-            for reported in method.paper
-        ]
-        paper = [element("div", text) for text in reports or ["not in the paper"]]
-        cells = element("th", method.title, scope="row"), element("td", method.settings), element("td", *paper)
-        lines.append(element("tr", *cells))
-    return table(("Method", "Settings", "In the paper"), lines)

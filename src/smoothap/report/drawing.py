@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from smoothap.files import write_atomically
-from smoothap.report.markup import Markup, escaped
+from smoothap.report.document import escaped
 from smoothap.report.palette import LIGHT
 
 LINE_STYLES = (("blue", "o", "--"), ("green", "s", "-"), ("red", "^", "-."), ("soft", "D", ":"))  # with their markers
