@@ -66,7 +66,11 @@ def section(name: str, note: str) -> list[str]:
     for figure in figures:
         lines += [f"![{title}]({figure.name})", ""]
     lines += [f"    {saved['command']}", "", note, "", f"**The paper.** {saved['paper']}", ""]
-    lines += [f"**Ours.** {saved['agreement']}", "", *([text_table(saved["table"], markdown=True)] if saved["table"] else [])]
+    lines += [
+        f"**Ours.** {saved['agreement']}",
+        "",
+        *([text_table(saved["table"], markdown=True)] if saved["table"] else []),
+    ]
     return lines
 
 

@@ -1,6 +1,6 @@
 """All analyses, each at a small size, as the sections of one page."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from smoothap.analysis.queries import queries_analysis
 from smoothap.analysis.tightness import tightness
 from smoothap.analysis.triplet_example import triplet_example
 from smoothap.report.layouts import LAYOUTS, Layout
+
+Show = Callable[[Analysis, list[Path]], None]  # shows an analysis and the files that it was saved to
 
 
 def all_analyses(
@@ -42,6 +44,7 @@ def all_analyses(
     """
     batch = Batch(data, network, weights, size, seed=seed)
     start: dict[str, Any] = {"weights": weights, "seed": seed, "device": device}
+    models = {"data": data, "model": model, "before": before, "weights": weights}
 
     @cache
     def compared() -> BeforeAfter:
@@ -52,10 +55,8 @@ def all_analyses(
             )
         return compare()
 
-    given = {"data": data, "model": model, "before": before, "weights": weights}
-
     def queries(layout: Layout) -> Analysis:
-        command = command_line("queries", **given, layout=layout, choose="random", seed=seed)
+        command = command_line("queries", **models, layout=layout, choose="random", seed=seed)
         return queries_analysis(compared(), layout=layout, seed=seed, command=command)
 
     return {
@@ -70,35 +71,36 @@ def all_analyses(
             data=data, batch_sizes=(112, 224), rounds=3, backbone_rounds=1, seed=seed, device=device, folder=folder
         ),
         **{f"queries-{layout}": partial(queries, layout) for layout in LAYOUTS},
-        "classes": lambda: classes_analysis(compared(), command=command_line("classes", **given, seed=seed)),
+        "classes": lambda: classes_analysis(compared(), command=command_line("classes", **models, seed=seed)),
     }
 
 
-def made_sections(
-    makers: Mapping[str, Callable[[], Analysis]],
-    folder: Path,
-    tell: Callable[[Analysis, list[Path]], None],
-    *,
-    reuse: bool,
-    only_saved: Collection[str] = (),
+def all_sections(
+    makers: Mapping[str, Callable[[], Analysis]], folder: Path, show: Show, *, reuse: bool, ablation: bool
 ) -> list[Section]:
-    """Make and save the analyses; `tell` shows each one. A failure is told and does not stop the others.
+    """Make the analyses, or with `reuse` only those that the folder does not have; `show` is called with each one made.
 
-    With `reuse` those that the folder has are not made again; `only_saved` names some that are not made in any case.
+    Without `ablation` that one, which trains many models, is shown if it was saved and never made.
     """
-    sections: list[Section | None] = []
+    sections: list[Section] = []
     for name, make in makers.items():
-        section = saved_section(folder, name) if reuse or name in only_saved else None
-        if section is None and name not in only_saved:
-            print(f"\n== {name}")
-            try:
-                analysis = make()
-                paths = analysis.save(folder)
-                tell(analysis, paths)
-                section = made_section(analysis, paths)
-            except Exception as error:  # one analysis that fails leaves the others, whatever its error is
-                reason = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
-                print(f"Not made: {reason}")
-                section = failed_section(name, reason)
-        sections.append(section)
-    return [section for section in sections if section is not None]
+        wanted = ablation or name != "ablation"
+        section = saved_section(folder, name) if reuse or not wanted else None
+        if section is None and wanted:
+            section = _made(name, make, folder, show)
+        sections += [] if section is None else [section]
+    return sections
+
+
+def _made(name: str, make: Callable[[], Analysis], folder: Path, show: Show) -> Section:
+    """Make, save and show one analysis. A failure, whatever it is, becomes a section that says why."""
+    print(f"\n== {name}")
+    try:
+        analysis = make()
+        paths = analysis.save(folder)
+        show(analysis, paths)
+        return made_section(analysis, paths)
+    except Exception as error:  # the others are made all the same
+        reason = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
+        print(f"Not made: {reason}")
+        return failed_section(name, reason)

@@ -48,7 +48,7 @@ def column(name: str) -> Any:
 
 def columns(row: Any) -> dict[str, Any]:
     """The row, a dataclass of such fields, by the names of its columns."""
-    return {each.metadata["column"]: getattr(row, each.name) for each in fields(row)}
+    return {cell.metadata["column"]: getattr(row, cell.name) for cell in fields(row)}
 
 
 def _plain(value: Any) -> Any:

@@ -15,20 +15,11 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from torch import Tensor
 
 from smoothap import experiments
+from smoothap.analysis import measured_losses
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.batch import balanced_images
 from smoothap.analysis.command_line import command_line
-from smoothap.analysis.measured_losses import (
-    AUTHORS,
-    BLACKBOX,
-    DIMENSION,
-    FASTAP,
-    OURS,
-    PER_CLASS,
-    balanced,
-    forward_and_backward,
-    loss_of,
-)
+from smoothap.analysis.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.models import Embedder
 from smoothap.progress import Progress
@@ -79,11 +70,11 @@ def milliseconds(
 def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     """Megabytes by which one forward and backward raises the peak; None where the system does not say."""
     if device.type == "cuda":
-        embeddings, labels = balanced(batch, device)
-        loss = loss_of(name).to(device)
+        embeddings, labels = measured_losses.balanced(batch, device)
+        loss = measured_losses.loss_of(name).to(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        forward_and_backward(loss, embeddings, labels)
+        measured_losses.forward_and_backward(loss, embeddings, labels)
         return (torch.cuda.max_memory_allocated(device) - before) / 2**20
     if not Path("/proc/self/clear_refs").exists():
         return None
@@ -145,10 +136,13 @@ def cost(
     rows: list[Row] = []
     with Progress("Measuring losses", len(batch_sizes) * len(COMPLEXITY), "cells") as line:
         for batch in batch_sizes:
-            embeddings, labels = balanced(batch, on)
+            embeddings, labels = measured_losses.balanced(batch, on)
             names = [name for name in COMPLEXITY if name != AUTHORS or batch <= _LARGEST_CUBE]
             candidates = {
-                name: partial(forward_and_backward, loss_of(name).to(on), embeddings, labels) for name in names
+                name: partial(
+                    measured_losses.forward_and_backward, measured_losses.loss_of(name).to(on), embeddings, labels
+                )
+                for name in names
             }
             spent = milliseconds(candidates, rounds if batch < 1000 else max(3, rounds // 3), on)
             for name in names:
@@ -162,9 +156,10 @@ def cost(
         name="cost",
         title="What the AP losses cost",
         numbers={
-            "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__, "dimension": DIMENSION,
-            "per_class": PER_CLASS, "backbone": network.architecture, "size": network.transform.size,
-            "backbone_ms_of_an_image": per_image, "paper_backbone_ms": PAPER_BACKBONE,
+            "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__,
+            "dimension": measured_losses.DIMENSION, "per_class": measured_losses.PER_CLASS,
+            "backbone": network.architecture, "size": network.transform.size, "backbone_ms_of_an_image": per_image,
+            "paper_backbone_ms": PAPER_BACKBONE,
             "how": (
                 "loss: median of forward and backward of float32 embeddings, the losses taking turns; backbone: "
                 f"forward and backward of {len(pixels)} {data or 'random'} images, scaled "

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from smoothap.analysis.command_line import command_line
 from smoothap.cli.analyse_before_after import compare
-from smoothap.cli.analysis_output import NETWORK, OUT, tell
+from smoothap.cli.analysis_output import NETWORK, OUT, print_analysis
 from smoothap.cli.options import Data, Device, Size, Weights, Workers, check_folder, chosen_device
 
 
@@ -54,7 +54,7 @@ def everything(
     out
         The folder for figures, numbers and the page.
     """
-    from smoothap.analysis.all import all_analyses, made_sections
+    from smoothap.analysis.all import all_analyses, all_sections
     from smoothap.analysis.page import write_analyses_page
 
     check_folder(out)
@@ -64,7 +64,7 @@ def everything(
         data=data, model=model, before=before, network=network, weights=weights, size=size, steps=steps, seed=seed,
         device=device, folder=out, compare=embed,
     )  # fmt: skip
-    sections = made_sections(makers, out, tell, reuse=reuse, only_saved=() if ablation else ("ablation",))
+    sections = all_sections(makers, out, print_analysis, reuse=reuse, ablation=ablation)
     command = command_line(
         "all", data=data, model=model, before=before, weights=weights, network=network, size=size, steps=steps,
         seed=seed, out=out, ablation=ablation or None,

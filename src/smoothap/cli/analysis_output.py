@@ -1,4 +1,4 @@
-"""What the analyses on the command line share: defaults, how one is told, and lists of numbers."""
+"""What the analyses on the command line share: defaults, how one is printed, and lists of numbers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NETWORK = "tf_efficientnet_lite0"
 
 
 def show(analysis: Analysis, out: Path) -> None:
-    """Write an analysis and tell what it says."""
-    tell(analysis, analysis.save(out))
+    """Write an analysis and print what it says."""
+    print_analysis(analysis, analysis.save(out))
 
 
-def tell(analysis: Analysis, paths: list[Path]) -> None:
+def print_analysis(analysis: Analysis, paths: list[Path]) -> None:
     """Print the table of an analysis, what it says beside the paper, and its files."""
     if rows := analysis.described()["table"]:
         print(text_table(rows))

@@ -28,4 +28,4 @@ def _percentages(report: Report) -> dict[str, float]:
 
 def printable(text: str) -> str:
     """Text from a file name for a terminal: what would move the cursor or turn the line around is spelled out."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -32,9 +31,8 @@ def write_page(
     command: str,
 ) -> Path:
     """Write the comparison as one self-contained page."""
-    protocols = [_protocol(f"test-{number}", rows, outcomes) for number, rows in enumerate(tables.values())]
-    headings = ["Results"] if len(tables) == 1 else [f"Results: {name}" for name in tables]
-    contents = {protocol["id"]: heading for protocol, heading in zip(protocols, headings, strict=True)}
+    headings = ["Results"] if len(tables) == 1 else [f"Results: {protocol}" for protocol in tables]
+    contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
     curves = [(outcome.method, _curve(outcome)) for outcome in outcomes if outcome.results]
     if curves:
         contents["learning"] = "Learning curves"
@@ -44,24 +42,11 @@ def write_page(
         title=title,
         lead=introduction,
         contents=contents | {"methods": "Methods and the paper's numbers"},
-        protocols=protocols,
+        protocols=[(rows, _bars(rows, outcomes)) for rows in tables.values()],
         curves=inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods") if curves else "",
         methods=[outcome.method for outcome in outcomes],
         command=command,
     )
-
-
-def _protocol(section: str, rows: Sequence[Row], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The table and the bars of one test protocol."""
-    metrics = list(rows[0].figures)
-    return {
-        "id": section,
-        "rows": rows,
-        "metrics": metrics,
-        "columns": list(rows[0].cells(metrics)),
-        "seeds": max(row.seeds for row in rows),
-        "bars": _bars(rows, outcomes),
-    }
 
 
 def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup | None:

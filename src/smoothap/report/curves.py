@@ -19,7 +19,7 @@ _GRID = 1000  # a curve is drawn to this many steps of recall: finer than any sc
 def draw_precision_recall(axes: Axes, before: RankedRow, after: RankedRow) -> None:
     """Both curves of one query over the full ranking: before in blue and dashed, after in green."""
     for row, colour, dash, label in ((before, "blue", "--", "before"), (after, "green", "-", "after")):
-        precision, recall = row.precision_recall_steps()
+        precision, recall = row.precision_recall()
         visible = np.append(True, np.diff(np.floor(recall * _GRID)) > 0)
         axes.plot(
             recall[visible], precision[visible], dash, color=LIGHT[colour], linewidth=2.2, drawstyle="steps-pre",

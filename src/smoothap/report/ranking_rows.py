@@ -35,21 +35,12 @@ class RankedRow:
         return int(np.flatnonzero(self.right)[-1]) + 1
 
     def precision_recall(self) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall (points,) at each different score of the full ranking, from recall 0 on.
-
-        Precision at recall 0 is 1 by convention, as in scikit-learn.
-        """
-        ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))
+        """Precision and recall (steps,) from recall 0 on where recall rises, so that the area below is the AP."""
+        ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))  # equal scores are one step
         right = np.cumsum(self.right)[ends]
-        return np.append(1.0, right / (ends + 1)), np.append(0.0, right / self.positives)
-
-    def precision_recall_steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall (steps,) where recall rises, so that the area under the steps is the AP."""
-        precision, recall = self.precision_recall()
-        rises = np.append(True, np.diff(recall) > 0)
-        precision, recall = precision[rises], recall[rises]
-        precision[0] = precision[1]
-        return precision, recall
+        rises = np.diff(right, prepend=0) > 0
+        precision, recall = (right / (ends + 1))[rises], (right / self.positives)[rises]
+        return np.append(precision[0], precision), np.append(0.0, recall)
 
 
 def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:
