@@ -179,10 +179,8 @@ def _move(start: float, end: float, tau: float, margin: float) -> Move:
 
 
 def _as_tensors(scores: dict[str, float]) -> tuple[Tensor, Tensor]:
-    return (
-        torch.tensor(list(scores.values()), dtype=torch.float64),
-        torch.tensor([name in POSITIVES for name in scores]),
-    )
+    positive = torch.tensor([name in POSITIVES for name in scores])
+    return torch.tensor(list(scores.values()), dtype=torch.float64), positive
 
 
 def _figure(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap.cli.analysis_output import NETWORK, OUT, numbers_of, show
+from smoothap.cli.analysis_output import NETWORK, OUT, Network, numbers_of, show
 from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights, check_folder, chosen_device
 
 app = App(
@@ -21,7 +21,7 @@ app = App(
 def indicator(
     *,
     data: str | None = None,
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: NetworkSize = 64,
     batch_size: int = 128,
@@ -36,8 +36,6 @@ def indicator(
     ----------
     data
         NAME or NAME:PATH: measure every relaxation on a batch of these images too.
-    model
-        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
     batch_size
         Images in the batch.
     width
@@ -57,7 +55,7 @@ def indicator(
 def triplet_example(
     *,
     data: str | None = None,
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: NetworkSize = 64,
     batch_size: int = 128,
@@ -74,8 +72,6 @@ def triplet_example(
     ----------
     data
         NAME or NAME:PATH: measure the same on all violating terms of a batch of these images too.
-    model
-        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
     batch_size
         Images in the batch.
     tau
@@ -99,7 +95,7 @@ def triplet_example(
 def tightness(
     *,
     data: Data = "emoji",
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: Size = 64,
     batch_size: int = 128,
@@ -113,8 +109,6 @@ def tightness(
 
     Parameters
     ----------
-    model
-        A network by its timm name, with its published weights; or the folder of a trained model.
     batch_size
         Images in a batch.
     tau
@@ -179,7 +173,7 @@ def operating_region(
 def ablation(
     *,
     data: str = "glyphs",
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: Size = 48,
     vary: str = "tau,per-class,batch-size",
@@ -197,8 +191,6 @@ def ablation(
     ----------
     data
         NAME or NAME:PATH; its classes with at least as many images as the largest |P| are used.
-    model
-        A network by its timm name, with its published weights; or the folder of a trained model.
     vary
         What to vary, with commas between: tau, per-class, batch-size.
     images_seen

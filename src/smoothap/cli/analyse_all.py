@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from smoothap.analysis.command_line import command_line
 from smoothap.cli.analyse_before_after import compare
-from smoothap.cli.analysis_output import NETWORK, OUT, print_analysis
+from smoothap.cli.analysis_output import NETWORK, OUT, Before, print_analysis
 from smoothap.cli.options import Data, Device, Size, Weights, Workers, check_folder, chosen_device
 
 
@@ -18,7 +18,7 @@ def everything(
     *,
     data: Data = "emoji",
     model: str | None = None,
-    before: str | None = None,
+    before: Before = None,
     network: str = NETWORK,
     weights: Weights = None,
     size: Size = 64,
@@ -39,8 +39,6 @@ def everything(
     ----------
     model
         The folder of a trained model, for queries and classes before and after.
-    before
-        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
     network
         The network that the other analyses start from, by its timm name.
     steps

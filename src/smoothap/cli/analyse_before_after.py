@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from smoothap import experiments
 from smoothap.analysis.command_line import command_line
-from smoothap.cli.analysis_output import OUT, show
+from smoothap.cli.analysis_output import OUT, Before, TestData, TrainedModel, show
 from smoothap.cli.options import (
     Device,
     FigureFolder,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 def queries(
     *,
-    data: str,
-    model: str,
-    before: str | None = None,
+    data: TestData,
+    model: TrainedModel,
+    before: Before = None,
     weights: Weights = None,
     layout: Literal["rows", "column", "grid", "columns"] = "rows",
     query: Annotated[list[str] | None, Parameter(negative=())] = None,
@@ -49,12 +49,6 @@ def queries(
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are ranked.
-    model
-        The folder of a trained model.
-    before
-        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
     layout
         rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
         grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
@@ -89,9 +83,9 @@ def queries(
 
 def classes(
     *,
-    data: str,
-    model: str,
-    before: str | None = None,
+    data: TestData,
+    model: TrainedModel,
+    before: Before = None,
     weights: Weights = None,
     number: int = 10,
     pairs: int = 12,
@@ -107,12 +101,6 @@ def classes(
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are ranked.
-    model
-        The folder of a trained model.
-    before
-        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
     number
         How many classes that gained most, and as many that lost most.
     pairs

@@ -1,9 +1,11 @@
-"""What the analyses on the command line share: defaults, how one is printed, and lists of numbers."""
+"""What the analyses on the command line share: options, how one is printed, and lists of numbers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from smoothap.report.text_table import text_table
 
@@ -12,6 +14,19 @@ if TYPE_CHECKING:
 
 OUT = Path("runs/analyses")
 NETWORK = "tf_efficientnet_lite0"
+Network = Annotated[
+    str, Parameter(help="A network by its timm name, with its published weights; or the folder of a trained model.")
+]
+TestData = Annotated[
+    str, Parameter(help="NAME or NAME:PATH, such as emoji or folder:PATH: its test classes are ranked.")
+]
+TrainedModel = Annotated[str, Parameter(help="The folder of a trained model.")]
+Before = Annotated[
+    str | None,
+    Parameter(
+        help="The model to compare it with, a folder or a timm name; by default the same network before it was trained."
+    ),
+]
 
 
 def show(analysis: Analysis, out: Path) -> None:

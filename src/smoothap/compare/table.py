@@ -70,9 +70,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     lines = [{"Method": row.title, **row.cells(names), "In the paper": row.paper} for row in rows]
     for row, line in zip(rows, lines, strict=True):
         if row.failure:
-            line["Failures"] = (
-                f"not all seeds were finished: {row.failure}" if row.figures else f"failed: {row.failure}"
-            )
+            outcome = "not all seeds were finished" if row.figures else "failed"
+            line["Failures"] = f"{outcome}: {row.failure}"
     return text_table(lines, text=("Method", "In the paper", "Failures"), markdown=True)
 
 

@@ -50,9 +50,8 @@ def inline_svg(figure: Figure, description: str) -> Markup:
     return Markup(f'<svg {box[0]} role="img" aria-label="{escaped(description)}">{inside}')
 
 
-def save_figure(figure: Figure, path: Path | str) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure; the suffix says as what, such as .png or .svg."""
-    path = Path(path)
     return write_atomically(path, _rendered(figure, path.suffix.removeprefix("."), facecolor="white"))
 
 

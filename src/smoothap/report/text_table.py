@@ -19,8 +19,7 @@ def text_table(
     aligned = [[f"{words:{side}}" for words, side in zip(line, sides, strict=True)] for line in lines]
     if not markdown:
         return "\n".join("  ".join(line).rstrip() for line in aligned)
-    ends = (":" if numeric else "-" for numeric in columns.values())
-    marks = ["-" * (width - 1) + end for width, end in zip(widths, ends, strict=True)]
+    marks = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, columns.values(), strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (aligned[0], marks, *aligned[1:]))
 
 
