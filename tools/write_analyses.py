@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from smoothap.report.text_table import text_table
+
 HERE = Path(__file__).parents[1] / "docs" / "analyses"
 # In this order, each with what a reader should know of how it was measured.
 NOTES = {
@@ -48,29 +50,8 @@ HEAD = """# The paper's analyses, from our own runs
 
 Each figure comes from the command under it, with the numbers in the JSON file beside it. Ours are of emoji and glyphs
 and an EfficientNet-Lite0 on two CPU cores, where the paper has Stanford Online Products or faces, so orders and shapes
-can be compared, figures cannot. [Queries and classes before and after](queries.md) have a page of their own.
+can be compared, numbers cannot. [Queries and classes before and after](queries.md) have a page of their own.
 """
-
-
-def shown(value: object) -> str:
-    """A cell of a table."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
-
-
-def table(rows: list[dict[str, object]]) -> list[str]:
-    """A markdown table, numbers to the right."""
-    names = list(rows[0])
-    right = [all(isinstance(row[name], (int, float, type(None))) for row in rows) for name in names]
-    lines = [
-        [shown(name) for name in names],
-        ["---:" if each else "---" for each in right],
-        *([shown(row[name]) for name in names] for row in rows),
-    ]
-    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def section(name: str, note: str) -> list[str]:
@@ -85,7 +66,11 @@ def section(name: str, note: str) -> list[str]:
     for figure in figures:
         lines += [f"![{title}]({figure.name})", ""]
     lines += [f"    {saved['command']}", "", note, "", f"**The paper.** {saved['paper']}", ""]
-    lines += [f"**Ours.** {saved['agreement']}", "", *(table(saved["table"]) if saved["table"] else [])]
+    lines += [
+        f"**Ours.** {saved['agreement']}",
+        "",
+        *([text_table(saved["table"], markdown=True)] if saved["table"] else []),
+    ]
     return lines
 
 

@@ -6,7 +6,7 @@ EXTRAS = {
     "cli": {"cyclopts": "cyclopts", "rich": "rich"},
     "data": {"pillow": "PIL", "torchvision": "torchvision", "pyarrow": "pyarrow"},
     "models": {"timm": "timm", "safetensors": "safetensors"},
-    "report": {"matplotlib": "matplotlib"},
+    "report": {"matplotlib": "matplotlib", "jinja2": "jinja2"},
     "tensorboard": {"tensorboard": "tensorboard"},
     "export": {"onnx": "onnx", "onnxscript": "onnxscript", "onnxruntime": "onnxruntime"},
     "demo": {
@@ -22,7 +22,7 @@ EXTRAS = {
     "milvus": {"pymilvus": "pymilvus"},
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn"},
 }
-_BROUGHT_ALONG = {"fontTools": "report", "huggingface_hub": "models", "starlette": "web"}
+_BROUGHT_ALONG = {"fontTools": "report", "markupsafe": "report", "huggingface_hub": "models", "starlette": "web"}
 
 
 def remedy(module: str | None) -> str | None:

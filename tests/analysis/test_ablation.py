@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from smoothap.analysis.ablation import Run, _agreement, _row, runs_of
+from smoothap.analysis.ablation import Row, Run, _agreement, runs_of
 
 
 def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
@@ -28,11 +28,15 @@ def test_all_see_the_same_number_of_images_and_large_batches_go_in_two_passes():
 
 
 def test_the_verdict_follows_the_order_of_the_means():
-    like_the_paper = [_row("tau", 0.1, [0.3, 0.31]), _row("tau", 0.01, [0.5, 0.52]), _row("tau", 0.001, [0.4, 0.41])]
+    like_the_paper = [
+        Row.of("tau", 0.1, [0.3, 0.31]),
+        Row.of("tau", 0.01, [0.5, 0.52]),
+        Row.of("tau", 0.001, [0.4, 0.41]),
+    ]
     assert "τ: 0.01 (51.0) > 0.001 (40.5) > 0.1 (30.5), the paper's order (every seed" in _agreement(like_the_paper, 9)
-    other = [_row("tau", 0.1, [0.55]), _row("tau", 0.01, [0.5, 0.6]), _row("tau", 0.001, [0.9])]
+    other = [Row.of("tau", 0.1, [0.55]), Row.of("tau", 0.01, [0.5, 0.6]), Row.of("tau", 0.001, [0.9])]
     assert "not the paper's best, which is 0.01" in _agreement(other, 9)
-    near = [_row("tau", 0.1, [0.5, 0.6]), _row("tau", 0.01, [0.55, 0.65]), _row("tau", 0.001, [0.1])]
+    near = [Row.of("tau", 0.1, [0.5, 0.6]), Row.of("tau", 0.01, [0.55, 0.65]), Row.of("tau", 0.001, [0.1])]
     assert "the paper's best, another order behind it (the seeds of the best two overlap)" in _agreement(near, 9)
 
 
@@ -59,7 +63,7 @@ def test_a_finished_training_is_not_repeated_and_other_settings_are_refused(anal
 def test_too_few_images_or_classes_are_named_with_a_remedy(analyse, capsys):
     with pytest.raises(ValueError, match=r"No class of .* has 16 images.*--vary tau,batch-size"):
         analyse("ablation", "--vary", "tau,per-class")
-    with pytest.raises(ValueError, match="11 classes are too few for batches of 128: take --batch-size 44"):
+    with pytest.raises(ValueError, match="9 classes are too few for batches of 128: take --batch-size 36"):
         analyse("ablation", "--vary", "tau")
     with pytest.raises(ValueError, match="nothing called 'margin' to vary"):
         analyse("ablation", "--vary", "margin")

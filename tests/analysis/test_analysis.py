@@ -1,13 +1,14 @@
 """An analysis as files: figures that open, numbers that any reader of json takes."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from smoothap.analysis.analysis import Analysis
-from smoothap.cli.printing import table
+from smoothap.analysis.analysis import Analysis, column, columns
+from smoothap.analysis.command_line import command_line
 
 
 def an_analysis(**changes):
@@ -35,6 +36,19 @@ def test_every_figure_is_written_as_png_and_svg_and_the_numbers_as_json(tmp_path
     assert (kept["command"], kept["title"]) == ("smoothap analyse small", "A small one")
 
 
-def test_a_table_is_printed_with_a_dash_where_a_row_has_no_value():
-    lines = table([{"loss": "ours", "batch": 4096, "ms": 1.23456}, {"loss": "other", "batch": 64}]).splitlines()
-    assert lines == ["loss   batch     ms", "ours   4,096  1.235", "other     64      -"]
+@dataclass(frozen=True)
+class Row:
+    batch: int = column("B")
+    peak: float = column("peak MB")
+
+
+def test_a_row_has_the_columns_that_its_fields_name():
+    assert columns(Row(64, 1.5)) == {"B": 64, "peak MB": 1.5}
+
+
+def test_a_command_repeats_what_was_given_and_leaves_out_what_was_not():
+    options = {"data": "folder:my photos", "model": ["a", "b"], "tau": (0.1, 0.001), "seed": 0, "weights": None}
+    assert command_line("tightness", **options, no_flip=True, flip=False) == (
+        "smoothap analyse tightness --data 'folder:my photos' --model a --model b --tau 0.1,0.001 --seed 0 "
+        "--no-flip --no-flip"
+    )

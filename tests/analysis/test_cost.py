@@ -71,7 +71,7 @@ def test_the_command_puts_the_papers_figures_beside_the_first_row(analyse, capsy
 def test_the_backbone_sees_the_users_images(analyse, monkeypatch, capsys):
     seen = []
 
-    def measured(model, images, rounds, device, pixels):
+    def measured(model, pixels, rounds, device):
         seen.append(pixels)
         return 1.0
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from smoothap.analysis.operating_region import operating_region, region_of
+from smoothap.analysis.operating_region import region_of, regions
 from smoothap.ranking.diagnostics import operating_share, operating_width
 
 
 def brute_force(embeddings, labels, tau):
-    """The four figures of `Region` by loops over queries and over the derivative of every element of D."""
+    """The four numbers of `region_of` by loops over queries and over the derivative of every element of D."""
     scores = embeddings @ embeddings.T
     m = len(scores)
     full = others = other_pairs = 0
@@ -37,9 +37,10 @@ def test_sorting_counts_what_a_loop_over_all_elements_counts(batch, tau):
     embeddings, labels = batch
     found = region_of(embeddings, labels, operating_width(tau))
     expected = brute_force(embeddings, labels, tau)
-    assert (found.full, found.others, found.near_negatives, found.busy_positives) == pytest.approx(expected, abs=1e-12)
-    assert found.others == pytest.approx(operating_share(embeddings, tau))
-    assert 0 < found.full < 1
+    assert found == pytest.approx(expected, abs=1e-12)
+    full, others, *_ = found
+    assert others == pytest.approx(operating_share(embeddings, tau))
+    assert 0 < full < 1
 
 
 def test_blocks_of_queries_do_not_change_the_count(batch, monkeypatch):
@@ -54,12 +55,12 @@ def test_every_batch_of_an_epoch_counts():
     labels = np.repeat(np.arange(32), 4)
     vectors = random.normal(size=(128, 8)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    analysis = operating_region([("m", vectors)], labels, batch_sizes=(16, 64, 128))
-    assert [(row["B"], row["batches"]) for row in analysis.table] == [(16, 8), (64, 2), (128, 1)]
-    near = [row["negatives near a positive"] for row in analysis.table]
+    rows = regions("m", vectors, labels, (16, 64, 128), per_class=4, tau=0.01, seed=0)
+    assert [(row.batch_size, row.batches) for row in rows] == [(16, 8), (64, 2), (128, 1)]
+    near = [row.near_negatives for row in rows]
     assert near == sorted(near)
-    everything = region_of(torch.from_numpy(vectors), torch.from_numpy(labels), operating_width(0.01))
-    assert analysis.table[-1]["P, full matrix"] == pytest.approx(everything.full)
+    full, *_ = region_of(torch.from_numpy(vectors), torch.from_numpy(labels), operating_width(0.01))
+    assert rows[-1].full == pytest.approx(full)
 
 
 def test_the_command_takes_several_models_and_lets_the_test_classes_join(analyse, capsys):

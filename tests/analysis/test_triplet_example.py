@@ -105,10 +105,10 @@ def test_smooth_ap_spends_on_the_terms_that_are_worth_most_and_a_triplet_loss_on
     labels = torch.arange(16).repeat_interleave(4)
     near = torch.randn(16, 8, generator=generator)[labels] + torch.randn(64, 8, generator=generator)
     spent = spending(torch.nn.functional.normalize(near), labels, tau=0.05, margin=0.1)
-    assert spent["worth"] == sorted(spent["worth"], reverse=True)
-    assert spent["shares"]["triplet"] == pytest.approx([0.2] * 5, abs=0.01)
-    assert sum(spent["shares"]["Smooth-AP"]) == pytest.approx(1)
-    assert spent["shares"]["Smooth-AP"][0] > 0.4
+    assert spent.worth == sorted(spent.worth, reverse=True)
+    assert spent.shares["triplet"] == pytest.approx([0.2] * 5, abs=0.01)
+    assert sum(spent.shares["Smooth-AP"]) == pytest.approx(1)
+    assert spent.shares["Smooth-AP"][0] > 0.4
 
 
 def test_a_batch_in_order_has_nothing_to_spend_on():

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from smoothap.analysis.analysis import Analysis
-from smoothap.cli import analyse, app
+from smoothap.cli import app
 from smoothap.models import Embedder
 
 
@@ -66,18 +66,14 @@ def test_a_model_that_is_not_there_is_named_with_a_remedy(given, tmp_path):
 
 def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path, monkeypatch, capsys):
     def small(name):
-        def make(*, out, **_):
-            figure = Figure(figsize=(1, 1))
-            Analysis(name, name.title(), {"a": 1}, {"": figure}, [{"a": 1}], "nothing", "agrees", "again").save(out)
-
-        return make
+        return Analysis(name, name.title(), {"a": 1}, {"": Figure((1, 1))}, [{"a": 1}], "nothing", "agrees", "again")
 
     def fails(**_):
         raise RuntimeError("the cat ate it")
 
     for name in ("indicator", "triplet_example", "operating_region", "cost"):
-        monkeypatch.setattr(analyse, name, small(name.replace("_", "-")))
-    monkeypatch.setattr(analyse, "tightness", fails)
+        monkeypatch.setattr(f"smoothap.analysis.all.{name}", lambda name=name, **_: small(name.replace("_", "-")))
+    monkeypatch.setattr("smoothap.analysis.all.tightness", fails)
     run("all", *given, "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert "Not made: </b>RuntimeError: the cat ate it" in text
@@ -88,8 +84,8 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
     assert 'id="ablation"' not in text
     assert "not made: tightness" in capsys.readouterr().out
 
-    small("ablation")(out=tmp_path)  # a saved one is shown
-    monkeypatch.setattr(analyse, "indicator", fails)  # and with --reuse nothing is made again
+    small("ablation").save(tmp_path)  # a saved one is shown
+    monkeypatch.setattr("smoothap.analysis.all.indicator", fails)  # and with --reuse nothing is made again
     run("all", *given[:2], "--reuse", "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert '<section id="ablation">' in text
@@ -98,7 +94,7 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
 
 def test_all_without_a_model_says_what_is_missing(given, tmp_path, monkeypatch):
     for name in ("indicator", "triplet_example", "operating_region", "cost", "tightness"):
-        monkeypatch.setattr(analyse, name, lambda **_: 1 / 0)
+        monkeypatch.setattr(f"smoothap.analysis.all.{name}", lambda **_: 1 / 0)
     run("all", *given[:2], "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert text.count("repeat the command with --model FOLDER") == 5

@@ -7,7 +7,6 @@ import pytest
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
-from smoothap.data.image_set import ImageSet
 from smoothap.experiments import compare_with_untrained, fine_tune, open_data
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.models import Embedder
@@ -74,9 +73,8 @@ def test_only_features_of_zeros_fall_back_to_a_new_layer():
 
 
 def test_a_trained_model_beside_itself_before_its_training(photos, tmp_path):
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=replace(QUICK, steps=2), **NETWORK)
-    images = open_data(f"folder:{photos}").tests["test"]
-    assert isinstance(images, ImageSet)
-    compared = compare_with_untrained(tuned.model, images, weights="none", seed=0, unreadable=tmp_path / "bad.csv")
+    data = f"folder:{photos}"
+    tuned = fine_tune(data, tmp_path / "run", settings=replace(QUICK, steps=2), **NETWORK)
+    compared = compare_with_untrained(data, str(tmp_path / "run" / "model"), weights="none", folder=tmp_path)
     assert compared.after_report.summary() == tuned.after["test"].summary()
     assert compared.before_report.summary() == tuned.before["test"].summary()

@@ -6,14 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from smoothap.report.curves import (
-    draw_precision_recall,
-    inline_svg,
-    loss_figure,
-    precision_recall_figure,
-    save_figure,
-    validation_figure,
-)
+from smoothap.report.curves import draw_precision_recall, loss_figure, precision_recall_figure, validation_figure
+from smoothap.report.drawing import inline_svg, save_figure
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import rank
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smoothap.report.curves import save_figure
+from smoothap.report.drawing import save_figure
 from smoothap.report.layouts import LAYOUTS, QUERIES, SHOWN
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import rank

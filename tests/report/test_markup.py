@@ -1,26 +1,33 @@
 import pytest
+from markupsafe import Markup
 
-from smoothap.report.markup import Markup, element, escaped, joined, named
+from smoothap.report.document import escaped, write_page
+from smoothap.report.hits_page import Answer, write_hits
+from smoothap.report.markup import visible
 
 
 def test_text_is_escaped_and_markup_is_not():
-    assert element("p", "<b>", Markup("<i></i>")) == "<p>&lt;b&gt;<i></i></p>"
-    assert joined("&", element("b", "&")) == "&amp;<b>&amp;</b>"
+    assert escaped("<b>") == "&lt;b&gt;"
+    assert escaped(Markup("<i></i>")) == "<i></i>"
 
 
-def test_an_attribute_cannot_be_left():
-    assert element("img", alt="\"' onload=x>") == '<img alt="&quot;&#x27; onload=x&gt;">'
-
-
-def test_names_of_attributes_are_those_of_html():
-    assert element("a", "x", class_="y", aria_label="z") == '<a class="y" aria-label="z">x</a>'
+def test_an_attribute_cannot_be_left(tmp_path):
+    answer = Answer(1, 0.5, "\"' onload=x>", None, b"jpeg")
+    text = write_hits(tmp_path / "hits.html", ["a.png"], [answer]).read_text()
+    assert 'alt="Rank 1: &#34;&#39; onload=x&gt;, score 0.500"' in text
 
 
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u2069", "\u200f", "\x00", "\x85", "\udcff"])
 def test_characters_that_act_on_their_surroundings_are_shown(character):
-    assert escaped(f"a{character}b") == f"a\\u{ord(character):04x}b"
+    assert visible(f"a{character}b") == escaped(f"a{character}b") == f"a\\u{ord(character):04x}b"
 
 
 def test_right_to_left_names_and_joined_emoji_stay_as_they_are():
-    assert named("שלום") == "<bdi>שלום</bdi>"
+    assert escaped("שלום") == "שלום"
     assert escaped("👨\u200d👩") == "👨\u200d👩"
+
+
+def test_a_value_that_a_template_lacks_is_an_error_and_no_hole_in_the_page(tmp_path):
+    with pytest.raises(Exception, match="'title' is undefined"):
+        write_page(tmp_path / "page.html", "report/frame.html", lead="", contents={}, command="")
+    assert not (tmp_path / "page.html").exists()

@@ -1,3 +1,5 @@
+import base64
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -8,9 +10,8 @@ from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.metrics import evaluate
-from smoothap.report.cards import SHOWN
 from smoothap.report.choice import choose_queries, class_changes
-from smoothap.report.page import write_report
+from smoothap.report.page import SHOWN, write_report
 from smoothap.report.ranking_rows import rank
 
 HOSTILE = [
@@ -109,7 +110,7 @@ def test_links_and_marks_within_the_page_lead_somewhere_and_ids_are_not_shared_b
     ids = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
     targets = {attributes["href"][1:] for _, attributes in page.elements if "href" in attributes}
     assert targets <= ids
-    assert {"figures", "learning", "queries", "classes", "command"} <= targets
+    assert {"results", "learning", "queries", "classes", "command"} <= targets
 
 
 def test_there_are_as_many_green_and_red_tiles_as_the_rankings_say(write):
@@ -130,6 +131,24 @@ def test_there_are_as_many_green_and_red_tiles_as_the_rankings_say(write):
         assert f"all by rank {row.last_right}" in page.text
     for group in groups:
         assert group.title in page.text
+
+
+def test_each_tile_shows_its_own_image_with_its_rank_and_score(write):
+    text, given = write(queries=1, seed=5)
+    images = given["test_set"]
+    reports = given["before_report"], given["after_report"]
+    (group,) = choose_queries(*(report.average_precision for report in reports), images.labels, 1, 5)
+    rows = [rank(images, given[name], group.queries[0]) for name in ("before", "after")]
+    pattern = r'<li class="tile \w+" title="([^"]*)"><img src="data:image/webp;base64,([^"]*)" alt="([^"]*)"'
+    tiles = re.findall(pattern, text)
+    items = [(place, row, int(row.items[place])) for row in rows for place in range(SHOWN)]
+    for (place, row, item), (title, address, alternative) in zip(items, tiles, strict=True):
+        assert title == alternative
+        assert title.startswith(f"Rank {place + 1}, {'right' if row.right[place] else 'wrong'}: class ")
+        assert title.endswith(f"{images.names[item]}, cosine {row.scores[place]:.3f}")
+        with Image.open(io.BytesIO(base64.b64decode(address))) as picture:
+            difference = np.subtract(picture.getpixel((40, 40)), images.read(item).getpixel((0, 0)), dtype=int)
+        assert np.abs(difference).max() <= 8, item
 
 
 def test_before_stands_over_after_in_every_card(write):

@@ -1,6 +1,3 @@
-import base64
-import io
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +6,7 @@ from PIL import Image
 from smoothap.data.reading import UnreadableImage
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import rank
-from smoothap.report.tiles import arranged, framed, ranked_tiles, row_tiles, thumbnail, tile
+from smoothap.report.tiles import arranged, framed, ranked_tiles, thumbnail, tile
 
 
 def colour(name: str) -> tuple[int, ...]:
@@ -39,33 +36,9 @@ def test_right_and_wrong_differ_also_without_colour():
     assert not np.array_equal(*grey)
 
 
-def test_a_row_as_html_has_a_tile_for_each_image_with_rank_class_and_score(toy_set, vectors):
-    images = toy_set(["<b>", '"x"', "c", "d"])
-    row = rank(images, vectors(images.labels, 0.7), 0)
-    html = row_tiles(images, row, 8)
-    right = int(row.right[:8].sum())
-    assert html.count('class="tile right"') == right
-    assert html.count('class="tile wrong"') == 8 - right
-    assert html.count('href="#right"') == right
-    assert "<b>" not in html
-    assert f"cosine {row.scores[3]:.3f}" in html
-    assert html.count("data:image/webp") == html.count("alt=") == html.count("title=") == 8
-
-
-def test_each_tile_of_html_shows_its_own_image(toy_set, vectors):
-    images = toy_set()
-    row = rank(images, vectors(images.labels, 0.7), 0)
-    addresses = re.findall(r'src="data:image/webp;base64,([^"]*)"', row_tiles(images, row, 8))
-    for item, address in zip(row.items[:8], addresses, strict=True):
-        with Image.open(io.BytesIO(base64.b64decode(address))) as picture:
-            difference = np.subtract(picture.getpixel((40, 40)), images.read(int(item)).getpixel((0, 0)), dtype=int)
-        assert np.abs(difference).max() <= 8, item
-
-
 def test_a_row_longer_than_the_set_ends_with_the_set(toy_set, vectors):
     images = toy_set(["a", "b"], size=2)
     row = rank(images, vectors(images.labels, 0.7), 0)
-    assert row_tiles(images, row, 12).count("<li") == 3
     assert len(ranked_tiles(images, row, 12, 48)) == 3
 
 

@@ -1,21 +1,27 @@
 """Table 5: temperature, positives per class and batch size, one varied at a time, on the same number of images."""
 
 import json
+import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from smoothap.analysis.analysis import Analysis
-from smoothap.data.benchmark import Benchmark
+from smoothap import experiments
+from smoothap.analysis.analysis import Analysis, column, columns
+from smoothap.analysis.command_line import command_line
 from smoothap.data.image_set import ImageSet
 from smoothap.files import write_atomically
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.report.ablation_figure import ablation_figure
+from smoothap.report.drawing import LEGEND, dress, panel_figure
+from smoothap.report.palette import LIGHT
 from smoothap.training.evaluation import evaluate_set
 from smoothap.training.loop import train
 from smoothap.training.settings import QUICK, Settings
@@ -26,6 +32,7 @@ VALUES: dict[str, tuple[float, ...]] = {
     "batch-size": (64, 128, 256, 512, 1024),
 }
 SYMBOLS = {"tau": "τ", "per-class": "|P|", "batch-size": "B"}
+_LABELS = {"τ": "temperature τ", "|P|": "images of a class |P|", "B": "batch size B"}
 # Table 5: mAP on VGGFace2-Test and IJB-C. B = 512 and 1,024 are beyond it.
 PAPER: dict[str, dict[float, tuple[float, float]]] = {
     "tau": {0.1: (0.824, 0.726), 0.01: (0.844, 0.736), 0.001: (0.839, 0.733)},
@@ -84,30 +91,57 @@ def large_classes(images: ImageSet, least: int) -> ImageSet:
     return images.rows(rows)
 
 
+@dataclass(frozen=True)
+class Row:
+    """One cell of the table: mAP over the seeds, and the paper's; NaN where there is none."""
+
+    varied: str = column("varied")  # its symbol
+    value: float = column("value")
+    mean: float = column("mAP")
+    deviation: float = column("spread")
+    lowest: float = column("lowest")
+    highest: float = column("highest")
+    seeds: int = column("seeds")
+    paper_vggface2: float = column("paper VF2")
+    paper_ijbc: float = column("paper IJB-C")
+
+    @classmethod
+    def of(cls, varied: str, value: float, results: Sequence[float]) -> "Row":
+        """The cell from the mAP of each of its seeds."""
+        mean = float(np.mean(results)) if results else math.nan
+        deviation = float(np.std(results, ddof=1)) if len(results) > 1 else math.nan
+        lowest, highest = min(results, default=math.nan), max(results, default=math.nan)
+        paper = PAPER[varied].get(value, (math.nan, math.nan))
+        return cls(SYMBOLS[varied], value, mean, deviation, lowest, highest, len(results), *paper)
+
+
 def ablation(
-    benchmark: Benchmark,
-    new_model: Callable[[int], Embedder],
-    folder: Path,
     *,
+    data: str,
+    model: str,
+    weights: str | None = None,
+    size: int = 48,
     vary: Sequence[str] = tuple(VALUES),
-    seeds: Sequence[int] = (0, 1, 2),
     images_seen: int = 7680,
     batch_size: int = 128,
-    data: str = "",
+    seeds: int = 3,
+    seed: int = 0,
+    flip: bool = False,
     device: str | None = None,
-    command: str = "smoothap analyse ablation",
+    folder: Path,
 ) -> Analysis:
-    """mAP on unseen classes of every cell, mean and deviation over the seeds; `new_model` takes the seed.
+    """mAP on unseen classes of every cell, mean and deviation over the seeds.
 
     Each training leaves `result.json` in a folder of its own under `folder` and is not repeated where that is there.
     """
-    cells = runs_of(vary, seeds, batch_size)
+    benchmark = experiments.open_data(data)
+    cells = runs_of(vary, range(seed, seed + seeds), batch_size)
     least = int(max(run.per_class for runs in cells.values() for run in runs))
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     kept = replace(benchmark, train=large_classes(benchmark.train, least), validation_fraction=_VALIDATION_FRACTION)
     images, validation = kept.train_and_validation(0)
-    name, test = next(iter(benchmark.tests.items()))
+    test_name, test = next(iter(benchmark.tests.items()))
     test = large_classes(test, least)
     cells = {
         cell: [run for run in runs if run.batch_size // run.per_class <= images.classes] for cell, runs in cells.items()
@@ -120,46 +154,49 @@ def ablation(
             f"{images.classes} classes are too few for batches of {batch_size}: take --batch-size {4 * images.classes}."
         )
     distinct = list(dict.fromkeys(run for runs in cells.values() for run in runs))
-    found: dict[Run, float] = {}
+    results: dict[Run, float] = {}
     for place, run in enumerate(distinct):
         print(f"{place + 1} of {len(distinct)}: {run.folder}", flush=True)
-        found[run] = _result(run, images, validation, test, new_model, folder / run.folder, images_seen, device)
-    rows = [_row(varied, value, [found[run] for run in runs]) for (varied, value), runs in cells.items()]
+        network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=run.seed)
+        network.transform = replace(network.transform, flip=flip)
+        settings = run.settings(images_seen)
+        results[run] = _result(network, settings, images, validation, test, folder / run.folder, device)
+    rows = [Row.of(varied, value, [results[run] for run in runs]) for (varied, value), runs in cells.items()]
     return Analysis(
         name="ablation",
         title="Ablation of temperature, positives per class and batch size",
         numbers={
-            "data": data, "test": name, "images_seen": images_seen, "seeds": list(seeds), "least_images": least,
-            "training_classes": images.classes, "left_out": left_out, "training_images": len(images),
-            "test_classes": test.classes, "test_images": len(test),
+            "data": data, "test": test_name, "images_seen": images_seen, "seeds": list(range(seed, seed + seeds)),
+            "least_images": least, "training_classes": images.classes, "left_out": left_out,
+            "training_images": len(images), "test_classes": test.classes, "test_images": len(test),
             "settings": Run(batch_size=batch_size).settings(images_seen).to_dict(),
-            "runs": {run.folder: value for run, value in found.items()},
+            "runs": {run.folder: value for run, value in results.items()},
         },
-        figures={"": ablation_figure(rows, {SYMBOLS[name]: PAPER[name] for name in vary})},
-        table=rows,
+        figures={"": _figure(rows)},
+        table=[columns(row) for row in rows],
         paper=(
             "Table 5, mAP on VGGFace2-Test: tau 0.1 / 0.01 / 0.001 = 0.824 / 0.844 / 0.839; |P| 4 / 8 / 16 = 0.844 / "
             "0.833 / 0.824; B 64 / 128 / 256 = 0.824 / 0.844 / 0.853. IJB-C has the same order."
         ),
         agreement=_agreement(rows, images_seen),
-        command=command,
+        command=command_line(
+            "ablation", data=data, model=model, weights=weights, size=size, vary=tuple(vary), images_seen=images_seen,
+            batch_size=batch_size, seeds=seeds, seed=seed, flip=flip,
+        ),
     )  # fmt: skip
 
 
 def _result(
-    run: Run,
+    model: Embedder,
+    settings: Settings,
     images: ImageSet,
     validation: ImageSet,
     test: ImageSet,
-    new_model: Callable[[int], Embedder],
     folder: Path,
-    images_seen: int,
     device: str | None,
 ) -> float:
     """mAP on the test classes, from the file of an earlier run where there is one."""
     path, training = folder / "result.json", folder / "training"
-    settings = run.settings(images_seen)
-    model = new_model(run.seed)
     described = {
         "settings": settings.to_dict(), "images": len(images), "classes": images.classes, "test_images": len(test),
         "architecture": model.architecture, "dimension": model.dimension, "transform": model.transform.to_dict(),
@@ -170,12 +207,12 @@ def _result(
         if kept["described"] != described:
             raise ValueError(f"{path} is of a run with other settings: choose another --out, or delete {folder}.")
         return kept["test_map"]
-    result = train(model, SmoothAP(run.tau), images, validation, settings, training, resume=True, device=device)
+    result = train(model, SmoothAP(settings.tau), images, validation, settings, training, resume=True, device=device)
     if not result.finished:
         raise KeyboardInterrupt
-    figures = evaluate_set(model, test, unreadable=folder / "unreadable-test.csv")
+    report = evaluate_set(model, test, unreadable=folder / "unreadable-test.csv")
     kept = {
-        "test_map": figures.mean_average_precision, "test": figures.summary(), "best_step": result.best_step,
+        "test_map": report.mean_average_precision, "test": report.summary(), "best_step": result.best_step,
         "validation_map": result.best, "described": described,
     }  # fmt: skip
     write_atomically(path, json.dumps(kept, indent=1) + "\n")
@@ -183,43 +220,64 @@ def _result(
     return kept["test_map"]
 
 
-def _row(varied: str, value: float, found: list[float]) -> dict[str, Any]:
-    paper = PAPER[varied].get(value)
-    return {
-        "varied": SYMBOLS[varied],
-        "value": value,
-        "mAP": float(np.mean(found)) if found else None,
-        "spread": float(np.std(found, ddof=1)) if len(found) > 1 else None,
-        "lowest": min(found, default=None),
-        "highest": max(found, default=None),
-        "seeds": len(found),
-        "paper VF2": paper[0] if paper else None,
-        "paper IJB-C": paper[1] if paper else None,
-    }
-
-
-def _agreement(rows: list[dict[str, Any]], images_seen: int) -> str:
+def _agreement(rows: Sequence[Row], images_seen: int) -> str:
     """For each column of the table, whether the order of our means is the paper's, and how sure that is."""
     sentences = []
-    for symbol in dict.fromkeys(row["varied"] for row in rows):
-        own = [
-            row for row in rows if row["varied"] == symbol and row["paper VF2"] is not None and row["mAP"] is not None
-        ]
+    for symbol in dict.fromkeys(row.varied for row in rows):
+        own = [row for row in rows if row.varied == symbol and math.isfinite(row.paper_vggface2 + row.mean)]
         if len(own) < 2:
             continue
-        ours = sorted(own, key=lambda row: -row["mAP"])
-        theirs = sorted(own, key=lambda row: -row["paper VF2"])
-        order = " > ".join(f"{row['value']:g} ({100 * row['mAP']:.1f})" for row in ours)
-        apart = ours[0]["lowest"] > ours[1]["highest"]
+        ours = sorted(own, key=lambda row: -row.mean)
+        theirs = sorted(own, key=lambda row: -row.paper_vggface2)
+        order = " > ".join(f"{row.value:g} ({100 * row.mean:.1f})" for row in ours)
         verdict = (
             "the paper's order" if ours == theirs
             else "the paper's best, another order behind it" if ours[0] is theirs[0]
-            else f"not the paper's best, which is {theirs[0]['value']:g}"
+            else f"not the paper's best, which is {theirs[0].value:g}"
         )  # fmt: skip
         sure = (
-            "every seed of the best is above every seed of the next" if apart else "the seeds of the best two overlap"
-        )
+            "every seed of the best is above every seed of the next" if ours[0].lowest > ours[1].highest
+            else "the seeds of the best two overlap"
+        )  # fmt: skip
         sentences.append(f"{symbol}: {order}, {verdict} ({sure})")
     return (
         f"{'; '.join(sentences)}. All trainings saw about {images_seen:,} images, so a larger batch made fewer steps."
     )
+
+
+def _figure(rows: Sequence[Row]) -> Figure:
+    """A column for each thing varied: our mean with its deviation and the range of the seeds above, Table 5 below."""
+    symbols = list(dict.fromkeys(row.varied for row in rows))
+    figure = panel_figure(0.8 + 3.5 * len(symbols), 6, h_pad=0.1)
+    named: list[Any] = []
+    above: Axes | None = None
+    below: Axes | None = None
+    for place, symbol in enumerate(symbols):
+        own = [row for row in rows if row.varied == symbol and row.seeds]
+        at = range(len(own))
+        above = figure.add_subplot(2, len(symbols), place + 1, sharey=above)
+        above.errorbar(
+            at, [row.mean for row in own], np.nan_to_num([row.deviation for row in own]), fmt="o-",
+            color=LIGHT["green"], linewidth=2.2, markersize=7, capsize=5, label="ours, mean and deviation over seeds",
+        )  # fmt: skip
+        ends = [row.lowest for row in own], [row.highest for row in own]
+        for heights, label in zip(ends, ("ours, lowest and highest seed", None), strict=True):
+            above.plot(at, heights, "_", color=LIGHT["ink"], markersize=11, label=label)
+        below = figure.add_subplot(2, len(symbols), len(symbols) + place + 1, sharey=below)
+        for values, style, colour, label in (
+            ([row.paper_vggface2 for row in own], "o--", "blue", "the paper, VGGFace2"),
+            ([row.paper_ijbc for row in own], "s-.", "red", "the paper, IJB-C"),
+        ):
+            below.plot(at, values, style, color=LIGHT[colour], linewidth=2.2, markersize=6, label=label)
+        for axes, title in ((above, "ours"), (below, "the paper, Table 5")):
+            axes.set_xticks(at, [f"{row.value:,g}" if row.value < 1 else f"{row.value:,.0f}" for row in own])
+            axes.set(xlim=(-0.4, len(own) - 0.6), xlabel=_LABELS[symbol], ylabel="" if place else "mAP")
+            axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+            dress(axes, "" if place else title)
+            if place == 0:
+                named += zip(*axes.get_legend_handles_labels(), strict=True)
+    handles, labels = zip(*named, strict=True)
+    ncols = (1, 2, 4)[min(len(symbols), 3) - 1]  # of names, as the figure has room for
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize=10, **LEGEND)
+    return figure

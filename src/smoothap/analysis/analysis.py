@@ -1,10 +1,8 @@
 """What every analysis gives: numbers, figures, what the paper says, and whether ours agrees."""
 
-from __future__ import annotations
-
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from smoothap.files import write_atomically
-from smoothap.report.curves import save_figure
+from smoothap.report.drawing import save_figure
 
 
 @dataclass(frozen=True)
@@ -23,10 +21,15 @@ class Analysis:
     title: str  # of the figure and the section
     numbers: dict[str, Any]  # plain values, fit for json
     figures: dict[str, Figure]  # by stem suffix, "" for the only one
-    table: list[dict[str, Any]] | None  # rows of plain values where there is a table
+    table: list[dict[str, Any]]  # rows of plain values
     paper: str  # what the paper reports
     agreement: str  # one honest sentence, made from the numbers, on whether ours agrees
     command: str  # the command that made it
+
+    def described(self) -> dict[str, Any]:
+        """Everything but the figures, in values that json knows: what NAME.json holds."""
+        names = ("name", "title", "command", "paper", "agreement", "table", "numbers")
+        return {name: _plain(getattr(self, name)) for name in names}
 
     def save(self, folder: Path) -> list[Path]:
         """Write each figure as PNG and SVG and everything else as NAME.json; the paths, figures first."""
@@ -34,25 +37,26 @@ class Analysis:
         for suffix, figure in self.figures.items():
             stem = f"{self.name}-{suffix}" if suffix else self.name
             paths += [save_figure(figure, folder / f"{stem}{kind}") for kind in (".png", ".svg")]
-        described = {
-            "name": self.name,
-            "title": self.title,
-            "command": self.command,
-            "paper": self.paper,
-            "agreement": self.agreement,
-            "table": self.table,
-            "numbers": self.numbers,
-        }
-        text = json.dumps(_plain(described), indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(self.described(), indent=1, ensure_ascii=False, allow_nan=False)
         return [*paths, write_atomically(folder / f"{self.name}.json", text + "\n")]
+
+
+def column(name: str) -> Any:
+    """A field of a dataclass that is a row of an analysis' table, under the name that the reader sees."""
+    return field(metadata={"column": name})
+
+
+def columns(row: Any) -> dict[str, Any]:
+    """The row, a dataclass of such fields, by the names of its columns."""
+    return {cell.metadata["column"]: getattr(row, cell.name) for cell in fields(row)}
 
 
 def _plain(value: Any) -> Any:
     """Values that json knows: arrays as lists, a number that is not one as null."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, (np.ndarray, np.generic)):
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):

@@ -4,38 +4,50 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
 from torch import Tensor
 
-from smoothap.analysis.analysis import Analysis
-from smoothap.analysis.measured_losses import (
-    AUTHORS,
-    BLACKBOX,
-    DIMENSION,
-    FASTAP,
-    OURS,
-    PER_CLASS,
-    balanced,
-    forward_and_backward,
-    loss_of,
-)
+from smoothap import experiments
+from smoothap.analysis import measured_losses
+from smoothap.analysis.analysis import Analysis, column, columns
+from smoothap.analysis.batch import balanced_images
+from smoothap.analysis.command_line import command_line
+from smoothap.analysis.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
+from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.models import Embedder
 from smoothap.progress import Progress
-from smoothap.report.cost_figure import cost_figure
+from smoothap.report.drawing import LEGEND, LINE_STYLES, dress, panel_figure
+from smoothap.report.palette import LIGHT
 
-BATCH_SIZES = (112, 224, 384, 1024, 4096)
 # For one query, M items, L bins; the paper gives M^2 for Smooth-AP.
 COMPLEXITY = {BLACKBOX: "M log M", FASTAP: "M L", AUTHORS: "M^2", OURS: "M |P|"}
 # The supplement's table at M = 112, |P| = 4, ResNet-50, on the authors' GPU: milliseconds of the backbone and the loss.
 PAPER_BACKBONE = 705.0
 PAPER_LOSS = {BLACKBOX: 3.7, FASTAP: 4.2, AUTHORS: 6.6}
 _LARGEST_CUBE = 512  # the authors' tensors are M^3: 0.5 GB each at 512
-PIECE = 16  # images that go through the backbone at a time
+_PIECE = 16  # images that go through the backbone at a time
+
+
+@dataclass(frozen=True)
+class Row:
+    """One loss at one batch size, in milliseconds and megabytes."""
+
+    batch: int = column("B")
+    loss: str = column("loss")
+    complexity: str = column("complexity")
+    milliseconds: float = column("loss ms")
+    backbone: float = column("backbone ms")
+    together: float = column("both ms")
+    share: float = column("loss share")
+    peak: float | None = column("peak MB")
+    paper: float | None = column("paper loss ms")
 
 
 def milliseconds(
@@ -58,11 +70,11 @@ def milliseconds(
 def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     """Megabytes by which one forward and backward raises the peak; None where the system does not say."""
     if device.type == "cuda":
-        embeddings, labels = balanced(batch, device)
-        loss = loss_of(name).to(device)
+        embeddings, labels = measured_losses.balanced(batch, device)
+        loss = measured_losses.loss_of(name).to(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        forward_and_backward(loss, embeddings, labels)
+        measured_losses.forward_and_backward(loss, embeddings, labels)
         return (torch.cuda.max_memory_allocated(device) - before) / 2**20
     if not Path("/proc/self/clear_refs").exists():
         return None
@@ -72,16 +84,11 @@ def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     return float(done.stdout.split()[-1])
 
 
-def backbone_milliseconds(
-    model: Embedder, images: int, rounds: int, device: torch.device, pixels: Tensor | None = None
-) -> float:
-    """Forward and backward of `images` images, a piece at a time: the statistics are frozen, so that changes nothing.
+def backbone_milliseconds(model: Embedder, pixels: Tensor, rounds: int, device: torch.device) -> float:
+    """Forward and backward of an image, measured on a piece (p, 3, size, size) of bytes.
 
-    pixels: a piece (p, 3, size, size) of bytes; by default 16 random images.
+    The statistics are frozen, so an image costs the same in a batch of any size.
     """
-    size = model.transform.size
-    if pixels is None:
-        pixels = torch.randint(0, 256, (PIECE, 3, size, size), dtype=torch.uint8)
     pixels = pixels.to(device)
     upstream = torch.randn(len(pixels), model.dimension, device=device)
     model.to(device).train()
@@ -90,93 +97,140 @@ def backbone_milliseconds(
         model.zero_grad()
         model(pixels).backward(upstream)
 
-    with Progress(f"{model.architecture} at {size} pixels", rounds, "pieces") as line:
+    with Progress(f"{model.architecture} at {model.transform.size} pixels", rounds, "pieces") as line:
         piece()
         spent = []
         for _ in range(rounds):
             spent += milliseconds({"piece": piece}, 1, device)["piece"]
             line.advance()
-    return median(spent) * images / len(pixels)
+    return median(spent) / len(pixels)
 
 
 def cost(
-    model: Embedder,
     *,
-    batch_sizes: Sequence[int] = BATCH_SIZES,
-    losses: Sequence[str] = (BLACKBOX, FASTAP, AUTHORS, OURS),
+    data: str | None = None,
+    model: str = "resnet50",
+    weights: str | None = "none",
+    size: int = 224,
+    batch_sizes: Sequence[int] = (112, 224, 384, 1024, 4096),
     rounds: int = 9,
     backbone_rounds: int = 3,
-    memory: bool = True,
-    pixels: Tensor | None = None,
-    data: str = "",
+    seed: int = 0,
     device: str | None = None,
-    command: str = "smoothap analyse cost",
+    folder: Path,
 ) -> Analysis:
     """Time and peak memory of every loss at every batch size; the first batch size is the supplement's.
 
-    pixels: bytes (p, 3, size, size) of images for the backbone, by default random ones; data: where they are from.
+    data: images for the backbone, by default random ones; `folder` has the list of those that cannot be read.
     """
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    per_image = backbone_milliseconds(model, 1, backbone_rounds, on, pixels)
-    rows: list[dict[str, Any]] = []
-    with Progress("Measuring losses", len(batch_sizes) * len(losses), "cells") as line:
+    network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed)
+    if data is None:
+        side = network.transform.size
+        pixels = torch.randint(0, 256, (_PIECE, 3, side, side), dtype=torch.uint8)
+    else:
+        images = balanced_images(data, _PIECE, seed)
+        dataset = ImageDataset(images, network.transform, report=folder / "unreadable.csv")
+        pixels = next(iter(evaluation_batches(dataset, _PIECE))).images
+    per_image = backbone_milliseconds(network, pixels, backbone_rounds, on)
+    rows: list[Row] = []
+    with Progress("Measuring losses", len(batch_sizes) * len(COMPLEXITY), "cells") as line:
         for batch in batch_sizes:
-            embeddings, labels = balanced(batch, on)
-            names = [name for name in losses if name != AUTHORS or batch <= _LARGEST_CUBE]
+            embeddings, labels = measured_losses.balanced(batch, on)
+            names = [name for name in COMPLEXITY if name != AUTHORS or batch <= _LARGEST_CUBE]
             candidates = {
-                name: partial(forward_and_backward, loss_of(name).to(on), embeddings, labels) for name in names
+                name: partial(
+                    measured_losses.forward_and_backward, measured_losses.loss_of(name).to(on), embeddings, labels
+                )
+                for name in names
             }
             spent = milliseconds(candidates, rounds if batch < 1000 else max(3, rounds // 3), on)
             for name in names:
-                took = median(spent[name])
-                together = took + per_image * batch
-                rows.append(
-                    {
-                        "B": batch, "loss": name, "complexity": COMPLEXITY[name], "loss ms": took,
-                        "backbone ms": per_image * batch, "both ms": together, "loss share": took / together,
-                        "peak MB": peak_megabytes(name, batch, on) if memory else None,
-                        "paper loss ms": PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None,
-                    }
-                )  # fmt: skip
+                took, backbone = median(spent[name]), per_image * batch
+                paper = PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None
+                peak = peak_megabytes(name, batch, on)
+                together = took + backbone
+                rows.append(Row(batch, name, COMPLEXITY[name], took, backbone, together, took / together, peak, paper))
                 line.advance()
     return Analysis(
         name="cost",
         title="What the AP losses cost",
         numbers={
-            "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__, "dimension": DIMENSION,
-            "per_class": PER_CLASS, "backbone": model.architecture, "size": model.transform.size,
-            "backbone_ms_of_an_image": per_image, "paper_backbone_ms": PAPER_BACKBONE,
+            "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__,
+            "dimension": measured_losses.DIMENSION, "per_class": measured_losses.PER_CLASS,
+            "backbone": network.architecture, "size": network.transform.size, "backbone_ms_of_an_image": per_image,
+            "paper_backbone_ms": PAPER_BACKBONE,
             "how": (
                 "loss: median of forward and backward of float32 embeddings, the losses taking turns; backbone: "
-                f"forward and backward of {PIECE if pixels is None else len(pixels)} {data or 'random'} images, scaled "
+                f"forward and backward of {len(pixels)} {data or 'random'} images, scaled "
                 "to the batch; peak: growth of a fresh process"
             ),
         },
-        figures={"": cost_figure(rows)},
-        table=rows,
+        figures={"": _figure(rows)},
+        table=[columns(row) for row in rows],
         paper=(
             "Supplement E, M = 112, |P| = 4, ResNet-50 (705.0 ms forward and backward on the authors' GPU): "
             "Blackbox AP 3.7 ms, FastAP 4.2 ms, Smooth-AP 6.6 ms, a very small overhead on the backbone."
         ),
         agreement=_agreement(rows),
-        command=command,
+        command=command_line(
+            "cost", data=data, model=model, weights=weights, size=size, batch_sizes=tuple(batch_sizes), rounds=rounds,
+            backbone_rounds=backbone_rounds, seed=seed,
+        ),
     )  # fmt: skip
 
 
-def _agreement(rows: list[dict[str, Any]]) -> str:
-    first = {row["loss"]: row for row in rows if row["B"] == rows[0]["B"]}
+def _agreement(rows: Sequence[Row]) -> str:
+    first = {row.loss: row for row in rows if row.batch == rows[0].batch}
     ours = first[OURS]
-    small = ours["loss share"] < 0.01
-    others = ", ".join(f"{name} {row['loss ms']:.1f} ms" for name, row in first.items() if name != OURS)
-    slowest = max(first.values(), key=lambda row: row["loss ms"])["loss"]
-    fastest = min(first.values(), key=lambda row: row["loss ms"])["loss"]
+    others = ", ".join(f"{name} {row.milliseconds:.1f} ms" for name, row in first.items() if name != OURS)
+    slowest = max(first, key=lambda name: first[name].milliseconds)
+    fastest = min(first, key=lambda name: first[name].milliseconds)
+    slowest = "Smooth-AP as the authors wrote it" if slowest == AUTHORS else slowest
     return (
-        f"{'Agrees' if small else 'Does not agree'} that the loss is a small overhead: at M = {ours['B']} ours takes "
-        f"{ours['loss ms']:.1f} ms, {100 * ours['loss share']:.2g}% of an iteration with a backbone of "
-        f"{ours['backbone ms']:,.0f} ms ({others}); as on the paper's GPU, " + (
-            "Smooth-AP as the authors wrote it is the slowest" if slowest == AUTHORS else f"{slowest} is the slowest"
-        ) + f", but here {fastest} is the fastest."
-    )  # fmt: skip
+        f"{'Agrees' if ours.share < 0.01 else 'Does not agree'} that the loss is a small overhead: at M = {ours.batch} "
+        f"ours takes {ours.milliseconds:.1f} ms, {100 * ours.share:.2g}% of an iteration with a backbone of "
+        f"{ours.backbone:,.0f} ms ({others}); as on the paper's GPU, {slowest} is the slowest, but here {fastest} is "
+        "the fastest."
+    )
+
+
+def _figure(rows: Sequence[Row]) -> Figure:
+    """Milliseconds and megabytes by powers of ten; the backbone's time and the paper's numbers beside ours."""
+    figure = panel_figure(11, 4.4)
+    backbone = {row.batch: row.backbone for row in rows}
+    panels = ["Forward and backward of the loss, ms"]
+    panels += ["Growth of the peak memory, MB"] if any(row.peak is not None for row in rows) else []
+    blue, green, red, soft = LINE_STYLES
+    for place, title in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), place + 1, xlabel="batch size", yscale="log")
+        for loss, (colour, marker, dash) in zip(COMPLEXITY, (blue, red, soft, green), strict=True):
+            own = [row for row in rows if row.loss == loss]
+            if not own:
+                continue
+            values = [row.milliseconds if place == 0 else row.peak or 0 for row in own]
+            axes.plot(
+                [row.batch for row in own], [max(value, 0.1) for value in values], dash, marker=marker,
+                color=LIGHT[colour], linewidth=2.2, markersize=6, label=loss,
+            )  # fmt: skip
+            reported = [row for row in own if row.paper is not None and place == 0]
+            axes.plot(
+                [row.batch for row in reported], [row.paper for row in reported], marker, mfc="none", mew=1.8,
+                markersize=10, color=LIGHT[colour],
+            )  # fmt: skip
+        if place == 0:
+            axes.plot(list(backbone), list(backbone.values()), "-", color=LIGHT["ink"], linewidth=1.4, label="backbone")
+            if any(row.paper for row in rows):
+                axes.plot([], [], "o", mfc="none", mew=1.8, markersize=9, color=LIGHT["soft"], label="the paper's, GPU")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(backbone), [f"{batch:,}" for batch in backbone])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axes.grid(True, color=LIGHT["line"], linewidth=0.8)
+        dress(axes, title)
+        if place == 0:
+            figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10, **LEGEND)
+    return figure
 
 
 def _wait(device: torch.device) -> None:

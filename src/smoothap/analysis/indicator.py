@@ -1,47 +1,46 @@
 """Figure 2: what may stand for the indicator, and the slopes that training would get from each."""
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from smoothap.analysis.analysis import Analysis
+from smoothap.analysis.batch import Batch
+from smoothap.analysis.command_line import command_line
 from smoothap.losses import SmoothAP
 from smoothap.ranking import average_precision
 from smoothap.ranking.diagnostics import NEGLIGIBLE_GRADIENT
 from smoothap.ranking.indicators import Exponential, Indicator, Linear, Sigmoid, Step
-from smoothap.report.indicator_figure import indicator_figure
+from smoothap.report.drawing import dress, panel_figure
+from smoothap.report.palette import LIGHT
 
 TEMPERATURES = (0.001, 0.01, 0.1)
 _REACH = 0.5
 _POINTS = 1001
 
 
-def relaxations(temperatures: tuple[float, ...] = TEMPERATURES, width: float = 0.2) -> dict[str, Indicator]:
+def relaxations(width: float = 0.2) -> dict[str, Indicator]:
     """The six of Figure 2 by name; `width` is that of the linear and the exponential one."""
-    sigmoids: dict[str, Indicator] = {f"sigmoid, τ = {tau:g}": Sigmoid(tau) for tau in temperatures}
+    sigmoids: dict[str, Indicator] = {f"sigmoid, τ = {tau:g}": Sigmoid(tau) for tau in TEMPERATURES}
     return {"indicator": Step(), **sigmoids, "linear": Linear(width), "exponential": Exponential(width)}
 
 
-def indicator(
-    *,
-    temperatures: tuple[float, ...] = TEMPERATURES,
-    width: float = 0.2,
-    batch: tuple[Tensor, Tensor] | None = None,
-    data: str = "",
-    command: str = "smoothap analyse indicator",
-) -> Analysis:
-    """Values and slopes over differences of -0.5 to 0.5; `temperatures` increase.
+def indicator(*, width: float = 0.2, batch: Batch | None = None, device: str | None = None) -> Analysis:
+    """Values and slopes over differences of -0.5 to 0.5.
 
-    batch: embeddings (b, d) of length 1 and labels (b,) of a real batch, to see how far the AP that each relaxation
-    gives is from AP there, and how much of it would receive a gradient.
+    batch: images, to see how far the AP that each relaxation gives is from AP there, and how much of it would receive
+    a gradient.
     """
     differences = torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64)
     possible = torch.linspace(-2, 2, 4001, dtype=torch.float64)  # cosines differ by at most 2
+    embedded = None if batch is None else batch.embedded(device)
     curves: dict[str, tuple[list[float], list[float]]] = {}
     rows: list[dict[str, Any]] = []
-    for name, function in relaxations(temperatures, width).items():
+    for name, function in relaxations(width).items():
         value, slope = function.with_slope(differences.clone())
         curves[name] = (value.tolist(), slope.tolist())
         within = possible[function.with_slope(possible.clone())[1] > NEGLIGIBLE_GRADIENT]
@@ -52,26 +51,24 @@ def indicator(
             "slope from": float(within.min()) if len(within) else None,
             "slope to": float(within.max()) if len(within) else None,
         }
-        if batch is not None:
-            row |= on_a_batch(function, *batch)
-        rows.append(row)
+        rows.append(row if embedded is None else row | on_a_batch(function, *embedded))
     numbers: dict[str, Any] = {
         "differences": f"{_POINTS} from {-_REACH} to {_REACH}", "gradient": NEGLIGIBLE_GRADIENT, "width": width,
-        "data": data, "batch": None if batch is None else len(batch[0]),
+        "data": batch.data if batch else "", "batch": batch.batch_size if batch else None,
     }  # fmt: skip
     return Analysis(
         name="indicator",
         title="Relaxations of the indicator and their derivatives",
         numbers=numbers,
-        figures={"": indicator_figure(differences.tolist(), curves)},
+        figures={"": _figure(differences, curves)},
         table=rows,
         paper=(
             "Figure 2 (without numbers): the indicator, three sigmoids with increasing temperatures, a linear and an "
             "exponential relaxation, with derivatives; a small tau has a small operating region and a tight "
             "approximation, a large one a large region and a loose approximation."
         ),
-        agreement=_agreement(rows, temperatures, width),
-        command=command,
+        agreement=_agreement(rows, width),
+        command=command_line("indicator", width=width, **(vars(batch) if batch else {})),
     )
 
 
@@ -93,10 +90,10 @@ def on_a_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> dict[
     return {"AP_e": float((relaxed - exact)[there].abs().mean()), "terms with a slope": sloped / max(1, terms)}
 
 
-def _agreement(rows: list[dict[str, Any]], temperatures: tuple[float, ...], width: float) -> str:
-    sigmoids = rows[1 : 1 + len(temperatures)]
-    figures = ", ".join(
-        f"±{row['slope to']:.3g} at tau {tau:g}" for tau, row in zip(temperatures, sigmoids, strict=True)
+def _agreement(rows: Sequence[Mapping[str, Any]], width: float) -> str:
+    sigmoids = rows[1 : 1 + len(TEMPERATURES)]
+    reaches = ", ".join(
+        f"±{row['slope to']:.3g} at tau {tau:g}" for tau, row in zip(TEMPERATURES, sigmoids, strict=True)
     )
     widens = all(one["slope to"] < other["slope to"] for one, other in pairwise(sigmoids))
     loosens = all(one.get("AP_e", 0) <= other.get("AP_e", 0) for one, other in pairwise(sigmoids))
@@ -105,7 +102,35 @@ def _agreement(rows: list[dict[str, Any]], temperatures: tuple[float, ...], widt
         measured = "; on a batch AP_e is " + ", ".join(f"{row['AP_e']:.3g} ({row['relaxation']})" for row in rows[1:])
     return (
         f"{'Agrees' if widens and loosens else 'Does not agree'}: the slope is above {NEGLIGIBLE_GRADIENT:g} within "
-        f"{figures}, and the linear and exponential ones keep a slope however far a negative "
+        f"{reaches}, and the linear and exponential ones keep a slope however far a negative "
         f"stands above{measured}. The paper does not give the formulas of the last two: ours are the "
         f"hinge max(0, 1 + x / {width:g}) and e^(x / {width:g})."
     )
+
+
+def _figure(differences: Tensor, curves: Mapping[str, tuple[list[float], list[float]]]) -> Figure:
+    """First row: each relaxation over the indicator, dotted; second row: their derivatives, each on its own scale."""
+    figure = panel_figure(2.35 * len(curves), 4.8, w_pad=0.06)
+    for place, (name, (values, slopes)) in enumerate(curves.items()):
+        above = figure.add_subplot(2, len(curves), place + 1)
+        above.plot(differences, differences > 0, ":", color=LIGHT["soft"], linewidth=1.6)
+        above.plot(differences, values, color=LIGHT["blue"], linewidth=2.4)
+        above.set_ylim(-0.1, 2.1)
+        above.set_title(f"({'abcdefghij'[place]}) {name}", fontsize=11, color=LIGHT["ink"], fontweight="bold")
+        below = figure.add_subplot(2, len(curves), len(curves) + place + 1, xlabel="x")
+        below.plot(differences, slopes, color=LIGHT["green"], linewidth=2.4)
+        steepest = max(slopes) if place and slopes[-1] < 0.5 * max(slopes) else 10.5
+        below.set_ylim(-0.05 * steepest, 1.12 * steepest)
+        for axes in (above, below):
+            axes.set_xlim(-_REACH, _REACH)
+            axes.set_xticks((-0.5, 0, 0.5), ("−0.5", "0", "0.5"))
+            dress(axes)
+        if place == 0:
+            below.set_yticks((0,), ("0",))
+            above.set_ylabel("value")
+            below.set_ylabel("derivative")
+            below.annotate(
+                "0 everywhere,\nundefined at 0", (0, 0), (0, 12), textcoords="offset points", ha="center", va="bottom",
+                fontsize=10, color=LIGHT["ink"],
+            )  # fmt: skip
+    return figure

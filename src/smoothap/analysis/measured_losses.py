@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smoothap.losses import SmoothAP
+from smoothap.losses import BlackboxAP, SmoothAP
 
 DIMENSION = 512
 PER_CLASS = 4
@@ -40,14 +40,8 @@ class AuthorsSmoothAP(nn.Module):
 
 def loss_of(name: str) -> nn.Module:
     """The loss that a row of the table is about, with the supplement's settings."""
-    if name == OURS:
-        return SmoothAP()
-    if name == AUTHORS:
-        return AuthorsSmoothAP()
-    if name == BLACKBOX:
-        from smoothap.losses.blackbox_ap import BlackboxAP
-
-        return BlackboxAP()
+    if name != FASTAP:
+        return {OURS: SmoothAP, AUTHORS: AuthorsSmoothAP, BLACKBOX: BlackboxAP}[name]()
     try:
         from pytorch_metric_learning.losses import FastAPLoss
     except ModuleNotFoundError as missing:

@@ -33,9 +33,10 @@ _REASONS = {
     "gained": "that gained most",
     "lost": "that lost most",
     "changed": "that changed most",
+    "failing": "with the lowest AP after training",
     "named": "asked for by name",
 }
-_RANKS_TOLD = 100
+_RANKS_LISTED = 100
 
 
 def queries_analysis(
@@ -57,12 +58,13 @@ def queries_analysis(
     first, number = SHOWN[layout] if first is None else first, QUERIES[layout] if number is None else number
     if first < 1 or number < 1:
         raise ValueError(f"A figure needs at least one query and one image of it, not {number} and {first}.")
-    images, asked = compared.images, compared.query_rows
+    images, queries = compared.images, compared.query_rows
     if names:
-        rows = [find_query(images, name, asked) for name in names]
+        rows = [find_query(images, name, queries) for name in names]
     else:
         precisions = compared.before_report.average_precision, compared.after_report.average_precision
-        rows = [int(asked[each]) for each in pick_queries(*precisions, images.labels[asked], choose, number, seed)]
+        picked = pick_queries(*precisions, images.labels[queries], choose, number, seed)
+        rows = [int(queries[place]) for place in picked]
     if not rows:
         raise ValueError(f"No query of {images.name} has another image of its class to find.")
     pairs = [(rank(images, compared.before, row), rank(images, compared.after, row)) for row in rows]
@@ -83,7 +85,7 @@ def queries_analysis(
             "chosen": _REASONS[reason],
             "seed": seed,
             "mean AP of all queries": dict(zip(("before", "after"), compared.mean_average_precisions, strict=True)),
-            "queries": [_told(images, pair, first) for pair in pairs],
+            "queries": [_rankings(images, pair, first) for pair in pairs],
         },
         figures={"": LAYOUTS[layout](images, pairs, first)},
         table=[_line(images, pair) for pair in pairs],
@@ -93,14 +95,14 @@ def queries_analysis(
     )
 
 
-def find_query(images: ImageSet, name: str, asked: np.ndarray) -> int:
+def find_query(images: ImageSet, name: str, queries: np.ndarray) -> int:
     """The row of a query by the name of its image, or the first query of the class of that name."""
     names, classes = np.asarray(images.names).astype(str), np.asarray(images.class_names).astype(str)
-    for matches in (names[asked] == name, classes[images.labels[asked]] == name):
+    for matches in (names[queries] == name, classes[images.labels[queries]] == name):
         if matches.any():
-            return int(asked[matches][0])
-    near = difflib.get_close_matches(name, [*classes.tolist(), *names[asked].tolist()], 1, 0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else f"An image is called like {str(names[asked[0]])!r}."
+            return int(queries[matches][0])
+    near = difflib.get_close_matches(name, [*classes.tolist(), *names[queries].tolist()], 1, 0.5)
+    hint = f"Did you mean {near[0]!r}?" if near else f"An image is called like {str(names[queries[0]])!r}."
     raise ValueError(f"No query or class of {images.name} is called {name!r}. {hint}")
 
 
@@ -108,19 +110,19 @@ def _agreement(
     layout: Layout, pairs: Sequence[tuple[RankedRow, RankedRow]], first: int, reason: str, compared: BeforeAfter
 ) -> str:
     gains = np.array([after.average_precision - before.average_precision for before, after in pairs])
-    found = [sum(row.right_among(first) for row in rows) for rows in zip(*pairs, strict=True)]
+    right_before, right_after = (sum(row.right_among(first) for row in rows) for rows in zip(*pairs, strict=True))
     room = sum(min(first, before.positives) for before, _ in pairs)
     met = (gains > 0) if layout != "column" else np.array([after.right[:first].all() for _, after in pairs])
     verdict = "Agrees" if met.all() else "Agrees in part" if met.any() else "Does not agree"
-    if reason in ("gained", "lost", "changed"):
+    if reason not in ("random", "named"):
         verdict = "Chosen by how AP changed, so these show what a change looks like, not how often there is one"
-    means = [100 * each for each in compared.mean_average_precisions]
+    mean_before, mean_after = compared.mean_average_precisions
     whose = f"{len(pairs)} queries {_REASONS[reason]}" if len(pairs) > 1 else f"one query {_REASONS[reason]}"
     return (
         f"{verdict}: of {whose}, AP rose for {(gains > 1e-9).sum()} and fell for {(gains < -1e-9).sum()} "
         f"(mean change {100 * gains.mean():+.1f} points); of the {room} right images that the first {first} have room "
-        f"for, {found[1]} are there after training and {found[0]} before; over all queries of {compared.images.name}, "
-        f"mAP went from {means[0]:.1f} to {means[1]:.1f}."
+        f"for, {right_after} are there after training and {right_before} before; over all queries of "
+        f"{compared.images.name}, mAP went from {100 * mean_before:.1f} to {100 * mean_after:.1f}."
     )
 
 
@@ -138,21 +140,17 @@ def _line(images: ImageSet, pair: tuple[RankedRow, RankedRow]) -> dict[str, Any]
     }
 
 
-def _told(images: ImageSet, pair: tuple[RankedRow, RankedRow], first: int) -> dict[str, Any]:
-    described = _line(images, pair)
-    return {
-        "query": described["query"],
-        "class": described["class"],
-        "|P|": described["|P|"],
-        **{title: _ranking(images, row, first) for title, row in zip(("before", "after"), pair, strict=True)},
-    }
+def _rankings(images: ImageSet, pair: tuple[RankedRow, RankedRow], first: int) -> dict[str, Any]:
+    before, after = (_ranking(images, row, first) for row in pair)
+    line = _line(images, pair)
+    return {name: line[name] for name in ("query", "class", "|P|")} | {"before": before, "after": after}
 
 
 def _ranking(images: ImageSet, row: RankedRow, first: int) -> dict[str, Any]:
     shown = row.items[:first]
     return {
         "AP": row.average_precision,
-        "ranks of the right images": (np.flatnonzero(row.right)[:_RANKS_TOLD] + 1).tolist(),
+        "ranks of the right images": (np.flatnonzero(row.right)[:_RANKS_LISTED] + 1).tolist(),
         "first images": [str(images.names[item]) for item in shown],
         "right": row.right[: len(shown)].tolist(),
         "cosines": [round(float(score), 4) for score in row.scores[: len(shown)]],

@@ -1,14 +1,20 @@
 """Section 4's worked example: six violating terms that a triplet loss treats alike and AP does not."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from smoothap.analysis.analysis import Analysis
-from smoothap.analysis.violating_terms import spending, term_gradients
+from smoothap.analysis.analysis import Analysis, column, columns
+from smoothap.analysis.batch import Batch
+from smoothap.analysis.command_line import command_line
+from smoothap.analysis.violating_terms import spending, spending_figure, term_gradients
 from smoothap.ranking import average_precision, smooth_ap
-from smoothap.report.triplet_example_figure import spending_figure, triplet_example_figure
+from smoothap.report.drawing import LEGEND, dress, panel_figure
+from smoothap.report.palette import LIGHT
 
 # The instances in the order of their scores, highest first; s_0 to s_3 are the positives.
 ORDER = ("s0", "s4", "s1", "s2", "s5", "s6", "s7", "s3")
@@ -16,6 +22,28 @@ POSITIVES = ("s0", "s1", "s2", "s3")
 _HIGHEST = 0.9
 _FIXED = {"s0": 0.95, "s4": 0.75, "s2": -0.15, "s5": -0.25, "s6": -0.35, "s7": -0.45, "s3": -0.55}
 MOVES = ((0.8, 0.5), (0.2, -0.1))  # of s4 - s1, in the paper's words
+
+
+@dataclass(frozen=True)
+class Row:
+    """A violating term: a negative that scores `difference` above a positive."""
+
+    term: str = column("term")
+    difference: float = column("D")
+    triplet_gradient: float = column("triplet gradient")
+    smooth_ap_gradient: float = column("Smooth-AP gradient")
+    worth: float = column("AP gained if exchanged")
+
+
+@dataclass(frozen=True)
+class Move:
+    """What a fall of s4 - s1 is worth to either loss and to AP."""
+
+    start: float = column("from")
+    end: float = column("to")
+    triplet_loss_lost: float = column("triplet loss lost")
+    smooth_ap_gained: float = column("Smooth-AP gained")
+    ap_gained: float = column("AP gained")
 
 
 def scores_in_order(step: float) -> dict[str, float]:
@@ -61,30 +89,25 @@ def triplet_example(
     tau: float = 0.01,
     step: float = 0.02,
     margin: float = 0.1,
-    batch: tuple[Tensor, Tensor] | None = None,
-    data: str = "",
-    command: str = "smoothap analyse triplet-example",
+    batch: Batch | None = None,
+    device: str | None = None,
 ) -> Analysis:
     """The six terms with their gradients, and what two moves of s4 - s1 by 0.3 are worth to either loss.
 
-    batch: embeddings (b, d) of length 1 and labels (b,) of a real batch, to see the same on all its violating terms.
+    batch: images, to see the same on all violating terms of a real batch.
     """
     if not step > 0:
         raise ValueError(f"step is the distance of neighbouring scores and must be positive, such as 0.02, not {step}")
     scores = scores_in_order(step)
-    terms = violating_terms(scores)
     gradients = example_gradients(scores, tau)
-    rows: list[dict[str, Any]] = [
-        {
-            "term": f"{j} - {i}",
-            "D": scores[j] - scores[i],
-            "triplet gradient": 1.0 if scores[j] - scores[i] + margin > 0 else 0.0,
-            "Smooth-AP gradient": gradients[j, i],
-            "AP gained if exchanged": exact_ap(scores | {j: scores[i], i: scores[j]}) - exact_ap(scores),
-        }
-        for j, i in terms
-    ]
-    moves = [_move(before, after, tau, margin) for before, after in MOVES]
+    rows = [
+        Row(
+            f"{j} - {i}", scores[j] - scores[i], 1.0 if scores[j] - scores[i] + margin > 0 else 0.0, gradients[j, i],
+            exact_ap(scores | {j: scores[i], i: scores[j]}) - exact_ap(scores),
+        )
+        for j, i in violating_terms(scores)
+    ]  # fmt: skip
+    moves = [_move(start, end, tau, margin) for start, end in MOVES]
     differences = [round(0.85 - 0.005 * place, 4) for place in range(211)]  # where s1 stays above s2
     curves = {
         "difference": differences,
@@ -92,70 +115,114 @@ def triplet_example(
         "smooth": [1 - smoothed_ap(_with_difference(difference), tau) for difference in differences],
         "exact": [1 - exact_ap(_with_difference(difference)) for difference in differences],
     }
-    numbers = {
-        "tau": tau, "margin": margin, "scores": scores, "average_precision": exact_ap(scores), "moves": moves,
-        "scores_of_the_moves": _FIXED, "curves": curves,
+    by_name = {row.term: row for row in rows}
+    first, last = by_name["s4 - s1"], by_name["s7 - s3"]
+    ratio, worth = first.smooth_ap_gradient / last.smooth_ap_gradient, first.worth / last.worth
+    numbers: dict[str, Any] = {
+        "tau": tau, "margin": margin, "scores": scores, "average_precision": exact_ap(scores),
+        "moves": [columns(move) for move in moves], "scores_of_the_moves": _FIXED, "curves": curves,
+        "gradient_ratio": ratio, "worth_ratio": worth,
     }  # fmt: skip
-    by_name = {row["term"]: row for row in rows}
-    ratio = by_name["s4 - s1"]["Smooth-AP gradient"] / by_name["s7 - s3"]["Smooth-AP gradient"]
-    worth = by_name["s4 - s1"]["AP gained if exchanged"] / by_name["s7 - s3"]["AP gained if exchanged"]
-    numbers["gradient_ratio"], numbers["worth_ratio"] = ratio, worth
-    equal = len({row["triplet gradient"] for row in rows}) == 1
-    figures, measured = {"": triplet_example_figure(rows, curves, moves, tau, margin)}, ""
+    figures, measured = {"": _figure(rows, curves, moves, tau, margin)}, ""
     if batch is not None:
-        numbers["spending"] = spent = spending(*batch, tau=tau, margin=margin)
-        figures["batch"] = spending_figure(spent, data, tau)
+        spent = spending(*batch.embedded(device), tau=tau, margin=margin)
+        numbers["spending"] = asdict(spent)
+        figures["batch"] = spending_figure(spent, batch.data, tau)
         measured = (
-            f" Of the {spent['terms']:,} violating terms in a batch of {spent['batch']} ({data}), the fifth that is "
-            f"worth most AP receives {100 * spent['shares']['Smooth-AP'][0]:.0f}% of Smooth-AP's gradient and "
-            f"{100 * spent['shares']['triplet'][0]:.0f}% of the triplet loss's."
+            f" Of the {spent.terms:,} violating terms in a batch of {spent.batch} ({batch.data}), the fifth that is "
+            f"worth most AP receives {100 * spent.shares['Smooth-AP'][0]:.0f}% of Smooth-AP's gradient and "
+            f"{100 * spent.shares['triplet'][0]:.0f}% of the triplet loss's."
         )
     agrees = (
-        equal and ratio > 1 and abs(moves[0]["triplet loss lost"] - moves[1]["triplet loss lost"]) < 1e-6
-        and moves[1]["Smooth-AP gained"] > moves[0]["Smooth-AP gained"]
+        len({row.triplet_gradient for row in rows}) == 1 and ratio > 1
+        and abs(moves[0].triplet_loss_lost - moves[1].triplet_loss_lost) < 1e-6
+        and moves[1].smooth_ap_gained > moves[0].smooth_ap_gained
     )  # fmt: skip
     return Analysis(
         name="triplet-example",
         title="Six violating terms under a triplet loss and under Smooth-AP",
         numbers=numbers,
         figures=figures,
-        table=rows,
+        table=[columns(row) for row in rows],
         paper=(
             "Section 4: a triplet loss treats the six violating terms equally, an AP loss should spend more on s4 - s1 "
             "than on s7 - s3; reducing s4 - s1 from 0.8 to 0.5 is the same to a triplet loss as from 0.2 to -0.1, "
-            "though only the latter changes the order. The paper gives no figures."
+            "though only the latter changes the order. The paper gives no numbers."
         ),
         agreement=(
             f"{'Agrees' if agrees else 'Does not agree'}: at the same distance s4 - s1 receives {ratio:.1f} times "
             f"the gradient of s7 - s3 (exchanging them is worth {worth:.1f} times as much AP), and the two moves lower "
-            f"the triplet loss by {moves[0]['triplet loss lost']:.1f} and {moves[1]['triplet loss lost']:.1f} but "
-            f"raise AP by {moves[0]['AP gained']:.3f} and {moves[1]['AP gained']:.3f}; the scores are ours (steps of "
+            f"the triplet loss by {moves[0].triplet_loss_lost:.1f} and {moves[1].triplet_loss_lost:.1f} but "
+            f"raise AP by {moves[0].ap_gained:.3f} and {moves[1].ap_gained:.3f}; the scores are ours (steps of "
             f"{step:g}), and a term more than about {10 * tau:g} wide receives next to nothing from Smooth-AP, however "
             f"high it ranks.{measured}"
         ),
-        command=command,
+        command=command_line("triplet-example", tau=tau, step=step, margin=margin, **(vars(batch) if batch else {})),
     )
 
 
 def _with_difference(difference: float) -> dict[str, float]:
-    """The example in the paper's order, all but s1 held fixed, with s4 - s1 as asked."""
+    """The example in the paper's order, all but s1 held fixed, with this s4 - s1."""
     return _FIXED | {"s1": _FIXED["s4"] - difference}
 
 
-def _move(before: float, after: float, tau: float, margin: float) -> dict[str, float]:
-    start, end = _with_difference(before), _with_difference(after)
-    terms = violating_terms(start)
-    return {
-        "from": before,
-        "to": after,
-        "triplet loss lost": triplet_loss(start, terms, margin) - triplet_loss(end, terms, margin),
-        "Smooth-AP gained": smoothed_ap(end, tau) - smoothed_ap(start, tau),
-        "AP gained": exact_ap(end) - exact_ap(start),
-    }
+def _move(start: float, end: float, tau: float, margin: float) -> Move:
+    before, after = _with_difference(start), _with_difference(end)
+    terms = violating_terms(before)
+    return Move(
+        start,
+        end,
+        triplet_loss(before, terms, margin) - triplet_loss(after, terms, margin),
+        smoothed_ap(after, tau) - smoothed_ap(before, tau),
+        exact_ap(after) - exact_ap(before),
+    )
 
 
 def _as_tensors(scores: dict[str, float]) -> tuple[Tensor, Tensor]:
-    return (
-        torch.tensor(list(scores.values()), dtype=torch.float64),
-        torch.tensor([name in POSITIVES for name in scores]),
-    )
+    positive = torch.tensor([name in POSITIVES for name in scores])
+    return torch.tensor(list(scores.values()), dtype=torch.float64), positive
+
+
+def _figure(
+    rows: Sequence[Row], curves: Mapping[str, Sequence[float]], moves: Sequence[Move], tau: float, margin: float
+) -> Figure:
+    """Left the gradient of each term under both losses; right both losses against s4 - s1, with the two moves."""
+    figure = panel_figure(11.5, 5.6, h_pad=0.1)
+    grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.25))
+    terms = [row.term.replace("-", "−") for row in rows]
+    for place, (values, title, colour) in enumerate(
+        (
+            ([row.triplet_gradient for row in rows], "Triplet loss: gradient of each term", "blue"),
+            ([row.smooth_ap_gradient for row in rows], f"Smooth-AP, τ = {tau:g}: gradient of each term", "green"),
+        )
+    ):
+        axes = figure.add_subplot(grid[place, 0], ylim=(0, 1.18 * max(*values, 1e-9)))
+        bars = axes.bar(terms, values, color=LIGHT[colour], width=0.62)
+        labels = [f"{value:.3g}" if value > 5e-4 else "≈ 0" for value in values]
+        axes.bar_label(bars, labels, fontsize=10, color=LIGHT["ink"], padding=2)
+        dress(axes, title)
+    triplet, exact = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+    for axes, name, colour, dash, label in (
+        (triplet, "triplet", "blue", "-", f"max(s4 − s1 + {margin:g}, 0)"),
+        (exact, "exact", "ink", ":", "1 − AP"),
+        (exact, "smooth", "green", "-", f"Smooth-AP, τ = {tau:g}"),
+    ):
+        axes.plot(curves["difference"], curves[name], dash, color=LIGHT[colour], linewidth=2.4, label=label)
+    exact.set_xlabel("s4 − s1, falling as training goes on")
+    for axes, title, changes in (
+        (triplet, "Triplet loss of s4 − s1", [-move.triplet_loss_lost for move in moves]),
+        (exact, "1 − AP of the example", [-move.ap_gained for move in moves]),
+    ):
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + 0.24 * (high - low))
+        for move, change, colour in zip(moves, changes, ("soft", "red"), strict=True):
+            axes.axvspan(move.end, move.start, color=LIGHT[colour], alpha=0.16, linewidth=0)
+            text = f"{move.start:g} → {move.end:g}\n" + (f"{change:+.3f}" if abs(change) > 5e-4 else "±0")
+            axes.text(
+                (move.end + move.start) / 2, 0.98, text.replace("-", "−"), transform=axes.get_xaxis_transform(),
+                ha="center", va="top", fontsize=10.5, color=LIGHT["ink"],
+            )  # fmt: skip
+        axes.set_xlim(max(curves["difference"]), min(curves["difference"]))
+        axes.legend(fontsize=10, loc="lower left", **LEGEND)
+        dress(axes, title)
+    return figure

@@ -1,11 +1,25 @@
 """Section 4's point on a real batch: where a triplet loss and Smooth-AP spend their gradient."""
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
+from smoothap.report.drawing import LEGEND, dress, panel_figure
+from smoothap.report.palette import LIGHT
+
 FIFTHS = 5
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The violating terms of a batch in fifths, those that are worth most AP first."""
+
+    terms: int
+    batch: int
+    shares: dict[str, list[float]]  # of the gradient of each loss that goes to each fifth
+    worth: list[float]  # AP that undoing a term of each fifth is worth, on average
 
 
 def term_gradients(scores: Tensor, positive: Tensor, tau: float) -> Tensor:
@@ -26,8 +40,8 @@ def worth_of_terms(scores: Tensor, positive: Tensor) -> Tensor:
     return torch.where(above & ~positive, gain[:, None], 0.0)
 
 
-def spending(embeddings: Tensor, labels: Tensor, *, tau: float, margin: float) -> dict[str, Any]:
-    """Over all violating terms of a batch (b, d), in fifths by the AP that undoing one is worth: each loss's share.
+def spending(embeddings: Tensor, labels: Tensor, *, tau: float, margin: float) -> Spending:
+    """Each loss's share over all violating terms of a batch (b, d), in fifths by the AP that undoing one is worth.
 
     Every item is a query, and every negative above a positive a violating term.
     """
@@ -43,7 +57,7 @@ def spending(embeddings: Tensor, labels: Tensor, *, tau: float, margin: float) -
         worth.append(worth_of_terms(scores, positive)[violating])
         smooth.append(term_gradients(scores, positive, tau)[violating])
         triplet.append((differences + margin > 0).double()[violating])
-    if not worth or not sum(len(each) for each in worth):
+    if not sum(map(len, worth)):
         raise ValueError(
             "In this batch no negative stands above a positive, so there is nothing to spend on: give a larger "
             "--batch-size, or a model that has been trained less."
@@ -54,9 +68,25 @@ def spending(embeddings: Tensor, labels: Tensor, *, tau: float, margin: float) -
     for name, parts in (("triplet", triplet), ("Smooth-AP", smooth)):
         gradients = torch.cat(parts)
         shares[name] = [float(fifth.sum() / gradients.sum()) for fifth in gradients[by_worth].tensor_split(FIFTHS)]
-    return {
-        "terms": len(by_worth),
-        "batch": len(labels),
-        "shares": shares,
-        "worth": [float(part.mean()) for part in worths[by_worth].tensor_split(FIFTHS)],
-    }
+    means = [float(fifth.mean()) for fifth in worths[by_worth].tensor_split(FIFTHS)]
+    return Spending(len(by_worth), len(labels), shares, means)
+
+
+def spending_figure(spent: Spending, data: str, tau: float) -> Figure:
+    """The share of each loss's gradient that goes to each fifth of a batch's violating terms, the worthiest first."""
+    figure = panel_figure(8.6, 4.2, h_pad=0.1)
+    axes = figure.add_subplot()
+    names = [f"{place}\n+{1000 * worth:.2g}" for place, worth in enumerate(spent.worth, start=1)]
+    for offset, (name, label, colour) in enumerate(
+        (("triplet", "Triplet loss", "blue"), ("Smooth-AP", f"Smooth-AP, τ = {tau:g}", "green"))
+    ):
+        shares = [100 * share for share in spent.shares[name]]
+        places = [place + 0.38 * (offset - 0.5) for place in range(len(shares))]
+        bars = axes.bar(places, shares, width=0.36, color=LIGHT[colour], label=label)
+        axes.bar_label(bars, [f"{share:.0f}%" for share in shares], fontsize=10, color=LIGHT["ink"], padding=2)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlabel("fifths of the violating terms; mean AP that undoing one is worth, in thousandths")
+    axes.set_ylabel("share of the loss's gradient, %")
+    axes.legend(fontsize=10, **LEGEND)
+    dress(axes, f"{spent.terms:,} violating terms of a batch of {spent.batch} ({data})")
+    return figure

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap import experiments
-from smoothap.cli.analysis_output import NETWORK, OUT, command_line, numbers_of, show
+from smoothap.cli.analysis_output import OUT, Network, numbers_of, show
 from smoothap.cli.options import Data, Device, FigureFolder, NetworkSize, Size, Weights, check_folder, chosen_device
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from smoothap.data.image_set import ImageSet
-    from smoothap.models import Embedder
+from smoothap.experiments import NETWORK
 
 app = App(
     name="analyse",
@@ -30,7 +22,7 @@ app = App(
 def indicator(
     *,
     data: str | None = None,
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: NetworkSize = 64,
     batch_size: int = 128,
@@ -45,8 +37,6 @@ def indicator(
     ----------
     data
         NAME or NAME:PATH: measure every relaxation on a batch of these images too.
-    model
-        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
     batch_size
         Images in the batch.
     width
@@ -54,21 +44,19 @@ def indicator(
     seed
         Chooses the batch.
     """
+    from smoothap.analysis.batch import Batch
     from smoothap.analysis.indicator import indicator
 
     check_folder(out)
-    batch, given = None, {"width": width}
-    if data is not None:
-        batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
-        given |= used
-    show(indicator(width=width, batch=batch, data=data or "", command=command_line("indicator", **given)), out)
+    batch = None if data is None else Batch(data, model, weights, size, batch_size, seed)
+    show(indicator(width=width, batch=batch, device=chosen_device(device)), out)
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse triplet-example --data emoji")
 def triplet_example(
     *,
     data: str | None = None,
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: NetworkSize = 64,
     batch_size: int = 128,
@@ -85,8 +73,6 @@ def triplet_example(
     ----------
     data
         NAME or NAME:PATH: measure the same on all violating terms of a batch of these images too.
-    model
-        What embeds them: a network by its timm name, with its published weights; or the folder of a trained model.
     batch_size
         Images in the batch.
     tau
@@ -98,22 +84,19 @@ def triplet_example(
     seed
         Chooses the batch.
     """
+    from smoothap.analysis.batch import Batch
     from smoothap.analysis.triplet_example import triplet_example
 
     check_folder(out)
-    batch, given = None, {"tau": tau, "step": step, "margin": margin}
-    if data is not None:
-        batch, used = _embedded_batch(data, model, weights, size, batch_size, seed, device)
-        given |= used
-    command = command_line("triplet-example", **given)
-    show(triplet_example(tau=tau, step=step, margin=margin, batch=batch, data=data or "", command=command), out)
+    batch = None if data is None else Batch(data, model, weights, size, batch_size, seed)
+    show(triplet_example(tau=tau, step=step, margin=margin, batch=batch, device=chosen_device(device)), out)
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse tightness --data emoji --size 64")
 def tightness(
     *,
     data: Data = "emoji",
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: Size = 64,
     batch_size: int = 128,
@@ -127,8 +110,6 @@ def tightness(
 
     Parameters
     ----------
-    model
-        A network by its timm name, with its published weights; or the folder of a trained model.
     batch_size
         Images in a batch.
     tau
@@ -141,21 +122,11 @@ def tightness(
         The folder for the figure and the numbers, and for the trainings in a folder of their own.
     """
     from smoothap.analysis.tightness import tightness
-    from smoothap.training.settings import QUICK
 
     check_folder(out)
-    place = chosen_device(device)
-    images, validation = experiments.open_data(data).train_and_validation(seed)
-    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
-    given = {
-        "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "tau": tau,
-        "steps": steps, "seed": seed,
-    }  # fmt: skip
-    name = "-".join(f"{value}" for value in (Path(model).name, data, size, batch_size, steps or "epoch", seed))
     analysis = tightness(
-        partial(experiments.open_model, model, dimension=512, size=size, weights=weights, seed=seed),
-        images, validation, settings, out / "tightness" / name.replace("/", "_").replace(":", "_"),
-        temperatures=numbers_of(tau, float), data=data, device=place, command=command_line("tightness", **given),
+        data=data, model=model, weights=weights, size=size, batch_size=batch_size, tau=numbers_of(tau, float),
+        steps=steps, seed=seed, device=chosen_device(device), folder=out / "tightness",
     )  # fmt: skip
     show(analysis, out)
 
@@ -189,41 +160,12 @@ def operating_region(
     seed
         Chooses the batches.
     """
-    import numpy as np
-
     from smoothap.analysis.operating_region import operating_region
-    from smoothap.data.dataset import ImageDataset
-    from smoothap.training.evaluation import embed_set
 
     check_folder(out)
-    place = chosen_device(device)
-    benchmark, sizes, names = experiments.open_data(data), numbers_of(batch_sizes, int), model or [NETWORK]
-    if benchmark.train is None:
-        raise ValueError(f"{benchmark.name} has no training images: choose another set.")
-    sets = [benchmark.train]
-    if sets[0].classes * per_class < max(sizes):
-        sets.append(next(iter(benchmark.tests.values())))
-        print(f"{sets[0].classes:,} training classes are too few for batches of {max(sizes):,}: the test images join.")
-    offsets = np.cumsum([0, *(each.classes for each in sets)])
-    models = []
-    labels = np.zeros(0, np.int64)
-    for name in names:
-        embedder = experiments.open_model(name, size=size, weights=weights, seed=seed).to(place)
-        parts = [
-            embed_set(embedder, ImageDataset(each, embedder.transform, report=out / "unreadable.csv")) for each in sets
-        ]
-        label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
-        models.append((label, np.concatenate([part.vectors for part in parts])))
-        labels = np.concatenate(
-            [each.labels[part.rows] + first for each, part, first in zip(sets, parts, offsets, strict=False)]
-        )
-    given = {
-        "data": data, "model": names, "weights": weights, "size": size, "batch_sizes": batch_sizes,
-        "per_class": per_class, "tau": tau, "seed": seed,
-    }  # fmt: skip
     analysis = operating_region(
-        models, labels, batch_sizes=sizes, per_class=per_class, tau=tau, seed=seed, data=data,
-        command=command_line("operating-region", **given),
+        data=data, model=model or [NETWORK], weights=weights, size=size, batch_sizes=numbers_of(batch_sizes, int),
+        per_class=per_class, tau=tau, seed=seed, device=chosen_device(device), folder=out,
     )  # fmt: skip
     show(analysis, out)
 
@@ -232,7 +174,7 @@ def operating_region(
 def ablation(
     *,
     data: str = "glyphs",
-    model: str = NETWORK,
+    model: Network = NETWORK,
     weights: Weights = None,
     size: Size = 48,
     vary: str = "tau,per-class,batch-size",
@@ -250,8 +192,6 @@ def ablation(
     ----------
     data
         NAME or NAME:PATH; its classes with at least as many images as the largest |P| are used.
-    model
-        A network by its timm name, with its published weights; or the folder of a trained model.
     vary
         What to vary, with commas between: tau, per-class, batch-size.
     images_seen
@@ -270,21 +210,9 @@ def ablation(
     from smoothap.analysis.ablation import ablation
 
     check_folder(out)
-    place = chosen_device(device)
-
-    def new_model(seed: int) -> Embedder:
-        embedder = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed)
-        embedder.transform = replace(embedder.transform, flip=flip)
-        return embedder
-
-    given = {
-        "data": data, "model": model, "weights": weights, "size": size, "vary": vary, "images_seen": images_seen,
-        "batch_size": batch_size, "seeds": seeds, "seed": seed, "flip": flip,
-    }  # fmt: skip
     analysis = ablation(
-        experiments.open_data(data), new_model, out / "ablation", vary=vary.split(","), seeds=range(seed, seed + seeds),
-        images_seen=images_seen, batch_size=batch_size, data=data, device=place,
-        command=command_line("ablation", **given),
+        data=data, model=model, weights=weights, size=size, vary=vary.split(","), images_seen=images_seen,
+        batch_size=batch_size, seeds=seeds, seed=seed, flip=flip, device=chosen_device(device), folder=out / "ablation",
     )  # fmt: skip
     show(analysis, out)
 
@@ -322,49 +250,14 @@ def cost(
     seed
         Chooses the random weights and the images.
     """
-    from smoothap.analysis.cost import PIECE, cost
+    from smoothap.analysis.cost import cost
 
     check_folder(out)
-    place = chosen_device(device)
-    given = {
-        "data": data, "model": model, "weights": weights, "size": size, "batch_sizes": batch_sizes, "rounds": rounds,
-        "backbone_rounds": backbone_rounds, "seed": seed,
-    }  # fmt: skip
-    embedder, pixels = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed), None
-    if data is not None:
-        from smoothap.data.dataset import ImageDataset, evaluation_batches
-
-        images = ImageDataset(_some_images(data, PIECE, seed), embedder.transform, report=out / "unreadable.csv")
-        pixels = next(iter(evaluation_batches(images, PIECE))).images
     analysis = cost(
-        embedder, batch_sizes=numbers_of(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds,
-        pixels=pixels, data=data or "", device=place, command=command_line("cost", **given),
+        data=data, model=model, weights=weights, size=size, batch_sizes=numbers_of(batch_sizes, int), rounds=rounds,
+        backbone_rounds=backbone_rounds, seed=seed, device=chosen_device(device), folder=out,
     )  # fmt: skip
     show(analysis, out)
-
-
-def _some_images(data: str, number: int, seed: int) -> ImageSet:
-    """One balanced batch of a set's training images; of its test images where it has no others."""
-    from smoothap.data.samplers import BalancedBatches
-
-    benchmark = experiments.open_data(data)
-    images = benchmark.train_and_validation(seed)[0] if benchmark.train else next(iter(benchmark.tests.values()))
-    return images.rows(BalancedBatches(images.labels, number, seed=seed).rows(0)[0])
-
-
-def _embedded_batch(
-    data: str, model: str, weights: str | None, size: int | None, batch_size: int, seed: int, device: str | None
-) -> tuple[tuple[Tensor, Tensor], dict[str, Any]]:
-    """Embeddings and labels of one balanced batch, and the options that chose it."""
-    import torch
-
-    place = chosen_device(device)
-    images = _some_images(data, batch_size, seed)
-    embedder = experiments.open_model(model, size=size, weights=weights, seed=seed).to(place)
-    batch = embedder.embed(images), torch.from_numpy(images.labels)
-    return batch, {
-        "data": data, "model": model, "weights": weights, "size": size, "batch_size": batch_size, "seed": seed
-    }  # fmt: skip
 
 
 app.command(

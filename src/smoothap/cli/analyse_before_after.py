@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from smoothap import experiments
-from smoothap.cli.analysis_output import OUT, command_line, show
+from smoothap.analysis.command_line import command_line
+from smoothap.cli.analysis_output import OUT, Before, TestData, TrainedModel, show
 from smoothap.cli.options import (
     Device,
     FigureFolder,
@@ -21,15 +20,12 @@ from smoothap.cli.options import (
     chosen_device,
 )
 
-if TYPE_CHECKING:
-    from smoothap.experiments import BeforeAfter
-
 
 def queries(
     *,
-    data: str,
-    model: str,
-    before: str | None = None,
+    data: TestData,
+    model: TrainedModel,
+    before: Before = None,
     weights: Weights = None,
     layout: Literal["rows", "column", "grid", "columns"] = "rows",
     query: Annotated[list[str] | None, Parameter(negative=())] = None,
@@ -48,12 +44,6 @@ def queries(
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are ranked.
-    model
-        The folder of a trained model.
-    before
-        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
     layout
         rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
         grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
@@ -69,15 +59,17 @@ def queries(
         Draws the queries.
     """
     from smoothap.analysis.queries import queries_analysis
+    from smoothap.experiments import compare_with_untrained
 
     given = {
         "data": data, "model": model, "before": before, "weights": weights, "layout": layout, "query": query,
         "choose": None if query else choose, "number": number, "first": first, "test": test,
         "test_fraction": test_fraction, "test_classes": test_classes, "seed": seed,
     }  # fmt: skip
-    compared = compare(
-        data, model, before, weights, test=test, test_fraction=test_fraction, test_classes=test_classes, seed=seed,
-        device=device, workers=workers, out=out,
+    check_folder(out)
+    compared = compare_with_untrained(
+        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
+        seed=seed, device=chosen_device(device), workers=workers, folder=out,
     )  # fmt: skip
     analysis = queries_analysis(
         compared, layout=layout, names=query or (), choose=choose, number=number, first=first, seed=seed,
@@ -88,9 +80,9 @@ def queries(
 
 def classes(
     *,
-    data: str,
-    model: str,
-    before: str | None = None,
+    data: TestData,
+    model: TrainedModel,
+    before: Before = None,
     weights: Weights = None,
     number: int = 10,
     pairs: int = 12,
@@ -106,12 +98,6 @@ def classes(
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are ranked.
-    model
-        The folder of a trained model.
-    before
-        The model to compare it with, a folder or a timm name; by default the same network before it was trained.
     number
         How many classes that gained most, and as many that lost most.
     pairs
@@ -120,44 +106,15 @@ def classes(
         Draws the new layer of a network by name, where it needs one.
     """
     from smoothap.analysis.classes import classes_analysis
+    from smoothap.experiments import compare_with_untrained
 
     given = {
         "data": data, "model": model, "before": before, "weights": weights, "number": number, "pairs": pairs,
         "test": test, "test_fraction": test_fraction, "test_classes": test_classes, "seed": seed,
     }  # fmt: skip
-    compared = compare(
-        data, model, before, weights, test=test, test_fraction=test_fraction, test_classes=test_classes, seed=seed,
-        device=device, workers=workers, out=out,
+    check_folder(out)
+    compared = compare_with_untrained(
+        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
+        seed=seed, device=chosen_device(device), workers=workers, folder=out,
     )  # fmt: skip
     show(classes_analysis(compared, number=number, pairs=pairs, command=command_line("classes", **given)), out)
-
-
-def compare(
-    data: str,
-    model: str,
-    before: str | None,
-    weights: str | None,
-    *,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
-) -> BeforeAfter:
-    """A test set as the trained model sees it and as the one before does."""
-    if not Path(model).is_dir():
-        raise ValueError(
-            f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
-        )
-    check_folder(out)
-    place = chosen_device(device)
-    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
-    if test is not None and test not in benchmark.tests:
-        raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
-    images = benchmark.tests[test or next(iter(benchmark.tests))]
-    trained = experiments.open_model(model).to(place)
-    return experiments.compare_with_untrained(
-        trained, images, before=before, weights=weights, seed=seed, unreadable=out / "unreadable.csv", workers=workers
-    )

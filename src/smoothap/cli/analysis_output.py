@@ -1,47 +1,49 @@
-"""What all analyses on the command line share: defaults, the command that repeats one, and how one is told."""
+"""What the analyses on the command line share: options, how one is printed, and lists of numbers."""
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from smoothap.cli.printing import table
+from cyclopts import Parameter
+
+from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
     from smoothap.analysis.analysis import Analysis
 
 OUT = Path("runs/analyses")
-NETWORK = "tf_efficientnet_lite0"
+Network = Annotated[
+    str, Parameter(help="A network by its timm name, with its published weights; or the folder of a trained model.")
+]
+TestData = Annotated[
+    str, Parameter(help="NAME or NAME:PATH, such as emoji or folder:PATH: its test classes are ranked.")
+]
+TrainedModel = Annotated[str, Parameter(help="The folder of a trained model.")]
+Before = Annotated[
+    str | None,
+    Parameter(
+        help="The model to compare it with, a folder or a timm name; by default the same network before it was trained."
+    ),
+]
 
 
 def show(analysis: Analysis, out: Path) -> None:
-    """Write an analysis, then print its table, what it says beside the paper, and its files."""
-    paths = analysis.save(out)
-    if analysis.table:
-        print(table(analysis.table))
+    """Write an analysis and print what it says."""
+    print_analysis(analysis, analysis.save(out))
+
+
+def print_analysis(analysis: Analysis, paths: list[Path]) -> None:
+    """Print the table of an analysis, what it says beside the paper, and its files."""
+    if rows := analysis.described()["table"]:
+        print(text_table(rows))
     print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")
-    for path in paths:
-        print(path)
-    print("Next: smoothap analyse all   (every analysis on one page)")
+    print(*paths, "Next: smoothap analyse all   (every analysis on one page)", sep="\n")
 
 
-def command_line(name: str, **options: Any) -> str:
-    """The command that repeats an analysis: every option that has a value; one that was given twice stands twice."""
-    words = ["smoothap", "analyse", name]
-    for option, value in options.items():
-        flag = "--" + option.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(flag if value else f"--no-{flag[2:]}")
-        elif value is not None:
-            for each in value if isinstance(value, list) else [value]:
-                words += [flag, shlex.quote(f"{each:g}" if isinstance(each, float) else str(each))]
-    return " ".join(words)
-
-
-def numbers_of(text: str, kind: type[Any]) -> list[Any]:
+def numbers_of(text: str, kind: type[Any]) -> tuple[Any, ...]:
     """Numbers with commas between them."""
     try:
-        return [kind(each) for each in text.split(",")]
+        return tuple(map(kind, text.split(",")))
     except ValueError:
         raise ValueError(f"{text!r} is not a list of numbers with commas between them, such as 64,128.") from None

@@ -19,9 +19,10 @@ from smoothap.cli.options import (
     check_network_options,
     chosen_device,
 )
-from smoothap.cli.printing import comparison, table
+from smoothap.cli.printing import comparison
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.experiments.data_sets import DATA
+from smoothap.report.text_table import text_table
 from smoothap.training.settings import PAPER, QUICK  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def train(
                 | {test: f"{100 * report.mean_average_precision:.1f}" for test, report in tuned.after.items()}
                 for name, tuned in finished.items()
             ]
-            print(f"\n{table(rows)}")
+            print(f"\n{text_table(rows, text=['mAP in %'])}")
 
 
 def _opened(file: Path, data: str, weights: str | None, refused: list[str], given: dict[str, Any]) -> Recipe:

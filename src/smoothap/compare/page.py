@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from smoothap.compare.runner import Outcome
 from smoothap.compare.table import Row
-from smoothap.files import write_atomically
 from smoothap.methods import Method
-from smoothap.report.comparison import Bar, Curve, bar_figure, curves_figure
-from smoothap.report.curves import inline_svg
-from smoothap.report.document import document
-from smoothap.report.markup import Markup, element, joined, named
+from smoothap.report import document
+from smoothap.report.drawing import dress, inline_svg
+from smoothap.report.palette import LIGHT
 
 OURS = "smooth-ap"  # the method that is drawn in green
+_ACROSS = 4  # small curves side by side
+
+Curve = tuple[np.ndarray, np.ndarray]  # steps (n,) and values (seeds, n) in per cent
 
 
 def write_page(
@@ -27,99 +31,94 @@ def write_page(
     command: str,
 ) -> Path:
     """Write the comparison as one self-contained page."""
-    sections: list[tuple[str, str, Markup]] = []
-    for number, (protocol, rows) in enumerate(tables.items()):
-        content = joined(_bars(rows, outcomes), _table(rows))
-        sections.append((f"test-{number}", "Figures" if len(tables) == 1 else f"Figures: {protocol}", content))
-    if curves := _curves(outcomes):
-        sections.append(("learning", "Learning curves", curves))
-    sections.append(("methods", "Methods and the paper's figures", _methods([each.method for each in outcomes])))
-    sections.append(("command", "The command", element("pre", element("code", command), tabindex=0)))
-    links = [element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in sections]
-    content = (
-        element("a", "Skip to the figures", href="#test-0", class_="skip"),
-        element("header", element("h1", named(title)), element("p", introduction, class_="lead")),
-        element("nav", element("ul", *links), aria_label="Contents"),
-        element("main", *(element("section", element("h2", heading), content, id=name)
-                          for name, heading, content in sections)),
-    )  # fmt: skip
-    return write_atomically(path, document(title, *content))
+    headings = ["Results"] if len(tables) == 1 else [f"Results: {protocol}" for protocol in tables]
+    contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
+    curves = [(outcome.method, _curve(outcome)) for outcome in outcomes if outcome.results]
+    if curves:
+        contents["learning"] = "Learning curves"
+    return document.write_page(
+        path,
+        "compare/page.html",
+        title=title,
+        lead=introduction,
+        contents=contents | {"methods": "Methods and the paper's numbers"},
+        protocols=[(rows, _bars(rows, outcomes)) for rows in tables.values()],
+        curves=inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods") if curves else "",
+        methods=[outcome.method for outcome in outcomes],
+        command=command,
+    )
 
 
-def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup:
-    bars = [
-        Bar(row.title, row.figures["mAP"].mean, row.figures["mAP"].spread, OURS in outcome.method.name)
-        for row, outcome in zip(rows[1:], outcomes, strict=True)
-        if row.figures
+def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup | None:
+    trained = [
+        (row, OURS in outcome.method.name) for row, outcome in zip(rows[1:], outcomes, strict=True) if row.figures
     ]
-    if not bars:
-        return Markup("")
-    baseline = rows[0].figures["mAP"].mean
-    best = max(bars, key=lambda bar: bar.value)
-    drawn = inline_svg(
-        bar_figure(bars, baseline, "mAP on the test classes, per cent"),
-        f"mAP of {len(bars)} methods; the best is {best.name} with {best.value:.1f}, untrained is {baseline:.1f}",
-    )
-    note = (
-        "The mean over the seeds, with the standard deviation between them as a line; green: Smooth-AP; the dashed "
-        f"line is the untrained network, {baseline:.1f}."
-    )
-    return joined(element("div", drawn, class_="card chart"), element("p", note, class_="note"))
-
-
-def _table(rows: Sequence[Row]) -> Markup:
-    names = list(rows[0].figures)
-    head = ["Method", *names, "Seconds", "Peak MB", "Steps", "Learning rate"]
-    lines: list[str] = []
-    for row in rows:
-        cells = [element("th", row.title, scope="row")]
-        if row.figures:
-            cells += [element("td", text, class_="number") for text in row.cells(names)]
-        else:
-            cells.append(element("td", f"failed: {row.failure}", colspan=len(names) + 4))
-        lines.append(element("tr", *cells))
-    header = element("tr", *(element("th", name, scope="col") for name in head))
-    table = element("table", element("thead", header), element("tbody", *lines), class_="figures")
-    seeds = max((row.seeds for row in rows), default=0)
-    note = (
-        f"Per cent, {seeds} seed{'s' if seeds != 1 else ''}, mean ± standard deviation. Seconds: training with "
-        "validation, both stages where there are two. Peak MB: of the process that trained and tested."
-    )
-    return joined(element("div", table, class_="wide"), element("p", note, class_="note"))
-
-
-def _curves(outcomes: Sequence[Outcome]) -> Markup:
-    curves = {outcome.method.name: curve for outcome in outcomes if (curve := _curve(outcome)) is not None}
-    if not curves:
-        return Markup("")
-    drawn = curves_figure(list(curves.values()), curves.get(OURS), "val. mAP")
-    note = "mAP on the validation classes, per cent: each seed thin, their mean thick; dashed green is Smooth-AP."
-    return joined(
-        element("div", inline_svg(drawn, f"Learning curves of {len(curves)} methods"), class_="card chart"),
-        element("p", note, class_="note"),
-    )
-
-
-def _curve(outcome: Outcome) -> Curve | None:
-    """The validation figures of the seeds, as far as the shortest of them goes."""
-    found = [np.array(result["curve"], np.float64) for result in outcome.results]
-    if not found:
+    if not trained:
         return None
-    length = min(len(each) for each in found)
-    return Curve(outcome.method.title, found[0][:length, 0], np.stack([100 * each[:length, 1] for each in found]))
+    trained.sort(key=lambda pair: pair[0].figures["mAP"].mean)
+    baseline, best = rows[0].figures["mAP"].mean, trained[-1][0]
+    return inline_svg(
+        _bar_figure([row for row, _ in trained], [is_ours for _, is_ours in trained], baseline),
+        f"mAP of {len(trained)} methods; the best is {best.title} with {best.figures['mAP'].mean:.1f}, untrained is "
+        f"{baseline:.1f}",
+    )
 
 
-def _methods(methods: Sequence[Method]) -> Markup:
-    """What each method was set to, and every figure of the paper for it, on the paper's own data sets."""
-    lines: list[str] = []
-    for method in methods:
-        figures = [
-            f"Table {each.table}, {each.data_set}{f', {each.note}' if each.note else ''}: "
-            + ", ".join(f"{name} {value:.1f}" for name, value in each.metrics.items())
-            for each in method.paper
-        ]
-        told = [element("div", text) for text in figures or ["not in the paper"]]
-        lines.append(element("tr", element("th", method.title, scope="row"), element("td", method.settings),
-                             element("td", *told)))  # fmt: skip
-    header = element("tr", *(element("th", name, scope="col") for name in ("Method", "Settings", "In the paper")))
-    return element("div", element("table", element("thead", header), element("tbody", *lines)), class_="wide")
+def _bar_figure(rows: Sequence[Row], ours: Sequence[bool], baseline: float) -> Figure:
+    """Horizontal bars, the longest first; a dashed line is the untrained network."""
+    figure = Figure(figsize=(7.4, 0.6 + 0.3 * len(rows)), layout="constrained")
+    axes = figure.add_subplot(xlabel="mAP on the test classes, per cent")
+    places = np.arange(len(rows))
+    values = np.array([row.figures["mAP"].mean for row in rows])
+    spreads = np.nan_to_num([row.figures["mAP"].spread for row in rows])
+    axes.barh(places, values, height=0.66, color=[LIGHT["green" if is_ours else "blue"] for is_ours in ours])
+    drawn = spreads > 0
+    axes.errorbar(
+        values[drawn], places[drawn], xerr=spreads[drawn], fmt="none", ecolor=LIGHT["ink"], elinewidth=1.4, capsize=3
+    )
+    axes.axvline(baseline, color=LIGHT["soft"], linestyle="--", linewidth=1.4)
+    for place, value, spread in zip(places, values, spreads, strict=True):
+        axes.annotate(
+            f"{value:.1f}", (value + spread, place), (5, 0), textcoords="offset points", va="center",
+            color=LIGHT["ink"], fontsize=10,
+        )  # fmt: skip
+    axes.set_yticks(places, [row.title for row in rows])
+    axes.set(xlim=(0, 1.12 * max(baseline, *(values + spreads))), ylim=(-0.6, len(rows) - 0.4))
+    dress(axes)
+    return figure
+
+
+def _curve(outcome: Outcome) -> Curve:
+    """mAP on the validation classes of the seeds, as far as the shortest of them goes."""
+    curves = [np.array(result["curve"], np.float64) for result in outcome.results]
+    length = min(map(len, curves))
+    return curves[0][:length, 0], np.stack([100 * curve[:length, 1] for curve in curves])
+
+
+def _curves_figure(curves: Sequence[tuple[Method, Curve]]) -> Figure:
+    """A small curve for each method, its seeds thin and their mean thick, with Smooth-AP's beside it in green."""
+    across = min(_ACROSS, len(curves))
+    down = -(-len(curves) // across)
+    figure = Figure(figsize=(2.5 * across + 0.4, 1.75 * down + 0.4), layout="constrained")
+    everything = np.concatenate([values.ravel() for _, (_, values) in curves])
+    low, high = float(everything.min()), float(everything.max())
+    room = 0.06 * max(high - low, 1.0)
+    reference = next((curve for method, curve in curves if method.name == OURS), None)
+    for place, (method, (steps, values)) in enumerate(curves):
+        axes = figure.add_subplot(down, across, place + 1, ylim=(low - room, high + room))
+        if reference is not None and method.name != OURS:
+            axes.plot(reference[0], reference[1].mean(0), color=LIGHT["green"], linewidth=1.6, linestyle="--")
+        colour = LIGHT["green" if method.name == OURS else "blue"]
+        for seed in values:
+            axes.plot(steps, seed, color=colour, linewidth=0.9, alpha=0.5)
+        axes.plot(steps, values.mean(0), "o-", color=colour, linewidth=2.2, markersize=3)
+        axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        dress(axes)
+        axes.tick_params(labelsize=9)
+        axes.set_title(method.title, color=LIGHT["ink"], fontsize=9.5)
+        if place % across == 0:
+            axes.set_ylabel("val. mAP", fontsize=9)
+        if place >= len(curves) - across:
+            axes.set_xlabel("step", fontsize=9)
+    return figure

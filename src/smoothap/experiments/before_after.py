@@ -9,6 +9,7 @@ import numpy as np
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
+from smoothap.experiments.data_sets import open_data
 from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
 from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded, group_means
@@ -78,32 +79,45 @@ def _views(images: ImageSet, model: Embedder, unreadable: Path) -> ImageDataset:
 
 
 def compare_with_untrained(
-    model: Embedder,
-    images: ImageSet,
+    data: str,
+    model: str,
     *,
     before: str | None = None,
     weights: str | None = None,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
     seed: int = 0,
-    unreadable: Path,
+    device: str | None = None,
     workers: int = 0,
+    folder: Path,
 ) -> BeforeAfter:
-    """A set as a trained model sees it and as another does: `before`, a folder or a timm name, on the same device.
+    """A test set as the trained model of a folder sees it and as another does: `before`, a folder or a timm name.
 
-    Without `before` it is the same network before it was trained. A network by name sees the views of the trained one.
+    Without `before` that is the same network before it was trained. A network by name sees the views of the trained
+    one. `test` names one of the set's test protocols; `folder` receives the list of images that cannot be read.
     """
-    device = next(model.parameters()).device
+    if not Path(model).is_dir():
+        raise ValueError(
+            f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
+        )
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+    if test is not None and test not in benchmark.tests:
+        raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
+    images = benchmark.tests[test or next(iter(benchmark.tests))]
+    trained = open_model(model).to(device)
 
     def opened(dimension: int | None) -> Embedder:
-        name = before or model.architecture
-        other = open_model(name, size=model.transform.size, dimension=dimension, weights=weights, seed=seed)
+        name = before or trained.architecture
+        other = open_model(name, size=trained.transform.size, dimension=dimension, weights=weights, seed=seed)
         if before is None or not Path(before).is_dir():
-            other.transform = model.transform
+            other.transform = trained.transform
         return other.to(device)
 
     def measure(other: Embedder) -> BeforeAfter:
-        return embed_before_and_after(other, model, images, unreadable=unreadable, workers=workers)
+        return embed_before_and_after(other, trained, images, unreadable=folder / "unreadable.csv", workers=workers)
 
     if before is not None:
         return measure(opened(None))
-    compared, _ = measure_untrained(measure, lambda: opened(None), lambda: opened(model.dimension))
+    compared, _ = measure_untrained(measure, lambda: opened(None), lambda: opened(trained.dimension))
     return compared

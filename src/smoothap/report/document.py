@@ -1,29 +1,43 @@
-"""The frame of every page: one file with its own colours and style, which asks for nothing from outside."""
+"""Pages from the templates beside the modules that fill them: one file each, which asks for nothing from outside."""
 
 from pathlib import Path
+from typing import Any
 
-from smoothap.report.markup import Markup, element
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from smoothap.files import write_atomically
+from smoothap.report.markup import visible
 from smoothap.report.palette import DARK, LIGHT
-
-_NOTHING_FROM_OUTSIDE = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-
-
-def document(title: str, *content: str, style: str | None = None) -> str:
-    """A whole page of HTML around the content of its body, in the style of our reports or in the one given."""
-    if style is None:
-        style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    return f"<!doctype html>\n{element('html', _head(title, style), element('body', *content), lang='en')}\n"
+from smoothap.report.text_table import cell
 
 
-def _head(title: str, style: str) -> Markup:
-    light, dark = ("".join(f"--{name}:{colour};" for name, colour in each.items()) for each in (LIGHT, DARK))
-    colours = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_NOTHING_FROM_OUTSIDE),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", title),
-        element("style", Markup(f"{colours}\n{style}")),
-    )
+def percent(share: float) -> str:
+    """A share of 1 as a percentage with one digit."""
+    return f"{100 * share:.1f}%"
+
+
+def points(share: float) -> str:
+    """A difference of two shares of 1 in points of a percentage, with its sign."""
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def escaped(value: object) -> Markup:
+    """A value as content or as an attribute of HTML; markup stays as it is."""
+    return value if isinstance(value, Markup) else escape(visible(str(value)))
+
+
+_PAGES = Environment(
+    loader=FileSystemLoader(Path(__file__).parents[1]), autoescape=True, finalize=escaped, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+_PAGES.filters.update(percent=percent, points=points, cell=cell)
+
+
+def write_page(path: Path, template: str, **content: Any) -> Path:
+    """Write a page; the template is a path below `smoothap`, such as report/page.html."""
+    css = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    light, dark = ("".join(f"--{name}:{colour};" for name, colour in theme.items()) for theme in (LIGHT, DARK))
+    style = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+    page = _PAGES.get_template(template).render(style=Markup(style), css=Markup(css), **content)
+    return write_atomically(path, f"{page}\n")

@@ -1,6 +1,6 @@
 """Ranked images before and after, laid out as the paper's Figures 1, 3, and S1 to S6."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -39,9 +39,9 @@ def rows_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 10) -> Fig
         canvas.picture(tile(images, pair[0].query, "query", side), left_of_query, middle)
         for half, (row, (name, colour)) in enumerate(zip(pair, _SIDES, strict=True)):
             above = top + heading + half * (caption + side + 14)
-            found = f"{row.right_among(first)} right among the first {min(first, len(row.items))}"
+            right = f"{row.right_among(first)} right among the first {min(first, len(row.items))}"
             canvas.text(left_of_rows, above + caption / 2, f"{name}, AP {_percent(row)}", 10, colour, fontweight="bold")
-            canvas.text(left_of_rows + 250, above + caption / 2, found, 9, "soft")
+            canvas.text(left_of_rows + 250, above + caption / 2, right, 9, "soft")
             tiles = arranged(ranked_tiles(images, row, first, side), first, gap)
             canvas.picture(tiles, left_of_rows, above + caption)
     canvas.key(left_of_rows, canvas.height - _KEY + 10)
@@ -92,11 +92,11 @@ def grid_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 79) -> Fig
             tiles = [tile(images, row.query, "query", side), *ranked_tiles(images, row, first, side)]
             canvas.picture(arranged(tiles, columns, gap), left, above + caption)
             shown = min(first, len(row.items))
-            told = [
+            lines = [
                 f"{name}: {row.right_among(shown)} right and {shown - row.right_among(shown)} wrong",
                 f"among the first {shown}; all {row.positives:,} right by rank {row.last_right:,}",
             ]
-            for line, text in enumerate(told):
+            for line, text in enumerate(lines):
                 canvas.text(_MARGIN + 530, below + 20 + 76 * half + 26 * line, text, 10, colour if line == 0 else "ink")
         _curve(canvas, pair, _MARGIN + _AXIS, below, 360, curve)
         canvas.key(_MARGIN + 530, below + 168)
@@ -134,7 +134,12 @@ def columns_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 10) -> 
     return canvas.figure
 
 
-LAYOUTS = {"rows": rows_figure, "column": column_figure, "grid": grid_figure, "columns": columns_figure}
+LAYOUTS: dict[Layout, Callable[[ImageSet, Sequence[Pair], int], Figure]] = {
+    "rows": rows_figure,
+    "column": column_figure,
+    "grid": grid_figure,
+    "columns": columns_figure,
+}
 SHOWN = {"rows": 10, "column": 3, "grid": 79, "columns": 10}  # images of a ranking, as in the paper
 QUERIES = {"rows": 4, "column": 10, "grid": 1, "columns": 5}
 

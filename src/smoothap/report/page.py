@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 
 from smoothap.data.image_set import ImageSet
-from smoothap.files import write_atomically
 from smoothap.metrics import Report
-from smoothap.report.cards import percent, query_card
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
 from smoothap.report.class_words import class_words
-from smoothap.report.curves import inline_svg, loss_figure, validation_figure
-from smoothap.report.document import document
-from smoothap.report.markup import Markup, element, joined, named
-from smoothap.report.ranking_rows import check_rows, rank
-from smoothap.report.tiles import data_uri, mark_symbols, thumbnail
+from smoothap.report.curves import loss_figure, precision_recall_figure, validation_figure
+from smoothap.report.document import percent, write_page
+from smoothap.report.drawing import inline_svg
+from smoothap.report.ranking_rows import RankedRow, check_rows, rank
+from smoothap.report.tiles import MARKS, data_uri, thumbnail
 
+SHOWN = 12  # images of a ranked row
 _CLASSES = 8  # that gained most, and as many that lost
 
 
@@ -40,190 +39,124 @@ def write_report(
     before (n, d), after (n, e): embeddings of the set; the reports are `evaluate` of them. `curve` has a dict for each
     step with "step", "loss" and now and then "validation_map"; `seed` draws the queries that are shown.
     """
-    asked = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
+    rows = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
     for embeddings, report in ((before, before_report), (after, after_report)):
         check_rows(test_set, embeddings)
-        if len(report.average_precision) != len(asked):
+        if len(report.average_precision) != len(rows):
             raise ValueError(
-                f"the report is of {len(report.average_precision):,} queries and {test_set.name} has {len(asked):,}: "
+                f"the report is of {len(report.average_precision):,} queries and {test_set.name} has {len(rows):,}: "
                 "give the reports of these embeddings"
             )
-    labels = test_set.labels[asked]
     precisions = before_report.average_precision, after_report.average_precision
-    sections = {
-        "figures": ("Figures", _headline(before_report, after_report)),
-        "learning": ("Learning curve", _learning(curve)),
-        "queries": ("Queries before and after", _queries(test_set, before, after, asked, precisions, queries, seed)),
-        "classes": ("Classes", _classes(test_set, class_changes(*precisions, labels))),
-        "command": ("The command", element("pre", element("code", command), tabindex=0)),
-    }
-    links = [
-        element("li", element("a", heading, href=f"#{name}"))
-        for name, (heading, content) in sections.items()
-        if content
+    loss, validation = loss_figure(curve), validation_figure(curve)
+    groups = [
+        (group, [_card(test_set, before, after, int(rows[place])) for place in group.queries])
+        for group in choose_queries(*precisions, test_set.labels[rows], queries, seed)
     ]
-    content = (
-        mark_symbols(),
-        element("a", "Skip to the figures", href="#figures", class_="skip"),
-        element("header", element("h1", named(title)), _introduction(test_set, asked, after_report)),
-        element("nav", element("ul", *links), aria_label="Contents"),
-        element("main", *(_section(name, *section) for name, section in sections.items() if section[1])),
+    changes = class_changes(*precisions, test_set.labels[rows])
+    ends = min(_CLASSES, len(changes) // 2)  # none where there is only one class
+    class_tables = {
+        "Gained most": [_class_row(test_set, change) for change in changes[:ends]],
+        "Lost most or gained least": [_class_row(test_set, change) for change in changes[: -ends - 1 : -1]],
+    }
+    sections = {
+        "results": ("Results", True),
+        "learning": ("Learning curve", loss or validation),
+        "queries": ("Queries before and after", groups),
+        "classes": ("Classes", ends),
+    }
+    return write_page(
+        path,
+        "report/page.html",
+        title=title,
+        contents={name: heading for name, (heading, content) in sections.items() if content},
+        test_set=test_set,
+        introduction=_introduction(test_set, len(rows), after_report),
+        marks={kind: "M" + "L".join(f"{x} {y}" for x, y in points) for kind, points in MARKS.items()},
+        metrics=_metrics(before_report, after_report),
+        counts=_counts(before_report, after_report),
+        loss=loss and inline_svg(loss, f"Training loss of {len(curve):,} steps"),
+        validation=validation and inline_svg(validation, "mAP on the validation classes during training"),
+        groups=groups,
+        seed=seed,
+        classes=len(changes),
+        class_tables=class_tables if ends else {},
+        command=command,
     )
-    return write_atomically(path, document(title, *content))
 
 
-def _section(name: str, heading: str, content: Markup) -> Markup:
-    return element("section", element("h2", heading), content, id=name)
-
-
-def _introduction(test_set: ImageSet, asked: np.ndarray, report: Report) -> Markup:
+def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
     if test_set.is_gallery is None:
         protocol = "Each image is the query in turn and all the others are ranked."
     else:
-        protocol = f"{len(asked):,} queries are ranked against {int(test_set.is_gallery.sum()):,} images."
+        protocol = f"{queries:,} queries are ranked against {int(test_set.is_gallery.sum()):,} images."
     skipped = f" {report.skipped:,} have no other image of their class and are left out." if report.skipped else ""
-    counts = (
-        f": {len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
-    )
-    return element("p", named(test_set.name), counts, class_="lead")
+    return f"{len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
 
 
-def _headline(before: Report, after: Report) -> Markup:
-    """The main figures large, all of them in a table, and how many queries gained and lost."""
-    figures = [("mAP", before.mean_average_precision, after.mean_average_precision)]
-    figures += [(f"Recall@{k}", before.recall[k], value) for k, value in after.recall.items() if k in before.recall]
-    others = [
+def _metrics(before: Report, after: Report) -> list[tuple[str, float, float]]:
+    """Name, before and after, the main ones first."""
+    return [
+        ("mAP", before.mean_average_precision, after.mean_average_precision),
+        *((f"Recall@{k}", before.recall[k], value) for k, value in after.recall.items() if k in before.recall),
         ("mAP@R", before.map_at_r, after.map_at_r),
         ("R-precision", before.r_precision, after.r_precision),
         ("mAP, mean over classes", before.class_mean_average_precision, after.class_mean_average_precision),
     ]
-    large = [
-        element(
-            "div",
-            element("h3", name),
-            element("p", element("span", percent(old), class_="old"), " → ", element("strong", percent(new))),
-            _bar("before", old),
-            _bar("after", new),
-            class_="card",
-        )
-        for name, old, new in figures[:2]
-    ]
+
+
+def _counts(before: Report, after: Report) -> str:
     gain = after.average_precision - before.average_precision
-    told = (
+    return (
         f"AP rose for {np.sum(gain > 1e-9):,} of {after.queries:,} queries, fell for {np.sum(gain < -1e-9):,} "
         f"and stayed for {np.sum(np.abs(gain) <= 1e-9):,}."
     )
-    explained = (
-        "mAP, the mean Average Precision, is 100% when every right image comes before every wrong one. Recall@K is the "
-        "share of queries with at least one right image among the first K."
+
+
+def _card(images: ImageSet, before_vectors: np.ndarray, after_vectors: np.ndarray, query: int) -> dict[str, Any]:
+    """One query as in the paper's Figure 1: |P|, AP, the precision-recall curves, and the ranked rows."""
+    before, after = rank(images, before_vectors, query), rank(images, after_vectors, query)
+    change = f"AP {percent(before.average_precision)} → {percent(after.average_precision)}"
+    curves = precision_recall_figure(before, after)
+    return {
+        "name": _class_name(images, query),
+        "change": change,
+        "positives": before.positives,
+        "curve": inline_svg(curves, f"Precision-recall curves before and after: {change}"),
+        "words": f"Query: class {_class_name(images, query)}, {images.names[query]}",
+        "image": data_uri(thumbnail(images, query, 112)),
+        "rankings": [_ranking(images, "Before", before), _ranking(images, "After", after)],
+    }
+
+
+def _ranking(images: ImageSet, title: str, row: RankedRow) -> dict[str, Any]:
+    first = min(SHOWN, len(row.items))
+    words = (
+        f"AP {percent(row.average_precision)}, {row.right_among(first)} of {row.positives:,} right ones among the "
+        f"first {first}, all by rank {row.last_right:,}"
     )
-    rows = [
-        element("tr", element("th", name, scope="row"), _number(old), _number(new), _signed(old, new))
-        for name, old, new in figures + others
-    ]
-    head = _header("", "Before", "After", "Change")
-    table = element("table", element("thead", head), element("tbody", *rows), class_="figures")
-    return joined(
-        element("div", *large, class_="large"),
-        element(
-            "div",
-            element("div", table, class_="wide"),
-            element("div", element("p", told), element("p", explained, class_="note")),
-            class_="large",
-        ),
-    )
+    return {"title": title, "words": words, "tiles": [_tile(images, row, place) for place in range(first)]}
 
 
-def _learning(curve: Sequence[dict[str, Any]]) -> Markup:
-    loss, validation = loss_figure(curve), validation_figure(curve)
-    drawn: list[str] = []
-    notes: list[str] = []
-    if loss is not None:
-        drawn.append(inline_svg(loss, f"Training loss of {len(curve):,} steps"))
-        notes.append("Thin: the loss of each step; thick: its running mean.")
-    if validation is not None:
-        drawn.append(inline_svg(validation, "mAP on the validation classes during training"))
-        notes.append("The validation classes are held out of the training classes; no test class is among either.")
-    if not drawn:
-        return Markup("")
-    cards = [element("div", each, class_="card") for each in drawn]
-    return joined(element("div", *cards, class_="large"), element("p", " ".join(notes), class_="note"))
+def _tile(images: ImageSet, row: RankedRow, place: int) -> dict[str, Any]:
+    """One image of a ranked row; its words are told on hover and to screen readers."""
+    item, kind, score = int(row.items[place]), "right" if row.right[place] else "wrong", float(row.scores[place])
+    class_name, name = _class_name(images, item), str(images.names[item])
+    return {
+        "kind": kind,
+        "class_name": class_name,
+        "name": name,
+        "score": score,
+        "words": f"Rank {place + 1}, {kind}: class {class_name}, {name}, cosine {score:.3f}",
+        "image": data_uri(thumbnail(images, item, 80)),
+    }
 
 
-def _queries(
-    test_set: ImageSet,
-    before: np.ndarray,
-    after: np.ndarray,
-    asked: np.ndarray,
-    precisions: tuple[np.ndarray, np.ndarray],
-    number: int,
-    seed: int,
-) -> Markup:
-    groups = choose_queries(*precisions, test_set.labels[asked], number, seed)
-    if not groups:
-        return Markup("")
-    frames = [("query", "the query"), ("right", "of its class"), ("wrong", "of another class")]
-    legend = [element("span", element("i", class_=f"swatch {kind}"), text) for kind, text in frames]
-    lines = [("before", "before"), ("after", "after")]
-    legend += [element("span", element("i", class_=f"line {kind}"), text) for kind, text in lines]
-    parts: list[str] = [
-        element("p", *legend, class_="legend"),
-        element(
-            "p",
-            "Ranked from left to right. |P| is how many right images there are to find; the area under a curve is the "
-            f"Average Precision. Random choices come from seed {seed}.",
-            class_="note",
-        ),
-    ]
-    for group in groups:
-        cards = [
-            query_card(test_set, rank(test_set, before, query), rank(test_set, after, query))
-            for query in (int(asked[place]) for place in group.queries)
-        ]
-        reason = element("span", f" {group.reason}", class_="reason")
-        parts.append(element("section", element("h3", group.title, reason), *cards))
-    return joined(*parts)
+def _class_row(images: ImageSet, change: ClassChange) -> dict[str, Any]:
+    first = int(np.flatnonzero(images.labels == change.label)[0])
+    image = data_uri(thumbnail(images, first, 40))
+    return {"image": image, "name": _class_name(images, first), "before": change.before, "after": change.after}
 
 
-def _classes(test_set: ImageSet, changes: list[ClassChange]) -> Markup:
-    """The ends of the list of classes; nothing where there is only one class."""
-    shown = min(_CLASSES, len(changes) // 2)
-    if not shown:
-        return Markup("")
-    tables = [
-        _class_table(test_set, "Gained most", changes[:shown]),
-        _class_table(test_set, "Lost most or gained least", changes[: -shown - 1 : -1]),
-    ]
-    note = f"Mean AP of the queries of a class, over all {len(changes):,} classes."
-    return joined(element("p", note, class_="note"), element("div", *tables, class_="large"))
-
-
-def _class_table(test_set: ImageSet, caption: str, changes: list[ClassChange]) -> Markup:
-    rows: list[str] = []
-    for change in changes:
-        first = int(np.flatnonzero(test_set.labels == change.label)[0])
-        picture = element("img", src=data_uri(thumbnail(test_set, first, 40)), alt="", width=40, height=40)
-        name = named(class_words(str(test_set.class_names[change.label])))
-        cells = _number(change.before), _number(change.after), _signed(change.before, change.after)
-        rows.append(element("tr", element("td", picture), element("th", name, scope="row"), *cells))
-    head = _header("", "Class", "Before", "After", "Change")
-    table = element("table", element("caption", caption), element("thead", head), element("tbody", *rows))
-    return element("div", table, class_="wide")
-
-
-def _header(*names: str) -> Markup:
-    cells = (element("th", name, scope="col") if name else element("td") for name in names)
-    return element("tr", *cells)
-
-
-def _bar(kind: str, share: float) -> Markup:
-    width = 0.0 if np.isnan(share) else 100 * share
-    return element("div", class_=f"bar {kind}", style=f"width:{width:.1f}%")
-
-
-def _number(share: float) -> Markup:
-    return element("td", percent(share), class_="number")
-
-
-def _signed(before: float, after: float) -> Markup:
-    return element("td", f"{100 * (after - before):+.1f}".replace("-", "−"), class_="number")
+def _class_name(images: ImageSet, row: int) -> str:
+    return class_words(str(images.class_names[images.labels[row]]))

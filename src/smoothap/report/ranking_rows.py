@@ -6,9 +6,8 @@ import numpy as np
 import torch
 
 from smoothap.data.image_set import ImageSet
+from smoothap.metrics.cosine import Cosines, given_rows
 from smoothap.ranking import average_precision
-
-_ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +35,12 @@ class RankedRow:
         return int(np.flatnonzero(self.right)[-1]) + 1
 
     def precision_recall(self) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall (points,) at each different score of the full ranking, from recall 0 on.
-
-        Precision at recall 0 is 1 by convention, as in scikit-learn.
-        """
-        ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))
-        found = np.cumsum(self.right)[ends]
-        return np.append(1.0, found / (ends + 1)), np.append(0.0, found / self.positives)
-
-    def precision_recall_steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall (steps,) where recall rises, so that the area under the steps is the AP."""
-        precision, recall = self.precision_recall()
-        rises = np.append(True, np.diff(recall) > 0)
-        precision, recall = precision[rises], recall[rises]
-        precision[0] = precision[1]
-        return precision, recall
+        """Precision and recall (steps,) from recall 0 on where recall rises, so that the area below is the AP."""
+        ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))  # equal scores are one step
+        right = np.cumsum(self.right)[ends]
+        rises = np.diff(right, prepend=0) > 0
+        precision, recall = (right / (ends + 1))[rises], (right / self.positives)[rises]
+        return np.append(precision[0], precision), np.append(0.0, recall)
 
 
 def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:
@@ -58,12 +48,12 @@ def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:
     check_rows(images, embeddings)
     items = np.arange(len(images)) if images.is_gallery is None else np.flatnonzero(images.is_gallery)
     items = items[items != query]
-    scores = _cosines(embeddings, query, items)
+    scores = Cosines(given_rows(embeddings).numpy()).between(np.full_like(items, query), items)
     right = images.labels[items] == images.labels[query]
     order = np.lexsort((right, -scores))
     items, scores, right = items[order], scores[order], right[order]
-    found = average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item() if right.any() else np.nan
-    return RankedRow(query, items, scores, right, found)
+    precision = average_precision(torch.from_numpy(scores), torch.from_numpy(right)).item() if right.any() else np.nan
+    return RankedRow(query, items, scores, right, precision)
 
 
 def check_rows(images: ImageSet, embeddings: np.ndarray) -> None:
@@ -73,15 +63,3 @@ def check_rows(images: ImageSet, embeddings: np.ndarray) -> None:
             f"embeddings must have a row for each of the {len(images):,} images of {images.name}, "
             f"not the shape {tuple(embeddings.shape)}: embed this set, in its order"
         )
-
-
-def _cosines(embeddings: np.ndarray, query: int, items: np.ndarray) -> np.ndarray:
-    """Each score from its own two rows alone, in float64, so that equal images have equal scores. (m,)"""
-    vector = _unit_rows(embeddings[query : query + 1])
-    blocks = (items[start : start + _ROWS_AT_ONCE] for start in range(0, len(items), _ROWS_AT_ONCE))
-    return np.concatenate([np.empty(0), *((_unit_rows(embeddings[block]) * vector).sum(1) for block in blocks)])
-
-
-def _unit_rows(rows: np.ndarray) -> np.ndarray:
-    rows = np.asarray(rows, np.float64)
-    return rows / np.sqrt((rows * rows).sum(1, keepdims=True))

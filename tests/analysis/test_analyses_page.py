@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from smoothap.report.analyses_page import failed_section, saved_section, write_analyses_page
+from smoothap.analysis.page import failed_section, saved_section, write_analyses_page
 
 HOSTILE = "</code><script>alert(1)</script>\u202e & co"
 
