@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smoothap.models.depthwise import CONVOLUTIONS, convolve_layer
 from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()
-from timm.layers.conv2d_same import Conv2dSame, conv2d_same  # noqa: E402
 from timm.layers.norm_act import BatchNormAct2d  # noqa: E402
 
-_CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
 _Call = tuple[nn.Module, Tensor, Tensor]  # a layer, what it was given, what it gave
 _NORMS = (nn.BatchNorm2d, BatchNormAct2d)
 
@@ -45,10 +44,7 @@ def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> T
     factor = norm.weight * (variance + norm.eps).rsqrt()
     weight = convolution.weight * factor[:, None, None, None]
     bias = norm.bias - factor * (mean if convolution.bias is None else mean - convolution.bias)
-    if isinstance(convolution, Conv2dSame):
-        stride, dilation, groups = convolution.stride, convolution.dilation, convolution.groups
-        return conv2d_same(images, weight, bias, stride, (0, 0), dilation, groups)  # ty: ignore[invalid-argument-type]
-    return convolution._conv_forward(images, weight, bias)
+    return convolve_layer(convolution, images, weight, bias)
 
 
 def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
@@ -59,7 +55,7 @@ def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
 
 def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
     """Each convolution whose output goes into one batch norm and nowhere else, as a pass with an empty image shows."""
-    convolutions = [each for each in backbone.modules() if type(each) in _CONVOLUTIONS]
+    convolutions = [each for each in backbone.modules() if type(each) in CONVOLUTIONS]
     norms = [each for each in backbone.modules() if type(each) in _NORMS and _is_line(each)]
     if not norms:
         return []

@@ -1,0 +1,129 @@
+"""Depthwise convolution with a weight gradient of our own on the CPU.
+
+oneDNN has a fast weight gradient for depthwise kernels up to 3 wide on maps that are no smaller than the kernel. For
+all others it treats each channel as a convolution by itself, which takes up to a hundred times as long as a plain loop
+over the taps. That loop is `depthwise_kernels.add_gradients`.
+
+Which of the two computes a gradient follows from the shapes alone, so that two runs of a training are the same run.
+"""
+
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
+from torch.nn.functional import conv2d
+
+from smoothap.ranking.threads import numba_is_there, on_threads
+from smoothap.torchvision_guard import ensure_torchvision
+
+ensure_torchvision()
+from timm.layers.conv2d_same import Conv2dSame  # noqa: E402
+from timm.layers.padding import pad_same  # noqa: E402
+
+CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
+Pair: TypeAlias = tuple[int, int]
+_CHUNKS = 8  # of the images, each summed by itself and added in order: the bits do not depend on the threads
+
+
+def speed_up_depthwise(backbone: nn.Module) -> None:
+    """Give the depthwise convolutions of a network our gradient; names and shapes of the parameters stay."""
+    for layer in backbone.modules():
+        if type(layer) in CONVOLUTIONS and layer.groups > 1 and "forward" not in vars(layer):
+            layer.forward = partial(_forward, layer)  # ty: ignore[invalid-assignment]
+
+
+def _forward(layer: nn.Conv2d, images: Tensor) -> Tensor:
+    return convolve_layer(layer, images, layer.weight, layer.bias)
+
+
+def convolve_layer(layer: nn.Conv2d, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """What the layer gives with this weight and bias in the place of its own."""
+    if isinstance(layer, Conv2dSame):
+        images = pad_same(images, weight.shape[2:], layer.stride, layer.dilation)
+    elif layer.padding_mode != "zeros" or isinstance(layer.padding, str):
+        return layer._conv_forward(images, weight, bias)
+    return convolve(images, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
+
+
+def convolve(
+    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, dilation: Pair, groups: int
+) -> Tensor:
+    """`torch.nn.functional.conv2d`, with our gradient of the weight where that is the faster one."""
+    if groups > 1 and _is_ours(images, weight, groups):
+        return _Depthwise.apply(images, weight, bias, stride, padding, dilation)
+    return conv2d(images, weight, bias, stride, padding, dilation, groups)
+
+
+def _is_ours(images: Tensor, weight: Tensor, groups: int) -> bool:
+    kernel, side = weight.shape[2:], images.shape[2:]
+    return (
+        weight.requires_grad
+        and torch.is_grad_enabled()
+        and images.device.type == "cpu"
+        and images.dtype == weight.dtype
+        and weight.dtype in (torch.float32, torch.float64)
+        and weight.shape[:2] == (groups, 1)
+        and images.shape[1] == groups
+        and (kernel[1] > 3 or kernel[0] > 3 or kernel[0] > side[0] or kernel[1] > side[1])
+        and numba_is_there()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+
+
+class _Depthwise(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, images: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, dilation: Pair
+    ) -> Tensor:
+        ctx.save_for_backward(images, weight)
+        ctx.geometry = stride, padding, dilation
+        return conv2d(images, weight, bias, stride, padding, dilation, len(weight))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
+        images, weight = ctx.saved_tensors
+        stride, padding, dilation = ctx.geometry
+        wanted = list(ctx.needs_input_grad[:3])
+        if torch.is_grad_enabled():  # a gradient of the gradient is asked for, which torch has
+            mine = [False, False, False]
+        else:
+            mine = [False, *wanted[1:]]
+        theirs = [want and not own for want, own in zip(wanted, mine, strict=True)]
+        results = torch.ops.aten.convolution_backward(
+            gradient, images, weight, [len(weight)], stride, padding, dilation, False, [0, 0], len(weight), theirs
+        )
+        if any(mine):
+            ours = weight_and_bias_gradient(images, gradient, weight.shape[2:], stride, padding, dilation)
+            results = [results[0], *ours]
+        return (*(result if want else None for result, want in zip(results, wanted, strict=True)), None, None, None)
+
+
+def weight_and_bias_gradient(
+    images: Tensor, gradient: Tensor, kernel: torch.Size, stride: Pair, padding: Pair, dilation: Pair
+) -> tuple[Tensor, Tensor]:
+    """The gradients (c, 1, kh, kw) and (c,) for images (n, c, h, w) and the gradient of the output."""
+    from smoothap.models.depthwise_kernels import add_gradients
+
+    pixels, slopes = (
+        each.detach().contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).numpy()
+        for each in (images, gradient)
+    )
+    chunks = min(_CHUNKS, len(pixels))
+    borders = [len(pixels) * chunk // chunks for chunk in range(chunks + 1)]
+    weights = np.zeros((chunks, *kernel, pixels.shape[3]), pixels.dtype)
+    biases = np.zeros((chunks, pixels.shape[3]), pixels.dtype)
+    threads = min(torch.get_num_threads(), chunks)
+
+    def run(thread: int) -> None:
+        for chunk in range(thread, chunks, threads):
+            here = slice(borders[chunk], borders[chunk + 1])
+            add_gradients(pixels[here], slopes[here], (*stride, *padding, *dilation), weights[chunk], biases[chunk])
+
+    on_threads(run, threads)
+    weight, bias = (torch.from_numpy(parts.sum(axis=0)) for parts in (weights, biases))
+    return weight.permute(2, 0, 1)[:, None], bias

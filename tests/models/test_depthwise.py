@@ -1,0 +1,122 @@
+"""Depthwise convolution with our own weight gradient: torch's results, whatever the shape, the same for any threads."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.functional import conv2d
+
+from smoothap.models import Embedder, depthwise
+from smoothap.models.depthwise import convolve, weight_and_bias_gradient
+from smoothap.ranking.threads import numba_is_there
+
+pytestmark = pytest.mark.skipif(not numba_is_there(), reason="the loop is compiled by numba")
+
+shapes = st.fixed_dictionaries(
+    {
+        "images": st.integers(1, 11),
+        "channels": st.integers(1, 9),
+        "side": st.tuples(st.integers(1, 9), st.integers(1, 9)),
+        "kernel": st.tuples(st.sampled_from([1, 2, 3, 5, 7]), st.sampled_from([1, 3, 4, 5, 7])),
+        "stride": st.tuples(st.integers(1, 3), st.integers(1, 3)),
+        "padding": st.tuples(st.integers(0, 4), st.integers(0, 4)),
+        "dilation": st.tuples(st.integers(1, 2), st.integers(1, 2)),
+        "seed": st.integers(0, 1000),
+    }
+)
+
+
+def layer(shape, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(shape["seed"])
+    images = torch.randn(shape["images"], shape["channels"], *shape["side"], generator=generator, dtype=dtype)
+    weight = torch.randn(shape["channels"], 1, *shape["kernel"], generator=generator, dtype=dtype)
+    return images, weight
+
+
+def fits(shape):
+    return all(
+        side + 2 * padding >= dilation * (kernel - 1) + 1
+        for side, padding, dilation, kernel in zip(
+            shape["side"], shape["padding"], shape["dilation"], shape["kernel"], strict=True
+        )
+    )
+
+
+@given(shapes.filter(fits))
+@settings(max_examples=60, deadline=None)
+def test_the_gradients_are_torchs_for_any_shape(shape):
+    images, weight = layer(shape)
+    weight.requires_grad_()
+    bias = torch.zeros(len(weight), dtype=weight.dtype, requires_grad=True)
+    how = shape["stride"], shape["padding"], shape["dilation"]
+    output = conv2d(images, weight, bias, *how, groups=len(weight))
+    gradient = torch.randn_like(output)
+    expected = torch.autograd.grad(output, (weight, bias), gradient)
+    computed = weight_and_bias_gradient(images, gradient, weight.shape[2:], *how)
+    for ours, theirs in zip(computed, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_the_whole_backward_pass_has_the_slopes_of_the_function(kernel):
+    generator = torch.Generator().manual_seed(0)
+    images, weight, bias = (
+        torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True)
+        for shape in ((3, 4, 2, 5), (4, 1, kernel, kernel), (4,))
+    )
+    how = (2, 1), (kernel // 2, kernel // 2), (1, 1)
+    assert depthwise._is_ours(images, weight, 4)
+    assert torch.autograd.gradcheck(lambda *inputs: convolve(*inputs, *how, 4), (images, weight, bias))
+    assert torch.autograd.gradgradcheck(lambda *inputs: convolve(*inputs, *how, 4), (images, weight, bias))
+
+
+def test_the_bits_do_not_depend_on_the_number_of_threads():
+    shape = {"images": 37, "channels": 40, "side": (6, 6), "kernel": (5, 5), "seed": 3}
+    images, weight = layer(shape, torch.float32)
+    how = (1, 1), (2, 2), (1, 1)
+    gradient = torch.randn_like(conv2d(images, weight, None, *how, groups=40))
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3, 16):
+            torch.set_num_threads(threads)
+            results.append(weight_and_bias_gradient(images, gradient, weight.shape[2:], *how))
+    finally:
+        torch.set_num_threads(before)
+    for weight_gradient, bias_gradient in results[1:]:
+        assert torch.equal(weight_gradient, results[0][0])
+        assert torch.equal(bias_gradient, results[0][1])
+
+
+@pytest.mark.parametrize("network", ["tf_efficientnet_lite0", "mobilenetv3_small_050", "convnext_atto"])
+def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
+    torch.manual_seed(0)
+    model = Embedder(network, 8, size=48, pretrained=False).double()
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    images, target = torch.randn(5, 3, 48, 48).double(), torch.randn(5, 8)
+    gradients = []
+    used = []
+    own = depthwise.weight_and_bias_gradient
+    monkeypatch.setattr(depthwise, "weight_and_bias_gradient", lambda *what: used.append(1) or own(*what))
+    for numba in (True, False):
+        monkeypatch.setattr(depthwise, "numba_is_there", lambda numba=numba: numba)
+        model.zero_grad()
+        torch.manual_seed(1)
+        (model(images) * target).sum().backward()
+        gradients.append({name: weight.grad.clone() for name, weight in model.named_parameters()})
+        assert used, "this network was to use our gradient"
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-6, atol=1e-8, msg=name)
+
+
+def test_torchs_gradient_is_taken_where_it_is_the_faster_one():
+    images, small = torch.zeros(2, 8, 9, 9), torch.zeros(2, 8, 2, 2)
+    three, five = (torch.zeros(8, 1, side, side, requires_grad=True) for side in (3, 5))
+    assert not depthwise._is_ours(images, three, 8)
+    assert depthwise._is_ours(small, three, 8)
+    assert depthwise._is_ours(images, five, 8)
+    assert not depthwise._is_ours(images.bfloat16(), five, 8)
+    with torch.no_grad():
+        assert not depthwise._is_ours(images, five, 8)
