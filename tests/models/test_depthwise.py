@@ -120,3 +120,17 @@ def test_torchs_gradient_is_taken_where_it_is_the_faster_one():
     assert not depthwise._is_ours(images.bfloat16(), five, 8)
     with torch.no_grad():
         assert not depthwise._is_ours(images, five, 8)
+
+
+@given(shapes.filter(fits))
+@settings(max_examples=20, deadline=None)
+def test_tensorflows_padding_is_timms(shape):
+    from timm.layers.conv2d_same import Conv2dSame
+
+    images, weight = layer(shape, torch.float32)
+    how = {"stride": shape["stride"], "dilation": shape["dilation"], "groups": len(weight), "bias": False}
+    ours, theirs = (
+        kind(len(weight), len(weight), shape["kernel"], **how) for kind in (depthwise.SamePadding, Conv2dSame)
+    )
+    theirs.load_state_dict(ours.state_dict())
+    assert torch.equal(ours(images), theirs(images))

@@ -8,30 +8,24 @@ Which of the two computes a gradient follows from the shapes alone, so that two 
 """
 
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx
-from torch.nn.functional import conv2d
+from torch.nn.functional import conv2d, pad
 
 from smoothap.ranking.threads import numba_is_there, on_threads
-from smoothap.torchvision_guard import ensure_torchvision
 
-ensure_torchvision()
-from timm.layers.conv2d_same import Conv2dSame  # noqa: E402
-from timm.layers.padding import pad_same  # noqa: E402
-
-CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
-Pair: TypeAlias = tuple[int, int]
+_TIMMS = "timm.layers.conv2d_same.Conv2dSame"
+Sides: TypeAlias = tuple[int, ...]  # down and across
 _CHUNKS = 8  # of the images, each summed by itself and added in order: the bits do not depend on the threads
 
 
 def speed_up_depthwise(backbone: nn.Module) -> None:
     """Give the depthwise convolutions of a network our gradient; names and shapes of the parameters stay."""
     for layer in backbone.modules():
-        if type(layer) in CONVOLUTIONS and layer.groups > 1 and "forward" not in vars(layer):
+        if is_convolution(layer) and layer.groups > 1 and "forward" not in vars(layer):
             layer.forward = partial(_forward, layer)  # ty: ignore[invalid-assignment]
 
 
@@ -39,17 +33,45 @@ def _forward(layer: nn.Conv2d, images: Tensor) -> Tensor:
     return convolve_layer(layer, images, layer.weight, layer.bias)
 
 
+def is_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
+    """Whether a layer is torch's convolution or one that pads as TensorFlow does; heirs of these may do more."""
+    return type(layer) is nn.Conv2d or _pads_as_tensorflow(layer)
+
+
+def _pads_as_tensorflow(layer: nn.Module) -> bool:
+    """Ours, or timm's, which is known by its name, since importing timm takes seconds."""
+    return type(layer) is SamePadding or f"{type(layer).__module__}.{type(layer).__name__}" == _TIMMS
+
+
 def convolve_layer(layer: nn.Conv2d, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """What the layer gives with this weight and bias in the place of its own."""
-    if isinstance(layer, Conv2dSame):
-        images = pad_same(images, weight.shape[2:], layer.stride, layer.dilation)
-    elif layer.padding_mode != "zeros" or isinstance(layer.padding, str):
+    if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         return layer._conv_forward(images, weight, bias)
+    if _pads_as_tensorflow(layer):
+        images = pad_as_tensorflow(images, layer)
     return convolve(images, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
 
 
+class SamePadding(nn.Conv2d):
+    """A convolution that is padded as TensorFlow does: the odd row and column are below and to the right."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(pad_as_tensorflow(input, self))
+
+
+def pad_as_tensorflow(images: Tensor, layer: nn.Conv2d) -> Tensor:
+    """The images with zeros around them, such that each stride has an output."""
+    borders: list[int] = []
+    for side, kernel, stride, dilation in zip(
+        images.shape[:1:-1], layer.kernel_size[::-1], layer.stride[::-1], layer.dilation[::-1], strict=True
+    ):
+        short = max((-(-side // stride) - 1) * stride + dilation * (kernel - 1) + 1 - side, 0)
+        borders += [short // 2, short - short // 2]
+    return pad(images, borders)
+
+
 def convolve(
-    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, dilation: Pair, groups: int
+    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Sides, padding: Sides, dilation: Sides, groups: int
 ) -> Tensor:
     """`torch.nn.functional.conv2d`, with our gradient of the weight where that is the faster one."""
     if groups > 1 and _is_ours(images, weight, groups):
@@ -77,7 +99,13 @@ def _is_ours(images: Tensor, weight: Tensor, groups: int) -> bool:
 class _Depthwise(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: FunctionCtx, images: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, dilation: Pair
+        ctx: Any,
+        images: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        stride: Sides,
+        padding: Sides,
+        dilation: Sides,
     ) -> Tensor:
         ctx.save_for_backward(images, weight)
         ctx.geometry = stride, padding, dilation
@@ -89,22 +117,19 @@ class _Depthwise(torch.autograd.Function):
         images, weight = ctx.saved_tensors
         stride, padding, dilation = ctx.geometry
         wanted = list(ctx.needs_input_grad[:3])
-        if torch.is_grad_enabled():  # a gradient of the gradient is asked for, which torch has
-            mine = [False, False, False]
-        else:
-            mine = [False, *wanted[1:]]
-        theirs = [want and not own for want, own in zip(wanted, mine, strict=True)]
-        results = torch.ops.aten.convolution_backward(
-            gradient, images, weight, [len(weight)], stride, padding, dilation, False, [0, 0], len(weight), theirs
+        once = not torch.is_grad_enabled()  # otherwise a gradient of the gradient is asked for, which torch has
+        of_torch = [wanted[0], False, False] if once else wanted
+        slopes = torch.ops.aten.convolution_backward(
+            gradient, images, weight, [len(weight)], stride, padding, dilation, False, [0, 0], len(weight), of_torch
         )
-        if any(mine):
+        if once:
             ours = weight_and_bias_gradient(images, gradient, weight.shape[2:], stride, padding, dilation)
-            results = [results[0], *ours]
-        return (*(result if want else None for result, want in zip(results, wanted, strict=True)), None, None, None)
+            slopes = [slopes[0], *ours]
+        return (*(slope if want else None for slope, want in zip(slopes, wanted, strict=True)), None, None, None)
 
 
 def weight_and_bias_gradient(
-    images: Tensor, gradient: Tensor, kernel: torch.Size, stride: Pair, padding: Pair, dilation: Pair
+    images: Tensor, gradient: Tensor, kernel: torch.Size, stride: Sides, padding: Sides, dilation: Sides
 ) -> tuple[Tensor, Tensor]:
     """The gradients (c, 1, kh, kw) and (c,) for images (n, c, h, w) and the gradient of the output."""
     from smoothap.models.depthwise_kernels import add_gradients

@@ -9,7 +9,7 @@ from smoothap.ranking.compiled import compiled
 def add_gradients(
     images: np.ndarray,
     gradients: np.ndarray,
-    geometry: tuple[int, int, int, int, int, int],
+    geometry: tuple[int, ...],
     weight: np.ndarray,
     bias: np.ndarray,
 ) -> None:

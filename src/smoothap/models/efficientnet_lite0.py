@@ -3,28 +3,17 @@
 Names and shapes of the weights, and the results, are those of timm's `tf_efficientnet_lite0`.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, relu6
+from torch.nn.functional import relu6
+
+from smoothap.models.depthwise import SamePadding
 
 FEATURES = 1280
 # kernel, stride, expansion, channels, blocks of each stage
 _STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3), (5, 1, 6, 112, 3), (5, 2, 6, 192, 4),
            (3, 1, 6, 320, 1))  # fmt: skip
-
-
-class SamePadding(nn.Conv2d):
-    """A convolution with stride 2 that is padded as TensorFlow does: the odd row and column below and to the right."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        return super().forward(self.padded(images))
-
-    def padded(self, images: Tensor) -> Tensor:
-        """The images with zeros around them, so that every second pixel has an output."""
-        short = [max((-(-side // 2) - 1) * 2 + self.kernel_size[0] - side, 0) for side in images.shape[:1:-1]]
-        return pad(images, [border for total in short for border in (total // 2, total - total // 2)])
 
 
 def _convolution(channels: int, into: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Conv2d:
@@ -75,7 +64,7 @@ class EfficientNetLite0(nn.Module):
     """Images (n, 3, h, w) -> features (n, 1280)."""
 
     head_hidden_size = FEATURES
-    pretrained_cfg: dict[str, Any] = {
+    pretrained_cfg: ClassVar[dict[str, Any]] = {
         "mean": (0.5, 0.5, 0.5),
         "std": (0.5, 0.5, 0.5),
         "input_size": (3, 224, 224),
@@ -109,3 +98,9 @@ class EfficientNetLite0(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         features = self.blocks(relu6(self.bn1(self.conv_stem(images))))
         return relu6(self.bn2(self.conv_head(features))).mean((2, 3))
+
+    def convolutions_and_norms(self) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
+        """Each convolution with the batch norm that it alone feeds: they take turns."""
+        convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]
+        norms = [layer for layer in self.modules() if isinstance(layer, nn.BatchNorm2d)]
+        return list(zip(convolutions, norms, strict=True))

@@ -12,14 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothap.models.depthwise import CONVOLUTIONS, convolve_layer
-from smoothap.torchvision_guard import ensure_torchvision
+from smoothap.models.depthwise import convolve_layer, is_convolution
 
-ensure_torchvision()
-from timm.layers.norm_act import BatchNormAct2d  # noqa: E402
-
+_TIMMS = "timm.layers.norm_act.BatchNormAct2d"  # known by its name, since importing timm takes seconds
 _Call = tuple[nn.Module, Tensor, Tensor]  # a layer, what it was given, what it gave
-_NORMS = (nn.BatchNorm2d, BatchNormAct2d)
 
 
 def fold_batch_norm(backbone: nn.Module, size: int) -> int:
@@ -50,13 +46,15 @@ def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> T
 def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
     if norm.training:
         return type(norm).forward(norm, features)
-    return norm.act(norm.drop(features)) if isinstance(norm, BatchNormAct2d) else features
+    return norm.act(norm.drop(features)) if _has_activation(norm) else features  # ty: ignore[call-non-callable]
 
 
 def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
     """Each convolution whose output goes into one batch norm and nowhere else, as a pass with an empty image shows."""
-    convolutions = [each for each in backbone.modules() if type(each) in CONVOLUTIONS]
-    norms = [each for each in backbone.modules() if type(each) in _NORMS and _is_line(each)]
+    if (known := getattr(backbone, "convolutions_and_norms", None)) is not None:
+        return known()
+    convolutions = [each for each in backbone.modules() if is_convolution(each)]
+    norms = [each for each in backbone.modules() if _is_line(each)]
     if not norms:
         return []
     calls: list[_Call] = []
@@ -84,8 +82,13 @@ def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm
 
 
 def _is_line(norm: nn.Module) -> bool:
-    """Whether a batch norm has both numbers of each channel, and running statistics."""
-    return isinstance(norm, nn.BatchNorm2d) and norm.affine and norm.track_running_stats
+    """Whether a layer is a batch norm with both numbers of each channel, and running statistics."""
+    known = isinstance(norm, nn.BatchNorm2d) and (type(norm) is nn.BatchNorm2d or _has_activation(norm))
+    return known and norm.affine and norm.track_running_stats
+
+
+def _has_activation(norm: nn.Module) -> bool:
+    return f"{type(norm).__module__}.{type(norm).__name__}" == _TIMMS
 
 
 def _note(calls: list[_Call], layer: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
