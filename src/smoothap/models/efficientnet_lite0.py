@@ -6,9 +6,8 @@ Names and shapes of the weights, and the results, are those of timm's `tf_effici
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from torch.nn.functional import relu6
 
-from smoothap.models.depthwise import SamePadding
+from smoothap.models.fast_layers import SamePadding, relu6
 
 FEATURES = 1280
 # kernel, stride, expansion, channels, blocks of each stage

@@ -16,7 +16,7 @@ from smoothap.data.reading import enough_pixels, read_image
 from smoothap.data.transforms import Transform
 from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
-from smoothap.models.depthwise import speed_up_depthwise
+from smoothap.models.fast_layers import speed_up
 from smoothap.models.folder import read_model, write_model
 from smoothap.models.folding import fold_batch_norm
 from smoothap.models.weights import build_backbone, load_state, published_settings
@@ -56,7 +56,7 @@ class Embedder(nn.Module):
         self.backbone = build_backbone(architecture, size, pretrained)
         self.transform = transform_of(self.backbone, size)
         fold_batch_norm(self.backbone, self.transform.size)
-        speed_up_depthwise(self.backbone)
+        speed_up(self.backbone)
         features = int(getattr(self.backbone, "head_hidden_size", 0))
         self.embedding = None if dimension is None else nn.Linear(features, dimension)
         self.dimension = features if dimension is None else dimension

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothap.models.depthwise import convolve_layer, is_convolution
+from smoothap.models.fast_layers import convolve_layer, is_convolution
 
 _TIMMS = "timm.layers.norm_act.BatchNormAct2d"  # known by its name, since importing timm takes seconds
 _Call = tuple[nn.Module, Tensor, Tensor]  # a layer, what it was given, what it gave

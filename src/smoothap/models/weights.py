@@ -16,11 +16,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from smoothap.models import efficientnet_lite
+from smoothap.models.efficientnet_lite0 import EfficientNetLite0
 from smoothap.models.iresnet import IResNet
 from smoothap.torchvision_guard import ensure_torchvision
-
-ensure_torchvision()
-import timm  # noqa: E402
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6
@@ -34,6 +32,8 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     """
     if architecture == "iresnet50":
         backbone: nn.Module = IResNet()
+    elif architecture == efficientnet_lite.ARCHITECTURE:
+        backbone = EfficientNetLite0()
     else:
         backbone = _timm_backbone(architecture, size)
     if pretrained is False:
@@ -49,6 +49,9 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
 
 
 def _timm_backbone(architecture: str, size: int | None) -> nn.Module:
+    ensure_torchvision()
+    import timm  # takes seconds
+
     name = architecture.split(".")[0]  # resnet50.tv_in1k: the part after the dot names the weights
     if not timm.is_model(name):
         near = get_close_matches(name, [*timm.list_models(), "iresnet50"], n=3)

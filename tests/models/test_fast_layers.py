@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import conv2d
 
-from smoothap.models import Embedder, depthwise
-from smoothap.models.depthwise import convolve, weight_and_bias_gradient
+from smoothap.models import Embedder, fast_layers
+from smoothap.models.fast_layers import convolve, weight_and_bias_gradient
 from smoothap.ranking.threads import numba_is_there
 
 pytestmark = pytest.mark.skipif(not numba_is_there(), reason="the loop is compiled by numba")
@@ -66,7 +66,7 @@ def test_the_whole_backward_pass_has_the_slopes_of_the_function(kernel):
         for shape in ((3, 4, 2, 5), (4, 1, kernel, kernel), (4,))
     )
     how = (2, 1), (kernel // 2, kernel // 2), (1, 1)
-    assert depthwise._is_ours(images, weight, 4)
+    assert fast_layers._has_our_gradient(images, weight, 4)
     assert torch.autograd.gradcheck(lambda *inputs: convolve(*inputs, *how, 4), (images, weight, bias))
     assert torch.autograd.gradgradcheck(lambda *inputs: convolve(*inputs, *how, 4), (images, weight, bias))
 
@@ -98,10 +98,10 @@ def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
     images, target = torch.randn(5, 3, 48, 48).double(), torch.randn(5, 8)
     gradients = []
     used = []
-    own = depthwise.weight_and_bias_gradient
-    monkeypatch.setattr(depthwise, "weight_and_bias_gradient", lambda *what: used.append(1) or own(*what))
+    own = fast_layers.weight_and_bias_gradient
+    monkeypatch.setattr(fast_layers, "weight_and_bias_gradient", lambda *what: used.append(1) or own(*what))
     for numba in (True, False):
-        monkeypatch.setattr(depthwise, "numba_is_there", lambda numba=numba: numba)
+        monkeypatch.setattr(fast_layers, "numba_is_there", lambda numba=numba: numba)
         model.zero_grad()
         torch.manual_seed(1)
         (model(images) * target).sum().backward()
@@ -114,12 +114,12 @@ def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
 def test_torchs_gradient_is_taken_where_it_is_the_faster_one():
     images, small = torch.zeros(2, 8, 9, 9), torch.zeros(2, 8, 2, 2)
     three, five = (torch.zeros(8, 1, side, side, requires_grad=True) for side in (3, 5))
-    assert not depthwise._is_ours(images, three, 8)
-    assert depthwise._is_ours(small, three, 8)
-    assert depthwise._is_ours(images, five, 8)
-    assert not depthwise._is_ours(images.bfloat16(), five, 8)
+    assert not fast_layers._has_our_gradient(images, three, 8)
+    assert fast_layers._has_our_gradient(small, three, 8)
+    assert fast_layers._has_our_gradient(images, five, 8)
+    assert not fast_layers._is_on_cpu(images.bfloat16(), five)
     with torch.no_grad():
-        assert not depthwise._is_ours(images, five, 8)
+        assert not fast_layers._has_our_gradient(images, five, 8)
 
 
 @given(shapes.filter(fits))
@@ -130,7 +130,39 @@ def test_tensorflows_padding_is_timms(shape):
     images, weight = layer(shape, torch.float32)
     how = {"stride": shape["stride"], "dilation": shape["dilation"], "groups": len(weight), "bias": False}
     ours, theirs = (
-        kind(len(weight), len(weight), shape["kernel"], **how) for kind in (depthwise.SamePadding, Conv2dSame)
+        kind(len(weight), len(weight), shape["kernel"], **how) for kind in (fast_layers.SamePadding, Conv2dSame)
     )
     theirs.load_state_dict(ours.state_dict())
     assert torch.equal(ours(images), theirs(images))
+
+
+def test_a_convolution_of_one_by_one_is_a_product_with_torchs_values_and_gradients():
+    torch.manual_seed(0)
+    images, weight, bias = (
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 5, 4, 6), (7, 5, 1, 1), (7,))
+    )
+    last = images.contiguous(memory_format=torch.channels_last)
+    how = (1, 1), (0, 0), (1, 1), 1
+    assert fast_layers._is_product(last, weight, *how[:2], 1)
+    ours, theirs = convolve(last, weight, bias, *how), conv2d(images, weight, bias, *how)
+    assert ours.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(ours, theirs)
+    gradient = torch.randn_like(theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, (images, weight, bias), gradient),
+        torch.autograd.grad(theirs, (images, weight, bias), gradient),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_relu6_in_place_has_the_gradient_of_torchs_and_keeps_no_copy():
+    values = torch.tensor([-1.0, 0.0, 1e-3, 3.0, 5.999, 6.0, 7.0], dtype=torch.float64, requires_grad=True)
+    ours, theirs = fast_layers.relu6(values * 1), torch.nn.functional.relu6(values)
+    assert torch.equal(ours, theirs)
+    gradient = torch.randn_like(values)
+    assert torch.equal(*(torch.autograd.grad(result, values, gradient)[0] for result in (ours, theirs)))
+    features = values * 1
+    assert fast_layers.relu6(features).data_ptr() == features.data_ptr()
+    inner = torch.tensor([-1.0, 1.0, 3.0, 8.0], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda given: fast_layers.relu6(given * 1), inner)
