@@ -17,6 +17,7 @@ from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
 from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
+from smoothap.models.fast_layers import speed_up
 from smoothap.models.folder import read_model, write_model
 from smoothap.models.folding import fold_batch_norm
 from smoothap.models.weights import build_backbone, load_state, published_settings
@@ -63,6 +64,7 @@ class Embedder(nn.Module):
             std=tuple(published["std"]),
         )
         fold_batch_norm(self.backbone, self.transform.size)
+        speed_up(self.backbone)
         features = int(getattr(self.backbone, "head_hidden_size", 0))
         self.embedding = None if dimension is None else nn.Linear(features, dimension)
         self.dimension = features if dimension is None else dimension

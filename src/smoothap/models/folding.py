@@ -10,12 +10,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from timm.layers.conv2d_same import Conv2dSame, conv2d_same
-from timm.layers.norm_act import BatchNormAct2d
 from torch import Tensor, nn
 
-_CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # these types and no heirs of theirs, which may do something else
-_NORMS = (nn.BatchNorm2d, BatchNormAct2d)
+from smoothap.models.fast_layers import convolve_layer, is_convolution
+
+_TIMMS = "timm.layers.norm_act.BatchNormAct2d"  # known by its name, since importing timm takes seconds
 
 
 def fold_batch_norm(backbone: nn.Module, size: int) -> int:
@@ -40,21 +39,20 @@ def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> T
     factor = norm.weight * (variance + norm.eps).rsqrt()
     weight = convolution.weight * factor[:, None, None, None]
     bias = norm.bias - factor * (mean if convolution.bias is None else mean - convolution.bias)
-    if isinstance(convolution, Conv2dSame):
-        stride, dilation, groups = convolution.stride, convolution.dilation, convolution.groups
-        return conv2d_same(images, weight, bias, stride, (0, 0), dilation, groups)  # ty: ignore[invalid-argument-type]
-    return convolution._conv_forward(images, weight, bias)
+    return convolve_layer(convolution, images, weight, bias)
 
 
 def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
     if norm.training:
         return type(norm).forward(norm, features)
-    return norm.act(norm.drop(features)) if isinstance(norm, BatchNormAct2d) else features
+    return norm.act(norm.drop(features)) if _has_activation(norm) else features  # ty: ignore[call-non-callable]
 
 
 def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
     """Each convolution whose output goes into one batch norm and nowhere else, as a pass with an empty image shows."""
-    layers = [layer for layer in backbone.modules() if type(layer) in _CONVOLUTIONS or _is_foldable(layer)]
+    if (known := getattr(backbone, "convolutions_and_norms", None)) is not None:
+        return known()
+    layers = [layer for layer in backbone.modules() if is_convolution(layer) or _is_foldable(layer)]
     if not any(isinstance(layer, nn.BatchNorm2d) for layer in layers):
         return []
     calls: list[tuple[nn.Module, Tensor, Tensor]] = []  # a layer, what it was given, what it gave
@@ -87,7 +85,12 @@ def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm
 
 def _is_foldable(layer: nn.Module) -> bool:
     """Whether a layer is a batch norm with weights of its own and running statistics."""
-    return type(layer) in _NORMS and bool(layer.affine) and bool(layer.track_running_stats)
+    known = isinstance(layer, nn.BatchNorm2d) and (type(layer) is nn.BatchNorm2d or _has_activation(layer))
+    return known and layer.affine and layer.track_running_stats
+
+
+def _has_activation(norm: nn.Module) -> bool:
+    return f"{type(norm).__module__}.{type(norm).__name__}" == _TIMMS
 
 
 def _uses(output: Tensor) -> Counter[Any]:

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-import timm
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -18,6 +17,7 @@ from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
 from smoothap.models.iresnet import IResNet
+from smoothap.torchvision_guard import ensure_torchvision
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6
@@ -29,8 +29,10 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file. `size` is the
     side of the images, which networks with position embeddings must know.
     """
-    backbone: nn.Module = IResNet() if architecture == "iresnet50" else _timm_backbone(architecture, size)
-    packaged = efficientnet_lite.packaged_weights() if architecture == efficientnet_lite.ARCHITECTURE else None
+    if architecture == efficientnet_lite.ARCHITECTURE:
+        backbone, packaged = efficientnet_lite.EfficientNetLite0(), efficientnet_lite.packaged_weights()
+    else:
+        backbone, packaged = IResNet() if architecture == "iresnet50" else _timm_backbone(architecture, size), None
     if pretrained is True and packaged is not None:
         load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged)), packaged)
     elif pretrained is True:
@@ -42,6 +44,9 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
 
 
 def _timm_backbone(architecture: str, size: int | None) -> nn.Module:
+    ensure_torchvision()
+    import timm  # takes seconds
+
     name = architecture.split(".")[0]  # resnet50.tv_in1k: the part after the dot names the weights
     if not timm.is_model(name):
         near = get_close_matches(name, [*timm.list_models(), "iresnet50"], n=3)
