@@ -1,103 +1,153 @@
-"""The rooms of the package and the arrows between them: who may import whom."""
+"""docs/architecture.md is true: the rooms, the arrows between them, and the two walks through the code."""
 
 import ast
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "smoothap"
-
-# room -> the rooms it may import. A room is a folder or a file directly under src/smoothap.
-ARROWS: dict[str, set[str]] = {
-    "__init__": {"ranking", "losses", "metrics"},
-    "__main__": {"cli", "extras"},
-    "numerics": set(),
-    "ranking": {"numerics"},
-    "losses": {"numerics", "ranking"},
-    "metrics": {"numerics", "distributed", "progress"},
-    "distributed": set(),
-    "files": set(),
-    "sealed_json": {"files"},
-    "memory": set(),
-    "progress": set(),
-    "torchvision_guard": set(),
-    "data": {"torchvision_guard", "files", "progress"},
-    "models": {"torchvision_guard", "files", "sealed_json", "data", "memory", "progress"},
-    "training": {"data", "models", "metrics", "ranking", "distributed", "files", "sealed_json", "memory", "progress"},
-    "report": {"ranking", "metrics", "data", "files"},
-    "search": {"metrics", "models", "data", "files", "sealed_json", "memory", "progress"},
-    "methods": {"losses", "training", "data", "models"},
-    "compare": {"experiments", "methods", "training", "models", "data", "report", "files", "progress"},
-    "analysis": {
-        "experiments", "ranking", "training", "losses", "metrics", "models", "data", "report", "files", "progress",
-    },
-    "experiments": {
-        "methods", "data", "models", "training", "losses", "metrics", "report", "search", "distributed", "extras",
-    },
-    "extras": set(),
-    "web": {"search", "report", "data", "ranking"},
-    "cli": {
-        "ranking", "losses", "metrics", "data", "models", "training", "report", "search", "compare", "analysis",
-        "web", "experiments", "extras", "distributed", "files", "progress",
-    },
-}  # fmt: skip
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "smoothap"
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 # The core needs torch and numpy; numba is looked for where the extra `fast` is installed.
 CORE = {"numerics", "ranking", "losses", "metrics", "distributed", "progress"}
 CORE_MAY_IMPORT = {"torch", "numpy", "numba", "smoothap"} | set(sys.stdlib_module_names)
 
 
-def room_of(file: Path) -> str:
-    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+def module_of(file: Path) -> str:
+    parts = ("smoothap", *file.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_modules(file: Path) -> set[str]:
+MODULES = {module_of(file): file for file in sorted(SOURCE.rglob("*.py"))}
+
+
+def imports_of(text: str, *, hidden: bool = True) -> set[str]:
+    """The modules that a text imports, anywhere in it; with `hidden` also those in strings and for types alone."""
+    tree = ast.parse(text)
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
+        if id(node) in for_types and not hidden:
+            continue
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: write imports in full, not relative"
-            names.add(node.module or "")
-            if node.module == "smoothap":
-                names |= {f"smoothap.{alias.name}" for alias in node.names}
+            assert node.level == 0, "write imports in full, not relative"
+            names |= {
+                name if (name := f"{node.module}.{alias.name}") in MODULES else str(node.module) for alias in node.names
+            }
+        elif hidden and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            module = node.value.partition(":")[0]
+            names |= {module} & set(MODULES) - {"smoothap"}
     return names
 
 
-def wrong_arrows(room: str, modules: set[str]) -> list[str]:
-    rooms = {module.split(".")[1] for module in modules if module.startswith("smoothap.")}
-    return sorted(rooms - ARROWS[room] - {room})
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
 
 
-SOURCES = sorted(SOURCE.rglob("*.py"))
+def arrows() -> dict[str, set[str]]:
+    """Which rooms each room imports, by the source; the two files that start everything are no rooms."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, file in MODULES.items():
+        ours = {name for name in imports_of(file.read_text(encoding="utf-8")) if name.partition(".")[0] == "smoothap"}
+        found[room_of(module)] |= {room_of(name) for name in ours} - {room_of(module)}
+    return {room: rooms for room, rooms in found.items() if room not in ("__init__", "__main__")}
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_imports_follow_the_arrows(file):
-    room = room_of(file)
-    assert room in ARROWS, f"{room} is a new room: give it its arrows here and in docs/architecture.md"
-    modules = imported_modules(file)
-    assert not wrong_arrows(room, modules), f"{room} may not import {wrong_arrows(room, modules)}"
-    if room in CORE:
-        outside = {module.split(".")[0] for module in modules} - CORE_MAY_IMPORT
-        assert not outside, f"{room} is core and needs torch and numpy alone, not {sorted(outside)}"
+def arrows_of_the_page() -> dict[str, set[str]]:
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| .* \| ([^|]*) \|$", PAGE, re.MULTILINE)
+    return {room: set(re.findall(r"`(\w+)`", cell)) for room, cell in rows}
 
 
-def test_a_wrong_arrow_is_seen():
-    assert wrong_arrows("ranking", {"smoothap.losses.smooth_ap", "torch"}) == ["losses"]
-    assert wrong_arrows("losses", {"smoothap.ranking"}) == []
+def walks_of_the_page() -> list[list[tuple[str, str]]]:
+    """The stops of each walk: a file and the name to look at."""
+    return [
+        re.findall(r"^\| `([\w/]+\.py)` \| `(\w+)` \|", walk, re.MULTILINE)
+        for walk in PAGE.partition("## Two walks")[2].partition("\n## ")[0].split("**From ")[1:]
+    ]
+
+
+def test_the_table_of_rooms_is_what_the_imports_say():
+    assert arrows_of_the_page() == arrows()
+
+
+def test_no_room_leads_back_to_itself():
+    TopologicalSorter(arrows()).prepare()  # raises CycleError
+
+
+def test_no_module_leads_back_to_itself():
+    graph = {
+        module: imports_of(file.read_text(encoding="utf-8"), hidden=False) & set(MODULES) - {module}
+        for module, file in MODULES.items()
+    }
+    TopologicalSorter(graph).prepare()
+
+
+def test_an_import_is_seen_wherever_it_hides():
+    text = 'import torch\nif TYPE_CHECKING:\n    import smoothap.data\nrun = "smoothap.cli.train:train"\n'
+    text += "def later():\n    from smoothap.search import Album, engines\n"
+    assert imports_of(text) == {
+        "torch", "smoothap.data", "smoothap.cli.train", "smoothap.search", "smoothap.search.engines",
+    }  # fmt: skip
+    assert imports_of(text, hidden=False) == {"torch", "smoothap.search", "smoothap.search.engines"}
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if room_of(module) in CORE])
+def test_the_core_needs_torch_and_numpy_alone(module):
+    outside = {name.split(".")[0] for name in imports_of(MODULES[module].read_text(encoding="utf-8"))}
+    assert outside <= CORE_MAY_IMPORT
+
+
+@pytest.mark.parametrize("walk", [0, 1])
+def test_a_walk_is_a_way_that_the_code_takes(walk):
+    stops = walks_of_the_page()[walk]
+    assert 5 <= len(stops) <= 8
+    files = [file for file, _ in stops]
+    assert len(set(files)) == len(files), "a walk that comes back to a file is no walk"
+    for file, name in stops:
+        text = (SOURCE / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(def|class) {name}\b", text, re.MULTILINE), f"{file} has no {name}"
+    for place, file in enumerate(files[1:], start=1):
+        before = " ".join((SOURCE / earlier).read_text(encoding="utf-8") for earlier in files[:place])
+        module = module_of(SOURCE / file)
+        package = module.rpartition(".")[0]
+        assert module in before or re.search(rf"from {package} import .*\b{stops[place][1]}\b", before), file
+
+
+def test_every_room_says_what_a_stranger_may_touch():
+    for init in SOURCE.glob("*/__init__.py"):
+        assert "__all__" in init.read_text(encoding="utf-8"), init
 
 
 def test_no_room_is_named_after_nothing():
     forbidden = {"utils", "common", "helpers", "base", "manager", "misc"}
-    assert not [file for file in SOURCES if file.stem in forbidden]
+    assert not [file for file in MODULES.values() if file.stem in forbidden]
 
 
 def test_importing_the_core_brings_torch_and_nothing_heavy():
     heavy = ["torchvision", "timm", "matplotlib", "PIL", "rich", "cyclopts", "pandas", "sklearn", "numba", "fastapi"]
     code = f"import sys; from smoothap import SmoothAP, evaluate; print([m for m in {heavy} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_default_network_is_built_without_timm():
+    code = (
+        "import sys; from smoothap.models import Embedder; Embedder(size=64, pretrained=False); "
+        "print([m for m in ('timm', 'torchvision') if m in sys.modules])"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 

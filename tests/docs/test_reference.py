@@ -4,7 +4,6 @@ import re
 
 import pytest
 from doc_pages import ROOT, DocPage
-from test_architecture import ARROWS
 from write_api import PAGE, page
 
 from smoothap.torchvision_guard import ensure_torchvision
@@ -17,23 +16,6 @@ def test_the_reference_is_that_of_the_docstrings():
     pytest.importorskip("timm")
     pytest.importorskip("pyarrow")
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tools/write_api.py"
-
-
-def test_the_table_of_rooms_has_the_arrows_that_are_checked():
-    rows = re.findall(
-        r"^\| (`[^|]+`) \| [^|]+ \| ([^|]+) \|$", ARCHITECTURE.text.partition("## How the loss")[0], re.MULTILINE
-    )
-    told = {
-        room: set(may.split(", ")) - {"torch", "numpy", "standard library"}
-        for rooms, may in rows
-        for room in re.findall(r"`([\w.]+)", rooms)
-    }
-    told = {room.removesuffix(".py"): may for room, may in told.items()}
-    checked = {room: may for room, may in ARROWS.items() if not room.startswith("__")}
-    assert told.keys() == checked.keys()
-    assert {room: may for room, may in told.items() if room != "cli"} == {
-        room: may for room, may in checked.items() if room != "cli"
-    }
 
 
 @pytest.mark.parametrize("page", [ARCHITECTURE, PAPER], ids=str)

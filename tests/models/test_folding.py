@@ -35,7 +35,13 @@ def output_and_gradients(network: nn.Module, images: Tensor) -> tuple[Tensor, di
 @pytest.mark.parametrize(
     ("architecture", "size", "pairs", "norms"),
     [
-        ("tf_efficientnet_lite0", 32, 49, 49),  # padded like TensorFlow's, batch norm and activation in one layer
+        ("tf_efficientnet_lite0", 32, 49, 49),
+        (
+            "tf_mobilenetv3_small_minimal_100",
+            32,
+            34,
+            34,
+        ),  # padded like TensorFlow's, batch norm and activation in one layer
         ("resnet18", 32, 20, 20),
         ("legacy_seresnet50", 64, 53, 53),
         ("resnetv2_50", 32, 32, 49),  # its other batch norms stand before a convolution

@@ -2,7 +2,11 @@ import pytest
 
 from smoothap.models import embedder
 from smoothap.models.iresnet import IResNet
-from smoothap.models.weights import build_backbone, timm
+from smoothap.models.weights import build_backbone
+from smoothap.torchvision_guard import ensure_torchvision
+
+ensure_torchvision()
+import timm  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,8 @@
 
 from cyclopts import App
 
+__all__ = ["app"]
+
 
 def _version() -> str:
     from importlib.metadata import version  # a quarter of the start-up, and the help does not need it
@@ -50,7 +52,7 @@ app.command(
 )
 app.command(
     "smoothap.cli.evaluate:evaluate",
-    help="Exact retrieval figures over the full ranking, of a model or of embeddings in files.",
+    help="Exact retrieval metrics over the full ranking, of a model or of embeddings in files.",
     help_epilogue=_examples(
         "smoothap evaluate --model runs/mine/model --data folder:PHOTOS",
         "smoothap evaluate --embeddings vectors.npy --labels labels.npy --json",
@@ -73,7 +75,7 @@ app.command(
 app.command(
     "smoothap.cli.doctor:doctor",
     help="What is installed and found here: versions, devices, threads, extras, weights, caches.",
-    help_epilogue=_examples("smoothap doctor", "smoothap doctor --json"),
+    help_epilogue=_examples("smoothap doctor", "smoothap doctor --check", "smoothap doctor --json"),
 )
 app.command(
     "smoothap.cli.analyse:app", name="analyse", help="The paper's analyses on your model and images, with figures."

@@ -22,11 +22,11 @@ def demo(
     Parameters
     ----------
     out
-        The folder for the model, the figures and the report. A training found there is gone on with.
+        The folder for the model, the results and the report. A training found there is gone on with.
     minutes
         About how long to train on two cores, at 64 pixels.
     seed
-        Chooses everything that is left to chance: the same seed gives the same figures.
+        Chooses everything that is left to chance: the same seed gives the same results.
     serve
         At the end, open the page that compares searches before and after, and stay until Ctrl-C.
     """

@@ -16,15 +16,23 @@ from smoothap.data.places import cache_folder
 from smoothap.extras import EXTRAS
 
 
-def doctor(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
+def doctor(
+    *,
+    check: Annotated[bool, Parameter(negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
     """Tell what is installed and found here: versions, devices, threads, extras, weights and caches.
 
     Parameters
     ----------
+    check
+        Also evaluate a small set whose results are known to the last digit: they are the same on every machine.
     as_json
         Print the findings as JSON.
     """
     result = findings()
+    if check:
+        result["evaluation"] = _check_evaluation()
     print(json.dumps(result, indent=1) if as_json else "\n".join(_lines(result)))
     if None in (result["versions"]["torch"], result["versions"]["numpy"]):
         raise ValueError("torch and numpy are the base of everything here: pip install smoothap")
@@ -47,6 +55,17 @@ def findings() -> dict[str, Any]:
         "weights": _weights(),
         "caches": {name: {"path": str(path), "megabytes": _megabytes(path)} for name, path in _caches().items()},
     }
+
+
+def _check_evaluation() -> str:
+    from smoothap.metrics.known_answer import KNOWN, answer_here
+
+    if (answer := answer_here()) != KNOWN:
+        raise ValueError(
+            f"The evaluation gives other results here than on every other machine: {answer} instead of {KNOWN}. Please "
+            "report this with the output of smoothap doctor --json"
+        )
+    return "a known set gives its known results, to the last digit"
 
 
 def _version(package: str) -> str | None:
@@ -156,4 +175,6 @@ def _lines(findings: dict[str, Any]) -> list[str]:
     for name, cache in findings["caches"].items():
         size = "empty" if cache["megabytes"] is None else f"{cache['megabytes']} MB"
         lines.append(f"  {name:<12} {cache['path']} ({size})")
+    if "evaluation" in findings:
+        lines += ["", "Evaluation", f"  {findings['evaluation']}"]
     return lines

@@ -46,7 +46,7 @@ def evaluate(
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
 ) -> None:
-    """Exact retrieval figures over the full ranking: of embeddings in files, or of a model on a set of images.
+    """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
 
     Parameters
     ----------
@@ -65,9 +65,9 @@ def evaluate(
     recall_at
         The K of Recall@K, such as 1,10,100; by default those of the set.
     as_json
-        Print the figures as JSON.
+        Print the metrics as JSON.
     out
-        A JSON file for the figures, with the values of each query.
+        A JSON file for the metrics, with the values of each query.
     """
     if (embeddings is None) == (model is None):
         raise ValueError("Give --embeddings and --labels, or --model and --data.")
@@ -80,7 +80,7 @@ def evaluate(
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
     if out is not None:
-        check_file(out, "figures.json")
+        check_file(out, "metrics.json")
     place = chosen_device(device)
     from smoothap.distributed import joined_processes
 
@@ -154,7 +154,7 @@ def _tell(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
     try:
         if out is not None:
             write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
-    finally:  # figures that took hours are told even where the disk does not take them
+    finally:  # metrics that took hours are printed even where the disk does not take them
         if as_json:
             brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
             print(json.dumps(brief.get("", brief), indent=1))

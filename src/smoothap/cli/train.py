@@ -91,7 +91,7 @@ def train(
     data
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH; with a recipe the PATH alone.
     out
-        The folder for the model, the checkpoint and the figures.
+        The folder for the model, the checkpoint and the metrics.
     model
         A network by its timm name, with its published weights; or the folder of a trained model. Not with a recipe.
     size
@@ -141,7 +141,7 @@ def train(
     resume
         Go on from the checkpoint in the folder, if there is one.
     tensorboard
-        Write the figures for TensorBoard too.
+        Write the metrics for TensorBoard too.
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     """
