@@ -18,6 +18,7 @@ from typing import Any
 from smoothap.compare.plan import Plan
 from smoothap.compare.run import RunFailed, TrainingRun, evaluate_untrained, run_alone, train_and_test
 from smoothap.data.samplers import BalancedBatches
+from smoothap.experiments import NETWORK
 from smoothap.files import write_atomically
 from smoothap.methods import Method, open_methods
 from smoothap.training import checkpoint
@@ -71,7 +72,8 @@ class _Runner:
         self._plan = plan
         self._processes = multiprocessing.get_context("forkserver")
         # Imported once for all runs, and if numba is installed, no method pays for it in its seconds.
-        self._processes.set_forkserver_preload([run_alone.__module__, "numba"])
+        networks = [] if plan.model == NETWORK else ["smoothap.models.timm_networks"]
+        self._processes.set_forkserver_preload([run_alone.__module__, "numba", *networks])
         self._failures: dict[Path, RunFailed] = {}
 
     def untrained(self) -> dict[str, Any]:

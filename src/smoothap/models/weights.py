@@ -5,7 +5,6 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +16,6 @@ from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
 from smoothap.models.iresnet import IResNet
-from smoothap.torchvision_guard import ensure_torchvision
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6
@@ -29,10 +27,15 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file. `size` is the
     side of the images, which networks with position embeddings must know.
     """
+    packaged = None
     if architecture == efficientnet_lite.ARCHITECTURE:
         backbone, packaged = efficientnet_lite.EfficientNetLite0(), efficientnet_lite.packaged_weights()
+    elif architecture == "iresnet50":
+        backbone = IResNet()
     else:
-        backbone, packaged = IResNet() if architecture == "iresnet50" else _timm_backbone(architecture, size), None
+        from smoothap.models.timm_networks import timm_backbone  # takes seconds
+
+        backbone = timm_backbone(architecture, size)
     if pretrained is True and packaged is not None:
         load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged)), packaged)
     elif pretrained is True:
@@ -41,22 +44,6 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     elif pretrained is not False:
         load_state(backbone, read_state(pretrained), pretrained)
     return backbone
-
-
-def _timm_backbone(architecture: str, size: int | None) -> nn.Module:
-    ensure_torchvision()
-    import timm  # takes seconds
-
-    name = architecture.split(".")[0]  # resnet50.tv_in1k: the part after the dot names the weights
-    if not timm.is_model(name):
-        near = get_close_matches(name, [*timm.list_models(), "iresnet50"], n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else "; timm.list_models() lists them"
-        raise ValueError(f"timm has no network named {architecture!r}{hint}")
-    configuration = timm.get_pretrained_cfg(architecture)
-    options: dict[str, Any] = {}
-    if size is not None and configuration is not None and configuration.fixed_input_size:
-        options["img_size"] = size
-    return timm.create_model(architecture, num_classes=0, **options)
 
 
 def published_settings(backbone: nn.Module) -> dict[str, Any]:
