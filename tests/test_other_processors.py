@@ -1,8 +1,9 @@
 """The tests of exactness, loss and resume pass with the code that libraries keep for other processors.
 
-Each library chooses its code by the processor it finds, and each can be told to choose another. The short form takes
-two machines that are as unlike as can be: one with nothing but SSE4.2 and one thread, and one with AVX2, the code paths
-of another vendor and three threads. The long form runs the whole suite under every setting by itself.
+Each library chooses its code by the processor it finds, and each can be told to choose another. The settings are put
+together to machines that are as unlike as can be: one with nothing but SSE4.2 and one thread, one with the code paths of
+another vendor and three threads, and one for the setting that is left. The short form runs a few tests on the first
+two, the long form the whole suite on each.
 """
 
 import os
@@ -38,6 +39,7 @@ OLD = ("MKL on any processor", "torch without vectors", "oneDNN with SSE4.1", "n
 MACHINES = {
     "an old one": (*OLD, "OpenBLAS for Nehalem", "numpy without vectors", "one thread"),
     "another one": ("MKL with SSE4.2", "oneDNN with AVX2", "OpenBLAS for Haswell", "three threads"),
+    "a third one": ("MKL with AVX2",),
 }
 SHORT = [
     *("-k", "constant or cannot_tell or copies_have or equation_term or gradient_is_right or (cut_off and queue)"),
@@ -66,17 +68,19 @@ pytestmark = [
 ]
 
 
-@pytest.mark.skipif(TORTURE, reason="the long form takes every setting by itself")
-@pytest.mark.parametrize("machine", MACHINES)
+def test_every_setting_is_one_of_a_machine():
+    assert sorted(setting for machine in MACHINES.values() for setting in machine) == sorted(SETTINGS)
+
+
+@pytest.mark.skipif(TORTURE, reason="the long form takes every test")
+@pytest.mark.parametrize("machine", ["an old one", "another one"])
 def test_exactness_loss_and_resume_hold_on(machine):
     assert "passed" in run_tests(MACHINES[machine], *SHORT)
 
 
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_every_test_passes_with(setting, measured):
-    told = run_tests(
-        [setting], "--numprocesses=logical", "--dist=worksteal", "-m", "not slow and not browser and not alone"
-    )
-    measured(f"{setting}: {told}")
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_test_passes_on(machine, measured):
+    words = ["--numprocesses=logical", "--dist=worksteal", "-m", "not slow and not browser and not alone"]
+    measured(f"{machine}: {run_tests(MACHINES[machine], *words)}")
