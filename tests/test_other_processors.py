@@ -1,7 +1,7 @@
 """The tests of exactness, loss and resume pass with the code that libraries keep for other processors.
 
-Each library chooses its code by the processor it finds, and each can be told to choose another. The settings are put
-together to machines that are as unlike as can be: one with nothing but SSE4.2 and one thread, one with the code paths of
+Each library chooses its code by the processor it finds, and each can be told to choose another. The settings make up
+three machines that are as unlike as can be: one with nothing but SSE4.2 and one thread, one with the code paths of
 another vendor and three threads, and one for the setting that is left. The short form runs a few tests on the first
 two, the long form the whole suite on each.
 """
