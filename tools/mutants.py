@@ -34,7 +34,7 @@ SEARCH, DISK, ENGINES = (
     "tests/search/test_album_on_disk.py",
     "tests/search/test_engines.py",
 )
-FOLDING = "tests/models/test_folding.py"
+FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 GATE, SERVER = "tests/web/test_gate.py", "tests/web/test_server.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
@@ -93,6 +93,12 @@ MUTANTS = [
     Mutant("evaluate: first hit counts from 0", "metrics/evaluate.py", "= 1 + negatives[begins + size - 1]", "= negatives[begins + size - 1]", EVALUATE),
     Mutant("evaluate: equal positives not counted", "metrics/evaluate.py", "new_score[1:] = scores[1:] != scores[:-1]", "new_score[1:] = True", EVALUATE),
     Mutant("evaluate: lengths not divided out", "metrics/cosine_kernels.py", "unit[i] = np.float64(given[i]) / norm", "unit[i] = np.float64(given[i])", EVALUATE),
+    Mutant("depthwise: dilation forgotten", "models/depthwise_kernels.py", "tap_x * dilation_x", "tap_x", LAYERS),
+    Mutant("depthwise: gradient of the bias lost", "models/depthwise_kernels.py", "bias[channel] += gradient[channel]", "pass", LAYERS),
+    Mutant("depthwise: sums depend on the threads", "models/fast_layers.py", "chunks = min(_CHUNKS, len(pixels))", "chunks = min(torch.get_num_threads(), len(pixels))", LAYERS),
+    Mutant("relu6: a slope above six", "models/fast_layers.py", "hardtanh_backward(gradients[0], result, 0.0, 6.0)", "hardtanh_backward(gradients[0], result, 0.0, 7.0)", LAYERS),
+    Mutant("same padding on the wrong side", "models/fast_layers.py", "borders += [short // 2, short - short // 2]", "borders += [short - short // 2, short // 2]", LAYERS),
+    Mutant("before: any fault makes a new layer", "experiments/before_after.py", "except NoFeatures as blank:", "except ValueError as blank:", "tests/experiments/test_fine_tuning.py"),
     Mutant("search: copies in any order", "search/album.py", "scores = self._cosines.of(vector)\n", "scores = self.vectors @ vector\n", "tests/search/test_ties.py"),
     Mutant("search: pairs by the product alone", "search/duplicates.py", "likely = block >= score - bound", "likely = block >= score", "tests/search/test_ties.py"),
     Mutant("evaluate: processes count the same tiles", "distributed.py", "return piece % self.number == self.rank", "return True", "tests/metrics/test_invariance.py"),

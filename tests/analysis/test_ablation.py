@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from smoothap.analysis.ablation import Row, Run, _agreement, runs_of
+from smoothap.analysis.ablation import AblationRun, Row, _agreement, runs_of
 
 
 def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
     cells = runs_of(("tau", "per-class", "batch-size"), (0, 1, 2))
-    middle = Run()
+    middle = AblationRun()
     assert cells["tau", 0.01] == cells["per-class", 4] == cells["batch-size", 128]
     for runs in cells.values():
         for run in runs:
@@ -21,7 +21,7 @@ def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
 
 
 def test_all_see_the_same_number_of_images_and_large_batches_go_in_two_passes():
-    seen = {size: Run(batch_size=size).settings(7680) for size in (64, 128, 256, 512, 1024)}
+    seen = {size: AblationRun(batch_size=size).settings(7680) for size in (64, 128, 256, 512, 1024)}
     assert all(abs(settings.steps * size - 7680) <= size / 2 for size, settings in seen.items())
     assert [seen[size].piece_size for size in seen] == [None, None, None, 128, 128]
     assert len({(each.learning_rate, each.optimiser, each.schedule) for each in seen.values()}) == 1

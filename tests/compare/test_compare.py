@@ -149,7 +149,7 @@ def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(p
 
 def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        _Runner(plan)._finish(tmp_path, "a run", signal.raise_signal, signal.SIGINT)
+        _Runner(plan)._finish(tmp_path, "a run", signal.default_int_handler, signal.SIGINT, None)
 
 
 def test_the_help_does_not_import_torch():

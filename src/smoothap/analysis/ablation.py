@@ -20,7 +20,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.files import write_atomically
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.report.drawing import LEGEND, dress, panel_figure
+from smoothap.report.drawing import LEGEND, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 from smoothap.training.evaluation import evaluate_set
 from smoothap.training.loop import train
@@ -45,7 +45,7 @@ _VALIDATION_FRACTION = 0.08  # leaves the glyphs the 256 classes that B = 1,024 
 
 
 @dataclass(frozen=True)
-class Run:
+class AblationRun:
     """One training: what is varied from tau 0.01, |P| = 4, B = 128, and the seed."""
 
     tau: float = 0.01
@@ -67,16 +67,18 @@ class Run:
         )  # fmt: skip
 
 
-def runs_of(vary: Sequence[str], seeds: Sequence[int], batch_size: int = 128) -> dict[tuple[str, float], list[Run]]:
+def runs_of(
+    vary: Sequence[str], seeds: Sequence[int], batch_size: int = 128
+) -> dict[tuple[str, float], list[AblationRun]]:
     """The trainings behind each cell (what is varied, its value); cells share the one in the middle."""
-    cells: dict[tuple[str, float], list[Run]] = {}
+    cells: dict[tuple[str, float], list[AblationRun]] = {}
     for name in vary:
         if name not in VALUES:
             raise ValueError(f"There is nothing called {name!r} to vary: choose from {', '.join(VALUES)}.")
         for value in VALUES[name]:
             change: dict[str, Any] = {"batch_size": batch_size, name.replace("-", "_"): value}
             once = name == "batch-size" and value > _LARGEST_IN_ONE_PASS
-            cells[name, value] = [Run(seed=seed, **change) for seed in (seeds[:1] if once else seeds)]
+            cells[name, value] = [AblationRun(seed=seed, **change) for seed in (seeds[:1] if once else seeds)]
     return cells
 
 
@@ -154,7 +156,7 @@ def ablation(
             f"{images.classes} classes are too few for batches of {batch_size}: take --batch-size {4 * images.classes}."
         )
     distinct = list(dict.fromkeys(run for runs in cells.values() for run in runs))
-    results: dict[Run, float] = {}
+    results: dict[AblationRun, float] = {}
     for place, run in enumerate(distinct):
         print(f"{place + 1} of {len(distinct)}: {run.folder}", flush=True)
         network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=run.seed)
@@ -169,7 +171,7 @@ def ablation(
             "data": data, "test": test_name, "images_seen": images_seen, "seeds": list(range(seed, seed + seeds)),
             "least_images": least, "training_classes": images.classes, "left_out": left_out,
             "training_images": len(images), "test_classes": test.classes, "test_images": len(test),
-            "settings": Run(batch_size=batch_size).settings(images_seen).to_dict(),
+            "settings": AblationRun(batch_size=batch_size).settings(images_seen).to_dict(),
             "runs": {run.folder: value for run, value in results.items()},
         },
         figures={"": _figure(rows)},
@@ -274,7 +276,7 @@ def _figure(rows: Sequence[Row]) -> Figure:
             axes.set(xlim=(-0.4, len(own) - 0.6), xlabel=_LABELS[symbol], ylabel="" if place else "mAP")
             axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
             axes.yaxis.set_major_formatter(PercentFormatter(1))
-            dress(axes, "" if place else title)
+            style_axes(axes, "" if place else title)
             if place == 0:
                 named += zip(*axes.get_legend_handles_labels(), strict=True)
     handles, labels = zip(*named, strict=True)

@@ -18,7 +18,7 @@ from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
 from smoothap.report.canvas import Canvas
 from smoothap.report.choice import ClassChange, class_changes
 from smoothap.report.class_words import class_words, figure_words
-from smoothap.report.drawing import LEGEND, dress
+from smoothap.report.drawing import LEGEND, style_axes
 from smoothap.report.palette import LIGHT
 from smoothap.report.tiles import thumbnail
 
@@ -240,7 +240,7 @@ def _sizes_figure(groups: Sequence[SizeGroup]) -> Figure:
     """Mean AP before and after over the number of images that a class has, with how many classes that are."""
     figure = Figure(figsize=(max(4.2, 1.4 + 0.85 * len(groups)), 3.4), layout="constrained")
     axes = figure.add_subplot()
-    dress(axes)
+    style_axes(axes)
     places = np.arange(len(groups))
     for name, shift, colours in (("before", -0.2, _colours("blue", hollow=True)), ("after", 0.2, _colours("green"))):
         values = [getattr(group, name) for group in groups]
@@ -276,7 +276,7 @@ def _draw_class(canvas: Canvas, images: ImageSet, label: int, left: int, top: in
 def _list_axes(canvas: Canvas, left: int, top: int, width: int, rows: int) -> Axes:
     """Axes whose whole numbers from 0 stand in the middle of rows."""
     axes = canvas.axes(left, top, width, max(1, rows) * _ROW)
-    dress(axes)
+    style_axes(axes)
     axes.set(ylim=(max(1, rows) - 0.5, -0.5), yticks=[])
     axes.grid(axis="x", color=LIGHT["line"], linewidth=0.8)
     axes.set_axisbelow(True)

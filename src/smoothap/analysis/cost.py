@@ -23,7 +23,7 @@ from smoothap.analysis.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.models import Embedder
 from smoothap.progress import Progress
-from smoothap.report.drawing import LEGEND, LINE_STYLES, dress, panel_figure
+from smoothap.report.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 
 # For one query, M items, L bins; the paper gives M^2 for Smooth-AP.
@@ -227,7 +227,7 @@ def _figure(rows: Sequence[Row]) -> Figure:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axes.grid(True, color=LIGHT["line"], linewidth=0.8)
-        dress(axes, title)
+        style_axes(axes, title)
         if place == 0:
             figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=10, **LEGEND)
     return figure

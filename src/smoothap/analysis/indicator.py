@@ -15,7 +15,7 @@ from smoothap.losses import SmoothAP
 from smoothap.ranking import average_precision
 from smoothap.ranking.diagnostics import NEGLIGIBLE_GRADIENT
 from smoothap.ranking.indicators import Exponential, Indicator, Linear, Sigmoid, Step
-from smoothap.report.drawing import dress, panel_figure
+from smoothap.report.drawing import panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 
 TEMPERATURES = (0.001, 0.01, 0.1)
@@ -124,7 +124,7 @@ def _figure(differences: Tensor, curves: Mapping[str, tuple[list[float], list[fl
         for axes in (above, below):
             axes.set_xlim(-_REACH, _REACH)
             axes.set_xticks((-0.5, 0, 0.5), ("−0.5", "0", "0.5"))
-            dress(axes)
+            style_axes(axes)
         if place == 0:
             below.set_yticks((0,), ("0",))
             above.set_ylabel("value")

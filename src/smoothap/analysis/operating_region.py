@@ -18,7 +18,7 @@ from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import BalancedBatches
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
-from smoothap.report.drawing import LEGEND, LINE_STYLES, dress, panel_figure
+from smoothap.report.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 from smoothap.training.evaluation import embed_set
 
@@ -204,7 +204,7 @@ def _share_figure(rows: Sequence[Row], tau: float) -> Figure:
             drawn = (name, "others") if name == "full" else (name,)
             axes.set_ylim(0, 1.18 * max(getattr(row, field) for row in rows for field in drawn))
             axes.yaxis.set_major_formatter(PercentFormatter(1))
-        dress(axes, title)
+        style_axes(axes, title)
         if name == "full":
             axes.plot([], [], ":", color=LIGHT["soft"], linewidth=1.6, label="without i = j and the query")
             axes.legend(fontsize=9.5, loc="best", **LEGEND)
@@ -235,5 +235,5 @@ def _slope_figure(tau: float, width: float) -> Figure:
                 1.08 * width, 0.8 * slopes.max(), f"operating\nregion:\n±{width:.3f}", color=LIGHT["green"],
                 fontsize=10.5, fontweight="bold", va="center",
             )  # fmt: skip
-        dress(axes, f"Slope of the sigmoid, τ = {tau:g}" if place == 0 else "The same by powers of ten")
+        style_axes(axes, f"Slope of the sigmoid, τ = {tau:g}" if place == 0 else "The same by powers of ten")
     return figure

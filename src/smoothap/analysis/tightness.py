@@ -13,7 +13,7 @@ from smoothap import experiments
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.command_line import command_line
 from smoothap.losses import SmoothAP
-from smoothap.report.drawing import LEGEND, LINE_STYLES, dress, panel_figure
+from smoothap.report.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
@@ -126,5 +126,5 @@ def _figure(curves: Mapping[float, Curve]) -> Figure:
         else:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        dress(axes, "Error of the approximation" if place == 0 else "The same by powers of ten")
+        style_axes(axes, "Error of the approximation" if place == 0 else "The same by powers of ten")
     return figure

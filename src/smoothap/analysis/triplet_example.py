@@ -13,7 +13,7 @@ from smoothap.analysis.batch import Batch
 from smoothap.analysis.command_line import command_line
 from smoothap.analysis.violating_terms import spending, spending_figure, term_gradients
 from smoothap.ranking import average_precision, smooth_ap
-from smoothap.report.drawing import LEGEND, dress, panel_figure
+from smoothap.report.drawing import LEGEND, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 
 # The instances in the order of their scores, highest first; s_0 to s_3 are the positives.
@@ -200,7 +200,7 @@ def _figure(
         bars = axes.bar(terms, values, color=LIGHT[colour], width=0.62)
         labels = [f"{value:.3g}" if value > 5e-4 else "≈ 0" for value in values]
         axes.bar_label(bars, labels, fontsize=10, color=LIGHT["ink"], padding=2)
-        dress(axes, title)
+        style_axes(axes, title)
     triplet, exact = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
     for axes, name, colour, dash, label in (
         (triplet, "triplet", "blue", "-", f"max(s4 − s1 + {margin:g}, 0)"),
@@ -224,5 +224,5 @@ def _figure(
             )  # fmt: skip
         axes.set_xlim(max(curves["difference"]), min(curves["difference"]))
         axes.legend(fontsize=10, loc="lower left", **LEGEND)
-        dress(axes, title)
+        style_axes(axes, title)
     return figure

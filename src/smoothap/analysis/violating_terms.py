@@ -6,7 +6,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from smoothap.report.drawing import LEGEND, dress, panel_figure
+from smoothap.report.drawing import LEGEND, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
 
 FIFTHS = 5
@@ -88,5 +88,5 @@ def spending_figure(spent: Spending, data: str, tau: float) -> Figure:
     axes.set_xlabel("fifths of the violating terms; mean AP that undoing one is worth, in thousandths")
     axes.set_ylabel("share of the loss's gradient, %")
     axes.legend(fontsize=10, **LEGEND)
-    dress(axes, f"{spent.terms:,} violating terms of a batch of {spent.batch} ({data})")
+    style_axes(axes, f"{spent.terms:,} violating terms of a batch of {spent.batch} ({data})")
     return figure

@@ -60,27 +60,27 @@ def check_network_options(model: str, **options: object) -> None:
 
 
 def chosen_device(device: str | None) -> str:
-    """The device that was asked for, if this machine has it; where none was, CUDA if there is one, else the CPU."""
+    """The device that was wanted for, if this machine has it; where none was, CUDA if there is one, else the CPU."""
     import torch
 
     cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device is None:
         return "cuda" if cards else "cpu"
     try:
-        asked = torch.device(device)
+        wanted = torch.device(device)
     except RuntimeError:
-        asked = torch.device("meta")
-    if asked.type == "meta":  # torch's device for shapes alone, which holds no numbers
+        wanted = torch.device("meta")
+    if wanted.type == "meta":  # torch's device for shapes alone, which holds no numbers
         raise ValueError(f"There is no device called {device!r}: leave --device out, or say {_devices(cards)}.")
-    if asked.type == "cuda":  # nothing is put there yet: each process of torchrun takes a card of its own later
-        found = cards > (asked.index or 0)
+    if wanted.type == "cuda":  # nothing is put there yet: each process of torchrun takes a card of its own later
+        present = cards > (wanted.index or 0)
     else:
         try:
-            found = torch.zeros(1, device=asked).device.type == asked.type
+            present = torch.zeros(1, device=wanted).device.type == wanted.type
         except Exception:  # each kind of device has its own way to say that it is not there
-            found = False
-    if not found:
-        missing = "no CUDA" if asked.type == "cuda" and not cards else f"no device {device}"
+            present = False
+    if not present:
+        missing = "no CUDA" if wanted.type == "cuda" and not cards else f"no device {device}"
         raise ValueError(f"This machine has {missing}: leave --device out, or say {_devices(cards)}.")
     return device
 

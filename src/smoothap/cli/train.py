@@ -37,9 +37,9 @@ def _shown(default: object) -> Parameter:
 
 def _setting(name: str) -> Parameter:
     """An option whose default stands in the settings, as the help tells it."""
-    quick, paper = (getattr(each, name) for each in (QUICK, PAPER))
-    told = f"{quick}" if quick == paper else f"{quick}, paper: {paper}"
-    shown = "" if quick is None and paper is None else f"{told}, or the recipe's"
+    quick, paper = (getattr(preset, name) for preset in (QUICK, PAPER))
+    default = f"{quick}" if quick == paper else f"{quick}, paper: {paper}"
+    shown = "" if quick is None and paper is None else f"{default}, or the recipe's"
     return Parameter(show_default=(lambda _: shown) if shown else None, group="Settings of the training")
 
 

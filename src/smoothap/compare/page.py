@@ -12,7 +12,7 @@ from smoothap.compare.runner import Outcome
 from smoothap.compare.table import Row
 from smoothap.methods import Method
 from smoothap.report import document
-from smoothap.report.drawing import dress, inline_svg
+from smoothap.report.drawing import inline_svg, style_axes
 from smoothap.report.palette import LIGHT
 
 OURS = "smooth-ap"  # the method that is drawn in green
@@ -84,7 +84,7 @@ def _bar_figure(rows: Sequence[Row], ours: Sequence[bool], baseline: float) -> F
         )  # fmt: skip
     axes.set_yticks(places, [row.title for row in rows])
     axes.set(xlim=(0, 1.12 * max(baseline, *(values + spreads))), ylim=(-0.6, len(rows) - 0.4))
-    dress(axes)
+    style_axes(axes)
     return figure
 
 
@@ -114,7 +114,7 @@ def _curves_figure(curves: Sequence[tuple[Method, Curve]]) -> Figure:
         axes.plot(steps, values.mean(0), "o-", color=colour, linewidth=2.2, markersize=3)
         axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
-        dress(axes)
+        style_axes(axes)
         axes.tick_params(labelsize=9)
         axes.set_title(method.title, color=LIGHT["ink"], fontsize=9.5)
         if place % across == 0:

@@ -170,8 +170,8 @@ def weight_and_bias_gradient(
     from smoothap.models.depthwise_kernels import add_gradients
 
     pixels, slopes = (
-        each.detach().contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).numpy()
-        for each in (images, gradient)
+        tensor.detach().contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).numpy()
+        for tensor in (images, gradient)
     )
     chunks = min(_CHUNKS, len(pixels))
     borders = [len(pixels) * chunk // chunks for chunk in range(chunks + 1)]

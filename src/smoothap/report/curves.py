@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from smoothap.report.drawing import dress
+from smoothap.report.drawing import style_axes
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import RankedRow
 
@@ -28,7 +28,7 @@ def draw_precision_recall(axes: Axes, before: RankedRow, after: RankedRow) -> No
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1), xlabel="recall", ylabel="precision")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(PercentFormatter(1, decimals=0))
-    dress(axes)
+    style_axes(axes)
 
 
 def precision_recall_figure(before: RankedRow, after: RankedRow) -> Figure:
@@ -80,6 +80,6 @@ def _recorded(curve: Sequence[dict[str, Any]], name: str) -> tuple[np.ndarray, n
 def _curve_axes(label: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(4.6, 2.5), layout="constrained")
     axes = figure.add_subplot(xlabel="step", ylabel=label)
-    dress(axes)
+    style_axes(axes)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=(1, 2, 2.5, 5, 10)))
     return figure, axes

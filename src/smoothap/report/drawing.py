@@ -25,7 +25,7 @@ def panel_figure(width: float, height: float, w_pad: float = 0.12, h_pad: float 
     return figure
 
 
-def dress(axes: Axes, title: str = "") -> None:
+def style_axes(axes: Axes, title: str = "") -> None:
     """The looks of all our axes: two sides, soft labels that can be read on a phone, the title at the left."""
     axes.patch.set_visible(False)
     axes.spines[["top", "right"]].set_visible(False)

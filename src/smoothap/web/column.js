@@ -141,12 +141,12 @@ export class Column {
         return button;
       })));
     }
-    this.dress(tile, hit.id);
+    this.markTile(tile, hit.id);
     return tile;
   }
 
   // The buttons of a tile as they stand.
-  dress(tile, id) {
+  markTile(tile, id) {
     const mark = this.marks.get(id);
     tile.classList.toggle("no", mark === "wrong");
     const pressed = { yes: mark === "right", no: mark === "wrong", keep: this.page.inBasket(this, id) };
@@ -154,7 +154,7 @@ export class Column {
   }
 
   dressAll() {
-    for (const tile of this.grid.children) this.dress(tile, Number(tile.dataset.id));
+    for (const tile of this.grid.children) this.markTile(tile, Number(tile.dataset.id));
   }
 
   act(tile, action) {
@@ -170,7 +170,7 @@ export class Column {
       else this.marks.set(id, mark);
       this.page.marked(`${hit.name} ${this.marks.get(id) === mark ? `is marked ${mark}` : "is not marked any more"}`);
     }
-    this.dress(tile, id);
+    this.markTile(tile, id);
   }
 
   click(event) {
