@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from smoothap.distributed import Processes
 from smoothap.files import write_atomically
 from smoothap.numerics.threads import numba_is_there
 from smoothap.sealed_json import Kinds, SealedJson
@@ -108,7 +109,7 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
         raise ValueError(
             f"{folder} holds a training with other settings ({both}): repeat its command, or choose another folder"
         )
-    if (before := described.get("kernels", _kernels())) != _kernels():
+    if (before := described.get("kernels", _kernels())) != _kernels() and Processes.here().rank == 0:
         print(
             f"Note: this training began with layers computed by {before} and goes on with {_kernels()}, so that its "
             "weights will differ in their last bits from those of one that was not interrupted."
