@@ -1,84 +1,117 @@
-"""What keeping freed memory and folding frozen batch norm bring on a CPU: the same network in four ways, taking turns.
+"""Our networks on a CPU against plain torch: forward alone, and forward with backward, taking turns in one run.
 
-    python benchmarks/network_speed.py [--rounds 5]
+    python benchmarks/network_speed.py [--networks tf_efficientnet_lite0 resnet50] [--sizes 64 112 224] [--rounds 5]
+                                       [--compile]
 
-A training step is forward and backward of 256 images of 64 pixels, embedding is the forward pass of 64 images of 224.
-Ratios are medians over the rounds, each against the plain way in the same round.
+Plain is timm's network, channels last, with frozen batch norm. Ours is the same network as `Embedder` has it: folded,
+with the layers of `models/fast_layers.py`, freed memory kept. With --compile, torch.compile of the plain network takes
+part too, where there is a C++ compiler. "of the product" is the time that the machine's matrix product would need for
+the same arithmetic, as a share of ours. Ratios are medians over the rounds, each against plain in the same round.
 """
 
 import argparse
+import os
+import shutil
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # for all sides alike, as the smoothap command has it
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from smoothap.memory import freed_memory_kept
-from smoothap.models.folding import fold_batch_norm
-from smoothap.models.weights import build_backbone
+from smoothap.models import Embedder
+from smoothap.models.timm_networks import timm_backbone
 
-ARCHITECTURE = "tf_efficientnet_lite0"
-
-
-def network(size: int, folded: bool) -> nn.Module:
-    """With batch norm in evaluation mode, as when it is frozen."""
-    backbone = build_backbone(ARCHITECTURE, size).to(memory_format=torch.channels_last).eval()  # ty: ignore[no-matching-overload]
-    if folded:
-        fold_batch_norm(backbone, size)
-    return backbone
+NETWORKS = ("tf_efficientnet_lite0", "mobilenetv3_large_100", "convnext_tiny", "resnet50", "vit_small_patch16_224")
+IMAGES = {64: 128, 112: 64, 224: 16}  # in a batch
+Work = Callable[[nn.Module, Tensor], None]
 
 
-def train(backbone: nn.Module, images: Tensor) -> None:
+def train(network: nn.Module, images: Tensor) -> None:
     """Forward and backward."""
-    backbone.zero_grad()
-    backbone(images).square().sum().backward()
+    network.zero_grad()
+    network(images).square().sum().backward()
 
 
-def embed(backbone: nn.Module, images: Tensor) -> None:
+def embed(network: nn.Module, images: Tensor) -> None:
     """Forward alone."""
     with torch.inference_mode():
-        backbone(images)
+        network(images)
 
 
-def seconds(work: Callable[[nn.Module, Tensor], None], backbone: nn.Module, images: Tensor) -> float:
-    """The better of two passes, after one to warm up."""
-    work(backbone, images)
+def seconds(work: Work, network: nn.Module, images: Tensor) -> float:
+    start = time.perf_counter()
+    work(network, images)
+    return time.perf_counter() - start
+
+
+def product_speed() -> float:
+    """Floating-point operations a second of a matrix product, at its best."""
+    left, right = torch.randn(2, 1536, 1536)
     taken = []
-    for _ in range(2):
+    for _ in range(8):
         start = time.perf_counter()
-        work(backbone, images)
+        torch.mm(left, right)
         taken.append(time.perf_counter() - start)
-    return min(taken)
+    return 2 * 1536**3 / min(taken)
 
 
-def compare(title: str, work: Callable[[nn.Module, Tensor], None], number: int, size: int, rounds: int) -> None:
-    """Print the four ways of one kind of work."""
-    images = torch.randn(number, 3, size, size).contiguous(memory_format=torch.channels_last)
-    networks = {folded: network(size, folded) for folded in (False, True)}
-    memory: dict[bool, Callable[[], AbstractContextManager[None]]] = {False: nullcontext, True: freed_memory_kept}
-    ways = [(folded, kept) for kept in (False, True) for folded in (False, True)]
-    taken: dict[tuple[bool, bool], list[float]] = {way: [] for way in ways}
-    for _ in range(rounds):
-        for folded, kept in ways:
-            with memory[kept]():
-                taken[folded, kept].append(seconds(work, networks[folded], images))
-    plain = taken[False, False]
-    print(f"{title}: plain {number / statistics.median(plain):.0f} images a second")
-    for way in ways[1:]:
-        names = " and ".join(name for name, on in zip(("folded", "kept"), way, strict=True) if on)
-        ratio = statistics.median(before / after for before, after in zip(plain, taken[way], strict=True))
-        print(f"    {names:<16} {number / statistics.median(taken[way]):5.0f} images a second, {ratio:.2f} times plain")
+def operations(network: nn.Module, images: Tensor, work: Work) -> float:
+    """Floating-point operations of one pass."""
+    with FlopCounterMode(display=False) as counter:
+        work(network, images)
+    return counter.get_total_flops()
+
+
+def compare(name: str, size: int, rounds: int, compiled: bool) -> None:
+    """Print what one network does at one size."""
+    images = torch.randn(IMAGES[size], 3, size, size).contiguous(memory_format=torch.channels_last)
+    plain = timm_backbone(name, size).to(memory_format=torch.channels_last).eval()  # ty: ignore[no-matching-overload]
+    ours = Embedder(name, None, size=size, pretrained=False).eval().backbone
+    ways: dict[str, nn.Module] = {"plain": plain, "ours": ours}
+    if compiled:
+        ways["compiled"] = torch.compile(plain)
+    for title, work in (("embedding", embed), ("training", train)):
+        taken: dict[str, list[float]] = {way: [] for way in ways}
+        for turn in range(rounds + 1):
+            for way, network in ways.items():
+                if way == "ours":
+                    with freed_memory_kept():
+                        spent = seconds(work, network, images)
+                else:
+                    spent = seconds(work, network, images)
+                if turn:  # the first warms up
+                    taken[way].append(spent)
+        ratios = {
+            way: statistics.median(other / mine for other, mine in zip(taken[way], taken["ours"], strict=True))
+            for way in ways
+        }
+        share = operations(plain, images, work) / product_speed() / statistics.median(taken["ours"])
+        against = "".join(f", {ratio:.2f}x {way}" for way, ratio in ratios.items() if way != "ours")
+        print(
+            f"{name:<24} {size:>3} px  {title:<10} {1000 * statistics.median(taken['ours']):6.0f} ms for "
+            f"{len(images)} images{against}; {100 * share:.0f}% of the product",
+            flush=True,
+        )
 
 
 def main() -> None:
-    """Both kinds of work."""
+    """Every network at every size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=tuple(IMAGES))
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
-    compare("training, 64 px", train, 256, 64, rounds)
-    compare("embedding, 224 px", embed, 64, 224, rounds)
+    parser.add_argument("--compile", action="store_true")
+    options = parser.parse_args()
+    if options.compile and not shutil.which(os.environ.get("CXX", "g++")):
+        raise SystemExit("--compile needs a C++ compiler, and there is none here")
+    for name in options.networks:
+        for size in options.sizes:
+            compare(name, size, options.rounds, options.compile)
 
 
 if __name__ == "__main__":

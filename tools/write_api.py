@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-ROOMS = ("smoothap.losses", "smoothap.ranking", "smoothap.metrics", "smoothap.models", "smoothap.search")
+ROOMS = tuple(f"smoothap.{room}" for room in ("losses", "ranking", "metrics", "models", "experiments", "search"))
 WIDTH = 110
 HEADING = """# Python reference
 
@@ -34,7 +34,8 @@ def room_section(room: ModuleType) -> str:
     """The public names of a room."""
     lines = [f"## {room.__name__}", "", inspect.getdoc(room) or "", ""]
     for name in room.__all__:
-        lines += entry(name, getattr(room, name))
+        if isinstance(thing := getattr(room, name), (type, FunctionType)):  # not a constant
+            lines += entry(name, thing)
     return "\n".join(lines)
 
 

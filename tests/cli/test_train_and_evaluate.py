@@ -134,6 +134,13 @@ def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
     assert figures == [line.split()[1:] for line in before if line.startswith("before")]
 
 
+def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):
+    Embedder("test_resnet", 16, size=SIDE, pretrained=False).save(tmp_path / "model")
+    words = ("train", "--data", f"folder:{photos}", "--out", tmp_path / "run", "--model", tmp_path / "model")
+    with pytest.raises(ValueError, match="has its own dimension: leave --dimension out"):
+        smoothap(*words, "--dimension", 8)
+
+
 def test_too_few_classes_are_told(photos, tmp_path):
     (tmp_path / "few").mkdir()
     for name in ("thing 0", "thing 1", "thing 2", "thing 3"):

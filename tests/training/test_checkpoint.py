@@ -17,6 +17,7 @@ from torch import nn
 from smoothap import sealed_json
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
+from smoothap.numerics.threads import numba_is_there
 from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
 
@@ -166,6 +167,15 @@ def test_other_settings_are_not_mixed_into_a_training(run):
     run(steps=1)
     with pytest.raises(ValueError, match=r"other settings \(learning_rate was 0.001 and is 0.1\)"):
         run(resume=True, steps=1, learning_rate=0.1)
+
+
+def test_other_kernels_than_those_it_began_with_are_told(run, monkeypatch, capsys):
+    with pytest.raises(PowerCut):
+        run("cut", loss=cut_off(SmoothAP(), 3), checkpoint_every=1)
+    monkeypatch.setattr(checkpoint, "numba_is_there", lambda: not numba_is_there())
+    result, _ = run("cut", resume=True, checkpoint_every=1)
+    assert result.finished
+    assert "weights will differ in their last bits" in capsys.readouterr().out
 
 
 def test_to_resume_without_a_checkpoint_is_to_begin(run):

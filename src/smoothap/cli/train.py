@@ -165,7 +165,7 @@ def train(
     with joined_processes() as processes:
         try:
             if recipe is None:
-                check_network_options(model or NETWORK, weights=weights)
+                check_network_options(model or NETWORK, weights=weights, dimension=dimension)
                 tuned = fine_tune(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
                     settings=replace(PAPER if settings == "paper" else QUICK, **given), batch_size=batch_size,

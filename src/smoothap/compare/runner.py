@@ -42,7 +42,9 @@ def compare(plan: Plan) -> tuple[dict[str, Any], list[Outcome]]:
     outcomes = [Outcome(method, plan.learning_rate) for method in open_methods(plan.methods)]
     settings = plan.settings
     images, _ = plan.open_benchmark().train_and_validation(0)
-    BalancedBatches(images.labels, settings.batch_size, settings.per_class)  # says so if they are too large
+    BalancedBatches(
+        images.labels, settings.batch_size, settings.per_class
+    )  # refuses batches larger than the classes allow
     plan.check_folder()
     runner = _Runner(plan)
     try:

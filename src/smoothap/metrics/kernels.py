@@ -135,7 +135,7 @@ def _add_histogram(
     places, histogram, undecided = scratch.places, scratch.histogram, scratch.undecided
     lowest, last_bin = limits[0], limits.dtype.type(table.shape[0] - 2)
     perhaps, zero = lowest - width, limits.dtype.type(0)
-    kept = np.uintp(0)  # unsigned: nobody looks for a negative index
+    kept = np.uintp(0)  # unsigned, so that numba leaves out the check for negative indices
     for j in range(scores.shape[0]):
         places[kept] = np.uint32(j)
         kept += np.uintp(scores[j] >= perhaps)

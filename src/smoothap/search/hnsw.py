@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from smoothap.data.manifest import cache_folder
+from smoothap.data.places import cache_folder
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
 from smoothap.search.checksums import checksum as checksum_of

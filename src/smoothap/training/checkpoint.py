@@ -3,7 +3,7 @@
 `checkpoint-STEP.safetensors` holds the tensors of the model, the loss, the optimiser and the queue. `checkpoint.json`
 names it, with its checksum, and holds the plain values. The json is replaced in one move when the tensors are safely
 on the disk, so a crash at any moment leaves the older checkpoint or the newer one. Nothing is pickled.
-Chance needs no place here: what a step draws is a function of (seed, step, process).
+Random states are not saved: what a step draws is a function of (seed, step, process).
 """
 
 import hashlib
@@ -17,7 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from smoothap.distributed import Processes
 from smoothap.files import write_atomically
+from smoothap.numerics.threads import numba_is_there
 from smoothap.sealed_json import Kinds, SealedJson
 from smoothap.training.queue import EmbeddingQueue
 
@@ -84,6 +86,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     described = {
         **{name: getattr(state, name) for name in _COUNTERS},
         "settings": settings,
+        "kernels": _kernels(),
         "groups": optimiser["param_groups"],
         "values": values,
         "scaler": state.scaler.state_dict(),
@@ -106,6 +109,11 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
         raise ValueError(
             f"{folder} holds a training with other settings ({both}): repeat its command, or choose another folder"
         )
+    if (before := described.get("kernels", _kernels())) != _kernels() and Processes.here().rank == 0:
+        print(
+            f"Note: this training began with layers computed by {before} and goes on with {_kernels()}, so that its "
+            "weights will differ in their last bits from those of one that was not interrupted."
+        )
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
     content = (folder / described["tensors"]).read_bytes()
@@ -115,6 +123,11 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
         _put(load(content), described, state)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / FILE} is the checkpoint of another training: {error}") from error
+
+
+def _kernels() -> str:
+    """What computes the layers of `models/fast_layers.py` that torch is slow at."""
+    return "numba" if numba_is_there() else "torch"
 
 
 def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) -> None:
