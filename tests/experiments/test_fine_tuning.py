@@ -7,7 +7,7 @@ import pytest
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
-from smoothap.experiments import compare_with_untrained, fine_tune, open_data
+from smoothap.experiments import compare_with_untrained, fine_tune, fine_tuning, open_data
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.models import Embedder
 from smoothap.training.evaluation import NoFeatures
@@ -52,6 +52,19 @@ def test_a_batch_shrinks_to_few_classes_unless_its_size_was_given(photos, tmp_pa
     assert used["batch_size"] == 24  # 6 classes, 4 images of each
     with pytest.raises(ValueError, match="classes"):
         fine_tune(f"folder:{photos}", tmp_path / "given", batch_size=QUICK.batch_size, settings=QUICK, **NETWORK)
+
+
+def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):
+    seen, evaluate = [], fine_tuning.evaluate_benchmark
+    monkeypatch.setattr(
+        fine_tuning,
+        "evaluate_benchmark",
+        lambda model, *data, **how: seen.append(model.transform) or evaluate(model, *data, **how),
+    )
+    changes = {"name": "whole", "flip": False}
+    settings = replace(QUICK, steps=1)
+    fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, settings=settings, **NETWORK)
+    assert [(transform.name, transform.flip) for transform in seen] == [("whole", False)] * 2
 
 
 def test_only_features_of_zeros_fall_back_to_a_new_layer():
