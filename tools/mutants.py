@@ -99,6 +99,7 @@ MUTANTS = [
     Mutant("relu6: a slope above six", "models/fast_layers.py", "hardtanh_backward(gradients[0], result, 0.0, 6.0)", "hardtanh_backward(gradients[0], result, 0.0, 7.0)", LAYERS),
     Mutant("same padding on the wrong side", "models/fast_layers.py", "borders += [short // 2, short - short // 2]", "borders += [short - short // 2, short // 2]", LAYERS),
     Mutant("before: seen in other views than after", "experiments/fine_tuning.py", "model.transform = trained.transform", "pass", "tests/experiments/test_fine_tuning.py"),
+    Mutant("cost: the authors' positives cut out of the cube", "analysis/measured_losses.py", "rank_among_positives[place] / rank[here, here]", "rank_among_positives[place] / rank[here, here] + 0 * (units @ units.T)[:, None, :].repeat(1, batch, 1)[here, here, here].sum(2)", "tests/analysis/test_cost.py"),
     Mutant("before: any fault makes a new layer", "experiments/before_after.py", "except NoFeatures as blank:", "except ValueError as blank:", "tests/experiments/test_fine_tuning.py"),
     Mutant("search: copies in any order", "search/album.py", "scores = self._cosines.of(vector)\n", "scores = self.vectors @ vector\n", "tests/search/test_ties.py"),
     Mutant("search: pairs by the product alone", "search/duplicates.py", "likely = block >= score - bound", "likely = block >= score", "tests/search/test_ties.py"),

@@ -5,16 +5,16 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from smoothap.compare.page import write_page
 from smoothap.compare.plan import Plan
+from smoothap.compare.run import RunResult
 from smoothap.compare.runner import Outcome
 from smoothap.compare.table import as_markdown, tables
 from smoothap.files import write_atomically
 
 
-def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outcome], command: str) -> str:
+def write_output(plan: Plan, untrained: RunResult, outcomes: Sequence[Outcome], command: str) -> str:
     """Write table.md, results.json and page.html; returns the table with its introduction, as text."""
     of_protocol = tables(untrained, outcomes)
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
@@ -39,7 +39,7 @@ def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outco
         "machine": machine,
         "settings": plan.described(),
         "tables": {protocol: [asdict(row) for row in rows] for protocol, rows in of_protocol.items()},
-        "runs": [result for outcome in outcomes for result in outcome.results],
+        "runs": [asdict(result) for outcome in outcomes for result in outcome.results],
         "failures": {outcome.method.name: outcome.failure for outcome in outcomes if outcome.failure},
     }
     without_nan = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no such number
