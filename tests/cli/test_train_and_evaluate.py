@@ -70,6 +70,23 @@ def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_pa
     assert found == saved["mean_average_precision"]
 
 
+def test_a_table_that_lists_each_file_twice_is_warned_of(photos, tmp_path, capsys):
+    files = sorted(photos.rglob("*.png"))
+    for times in (1, 2):
+        lines = [f"{file.relative_to(tmp_path)},{file.parent.name}" for file in files * times]
+        (tmp_path / "photos.csv").write_text("\n".join(["path,label", *lines]) + "\n")
+        smoothap(
+            *("train", "--data", f"csv:{tmp_path / 'photos.csv'}", "--out", tmp_path / f"run {times}", "--steps", 1),
+            *("--model", "test_resnet", "--weights", "none", "--size", SIDE, "--dimension", 16, "--device", "cpu"),
+        )
+        trained = capsys.readouterr().out
+        model = tmp_path / f"run {times}" / "model"
+        smoothap("evaluate", "--model", model, "--data", f"csv:{tmp_path / 'photos.csv'}")
+        for text in (trained, capsys.readouterr().out):
+            warning = "Warning: 80 of 80 queries have an exact copy of themselves"
+            assert (warning in text) == (times == 2)
+
+
 def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path, capsys, monkeypatch):
     forward = Embedder.forward
 

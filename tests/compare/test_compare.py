@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from smoothap.cli import app
+from smoothap.compare.output import write_output
 from smoothap.compare.run import RunFailed, RunResult
 from smoothap.compare.runner import _Runner
 from smoothap.methods import METHODS
@@ -53,6 +54,19 @@ def test_one_command_makes_the_table_the_page_and_the_results(words, tmp_path, c
     smoothap(words(**more))  # all of it is done
     assert {file: file.stat().st_mtime_ns for file in out.rglob("result.json")} == before
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")] == lines
+
+
+def test_the_table_and_the_page_warn_of_exact_copies(plan, tmp_path):
+    def untrained(copies):
+        recall = {"1": 0.5}
+        report = {"mean_average_precision": 0.5, "recall": recall, "queries": 7, "skipped": 1, "copies": copies}
+        return RunResult("untrained", test={"test": report})
+
+    assert "Warning" not in write_output(plan, untrained(0), [], "smoothap compare")
+    warning = "Warning: 6 of 8 queries have an exact copy of themselves"
+    assert warning in write_output(plan, untrained(6), [], "smoothap compare")
+    assert warning in (plan.out / "table.md").read_text()
+    assert warning in (plan.out / "page.html").read_text()
 
 
 def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):

@@ -12,6 +12,7 @@ from smoothap.compare.run import RunResult
 from smoothap.compare.runner import Outcome
 from smoothap.compare.table import as_markdown, tables
 from smoothap.files import write_atomically
+from smoothap.metrics.report import copies_warning
 
 
 def write_output(plan: Plan, untrained: RunResult, outcomes: Sequence[Outcome], command: str) -> str:
@@ -30,9 +31,15 @@ def write_output(plan: Plan, untrained: RunResult, outcomes: Sequence[Outcome], 
         f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
         f"{chosen_rate} Machine: {machine}."
     )
+    warnings = {
+        protocol: copies_warning(report.get("copies", 0), report["queries"] + report["skipped"])
+        for protocol, report in untrained.test.items()
+    }
     text = "\n\n".join(
-        f"{protocol}\n\n{as_markdown(rows)}" if len(of_protocol) > 1 else as_markdown(rows)
+        part
         for protocol, rows in of_protocol.items()
+        for part in (protocol if len(of_protocol) > 1 else "", as_markdown(rows), warnings[protocol])
+        if part
     )
     results = {
         "command": command,
@@ -47,6 +54,6 @@ def write_output(plan: Plan, untrained: RunResult, outcomes: Sequence[Outcome], 
     write_atomically(plan.out / "results.json", json.dumps(without_nan, indent=1) + "\n")
     write_page(
         plan.out / "page.html", title=f"Methods compared on {plan.data}", introduction=introduction,
-        tables=of_protocol, outcomes=outcomes, command=command,
+        tables=of_protocol, warnings=warnings, outcomes=outcomes, command=command,
     )  # fmt: skip
     return f"{introduction}\n\n{text}"

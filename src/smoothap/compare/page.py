@@ -35,6 +35,7 @@ def write_page(
     title: str,
     introduction: str,
     tables: dict[str, list[TableRow]],
+    warnings: dict[str, str],
     outcomes: Sequence[Outcome],
     command: str,
 ) -> Path:
@@ -50,7 +51,7 @@ def write_page(
         title=title,
         lead=introduction,
         contents=contents | {"methods": "Methods and the paper's numbers"},
-        protocols=[(rows, _bars(rows, outcomes)) for rows in tables.values()],
+        protocols=[(rows, _bars(rows, outcomes), warnings[protocol]) for protocol, rows in tables.items()],
         curves=inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods") if curves else "",
         methods=[outcome.method for outcome in outcomes],
         command=command,
