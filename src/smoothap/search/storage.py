@@ -12,7 +12,7 @@ by the next writer. After a run all rows stand in one segment, which is mapped i
 import io
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -143,22 +143,14 @@ class Storage:
         write_description(self.folder, description)
         return description
 
-    def rewrite(
-        self,
-        description: Description,
-        photos: Photos,
-        vectors: np.ndarray,
-        keep: np.ndarray,
-        changed: Callable[[pa.Table], pa.Table] = lambda table: table,
-    ) -> Description:
-        """Bring the kept rows into one segment; `changed` may alter their table, row by row."""
-        table = changed(photos.table.take(pa.array(keep)))
+    def rewrite(self, description: Description, table: pa.Table, vectors: np.ndarray, keep: np.ndarray) -> None:
+        """Bring the kept rows of the photos' table and of their vectors (n, d) into one segment."""
+        table = table.take(pa.array(keep))
         parts = (vectors[keep[start : start + _COPIED]] for start in range(0, len(keep), _COPIED))
         segment = self._write(description.next_segment, table, parts, description.dimension)
         description = replace(description, segments=(segment,), next_segment=segment.number + 1)
         write_description(self.folder, description)
         self.sweep(description, table)
-        return description
 
     def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], dimension: int) -> Segment:
         def write_vectors(path: Path) -> None:
