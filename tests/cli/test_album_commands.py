@@ -104,6 +104,26 @@ def test_labels_from_a_table(place, album, capsys, tmp_path):
     assert [hit["path"] for hit in hits if hit["label"] == "mine"] == ["class1/001.png"]
 
 
+def test_a_table_of_labels_has_paths_relative_to_its_folder(place, album, capsys, tmp_path):
+    labels = place / "labels.csv"
+    index = ("index", place / "photos", "--out", album, "--labels", labels)
+    labels.write_text("path,label\nclass1/001.png,mine\nclass2/002.png,mine\n")
+    with pytest.raises(ValueError, match=r"None of the 2 paths in .*labels.csv, such as 'class1/001.png', names a"):
+        run(capsys, *index)
+    absolute = place / "photos" / "class1" / "009.png"
+    labels.write_text(f"path,label\nphotos/class1/001.png,theirs\n{absolute},theirs\nphotos/none.png,theirs\n")
+    run(capsys, *index[:-1], str(labels))
+    (tmp_path / "link").symlink_to(place)
+    for table in (labels, tmp_path / "link" / "labels.csv"):
+        app([str(argument) for argument in (*index[:-1], table)], result_action="return_value")
+        assert "1 paths in" in capsys.readouterr().err
+        hits = json.loads(run(capsys, "search", album, "--id", 0, "--all", "--json"))["hits"]
+        assert {hit["path"] for hit in hits if hit["label"] == "theirs"} == {"class1/001.png", "class1/009.png"}
+    labels.write_text("path,label\nphotos/class1/001.png,one\nphotos/../photos/class1/001.png,two\n")
+    with pytest.raises(ValueError, match=r"'class1/001.png' as 'one' and as 'two'"):
+        run(capsys, *index)
+
+
 def test_duplicates_are_listed(place, album, capsys):
     report = json.loads(run(capsys, "duplicates", album, "--score", 1, "--json"))
     assert [sorted(photo["path"] for photo in group) for group in report["exact"]] == [
@@ -128,6 +148,8 @@ def test_what_is_missing_is_said(place, album, capsys, tmp_path):
         run(capsys, "search", album)
     with pytest.raises(ValueError, match="no photo 999"):
         run(capsys, "search", album, "--id", 999)
+    with pytest.raises(ValueError, match="expand is how many"):
+        run(capsys, "search", album, "--id", 0, "--expand", -1)
     with pytest.raises(ValueError, match="--labels takes"):
         run(capsys, "index", place / "photos", "--out", album, "--labels", "nothing.csv")
     (tmp_path / "x.jpg").write_bytes(photo_bytes(3, form="JPEG")[:100])

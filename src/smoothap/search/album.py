@@ -271,6 +271,10 @@ class Album:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
         if minimum is not None and not -1 <= minimum <= 1:
             raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+        if expand < 0:
+            raise ValueError(f"expand is how many first answers to add to the query, 0 or more, not {expand}.")
+        if not 0 <= alpha < np.inf:
+            raise ValueError(f"alpha is the power of a score, 0 or more, not {alpha}.")
         vector, query_ids = self._query_vector(query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])

@@ -9,6 +9,7 @@ A crash between any two writes leaves the old description with all its files; wh
 by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
 """
 
+import errno
 import io
 import os
 import zlib
@@ -16,7 +17,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numb
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Storage:
@@ -44,19 +46,29 @@ class Storage:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Alone with the album: a second writer is told so at once."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("a") as lock:
-            try:
-                import fcntl
-            except ImportError:  # Windows: nothing keeps a second writer away
+        """Alone with the album: a second writer gets an error at once, and so does one without room on the disk."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / ".lock").open("a") as lock:
+                self._take(lock)
                 yield
-                return
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
-            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise OSError(
+                f"The album {self.folder} cannot be written: {str(error.strerror).lower()}. It opens as it was last "
+                "written, with all photos taken in until then: free its disk, or make it writable, and run this again."
+            ) from error
+
+    def _take(self, lock: TextIO) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows: nothing keeps a second writer away
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
 
     @contextmanager
     def creating(self) -> Generator[None]:
