@@ -18,14 +18,15 @@ if TYPE_CHECKING:
         open_recipe,
         run_recipe,
         train_and_test,
-    )  # fmt: skip
+    )
+    from smoothap.experiments.indexing import Indexed, index_photos
     from smoothap.methods import METHODS, open_methods
     from smoothap.models import open_model
 
 __all__ = [
-    "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Demo", "FineTuned", "Interrupted",
-    "compare_with_untrained", "evaluate_files", "evaluate_model", "fine_tune", "open_data", "open_methods",
-    "open_model", "open_recipe", "run_demo", "run_recipe", "train_and_test",
+    "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Demo", "FineTuned", "Indexed", "Interrupted",
+    "compare_with_untrained", "evaluate_files", "evaluate_model", "fine_tune", "index_photos", "open_data",
+    "open_methods", "open_model", "open_recipe", "run_demo", "run_recipe", "train_and_test",
 ]  # fmt: skip
 
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
@@ -38,6 +39,7 @@ _HOMES = {
     "smoothap.experiments.fine_tuning": (
         "FineTuned", "Interrupted", "fine_tune", "open_recipe", "run_recipe", "train_and_test",
     ),
+    "smoothap.experiments.indexing": ("Indexed", "index_photos"),
     "smoothap.methods": ("METHODS", "open_methods"),
     "smoothap.models": ("open_model",),
 }  # fmt: skip
