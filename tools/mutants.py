@@ -100,7 +100,7 @@ MUTANTS = [
     Mutant("same padding on the wrong side", "models/fast_layers.py", "borders += [short // 2, short - short // 2]", "borders += [short - short // 2, short // 2]", LAYERS),
     Mutant("before: seen in other views than after", "experiments/fine_tuning.py", "model.transform = trained.transform", "pass", "tests/experiments/test_fine_tuning.py"),
     Mutant("copies: rows of one mark taken for equal", "metrics/copies.py", "groups[here[equal]] = items.group[equals[equal]]", "groups[here] = items.group[equals]", "tests/metrics/test_copies.py"),
-    Mutant("copies: ignored pairs counted", "metrics/copies.py", "if ignored is None:", "if True:", "tests/metrics/test_copies.py"),
+    Mutant("copies: ignored pairs counted", "metrics/copies.py", "    if ignored is None:\n", "    if True:\n", "tests/metrics/test_copies.py"),
     Mutant("copies: of images not counted", "training/evaluation.py", "replace(report, copies=queries_with_copies(digests))", "replace(report, copies=0)", "tests/training/test_evaluation.py"),
     Mutant("copies: a query in the gallery is its own copy", "training/evaluation.py", "queries_with_copies(digests[queries], digests[gallery], itself)", "queries_with_copies(digests[queries], digests[gallery])", "tests/training/test_evaluation.py"),
     Mutant("copies: train does not say so", "cli/printing.py", "{after.about_copies()}", "", "tests/cli/test_train_and_evaluate.py"),
