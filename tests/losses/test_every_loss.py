@@ -225,6 +225,31 @@ def test_a_zero_row_is_refused_by_row(name):
         build(name)(embeddings, LABELS)
 
 
+FORMS = {
+    "batch": lambda queries, items: (queries, LABELS),
+    "reference": lambda queries, items: (queries, LABELS, None, items, LABELS),
+    "reference alone": lambda queries, items: (queries.detach(), LABELS, None, items, LABELS),
+    "own": lambda queries, items: (queries, LABELS, None, items, LABELS, torch.arange(len(LABELS))),
+    "listed": lambda queries, items: (queries, None, tuple(torch.tensor([[1, 3, 4], [9, 7, 8], [0, 2, 5]]))),
+}
+
+
+@pytest.mark.promise(1)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("ask", ["backward", "grad"])
+def test_a_gradient_penalty_is_refused_not_silently_nothing(name, form, ask):
+    """Beside the loss itself, so that it would pass for a constant; torch raises if nothing else has a gradient."""
+    leaves = [rows(1).requires_grad_(), rows(2).requires_grad_()]
+    given = FORMS[form](*leaves)
+    wanted = [leaf for leaf in leaves if any(leaf is tensor for tensor in given)]
+    value = build(name)(*given)
+    gradients = torch.autograd.grad(value, wanted, create_graph=True)
+    penalised = value + 1000 * sum(gradient.pow(2).sum() for gradient in gradients)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        penalised.backward() if ask == "backward" else torch.autograd.grad(penalised, wanted[0])
+
+
 class Largest(TorchDispatchMode):
     """Remembers how many numbers the largest tensor had that was made."""
 

@@ -77,7 +77,7 @@ def test_a_query_without_a_positive_sends_no_gradient():
     assert scores.grad[1].abs().sum() > 0
 
 
-@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf"), 5e-324])
 def test_a_temperature_that_is_not_positive_is_refused(tau):
     with pytest.raises(ValueError, match="tau"):
         smooth_ap(torch.rand(2, 3), torch.ones(2, 3, dtype=torch.bool), tau)
@@ -95,9 +95,16 @@ def test_torch_compile_takes_it_as_one_graph():
     assert torch.allclose(*gradients)
 
 
-def test_a_second_derivative_is_refused_not_wrong():
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_gradient_penalty_is_refused_not_silently_nothing(power):
     scores, relevant = random_scores(2)
     scores.requires_grad_()
-    (gradient,) = torch.autograd.grad((smooth_ap(scores, relevant, 0.1) ** 2).nansum(), scores, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    value = (smooth_ap(scores, relevant, 0.1) ** power).nansum()
+    (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        (value + gradient.pow(2).sum()).backward()
+
+
+def test_scores_that_a_temperature_makes_infinite_are_refused():
+    with pytest.raises(ValueError, match=r"3e\+37 divided by tau=0.01 are beyond torch.float32"):
+        smooth_ap(torch.tensor([3e37, 2e37]), torch.tensor([True, False]), 0.01)

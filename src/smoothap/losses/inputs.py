@@ -39,7 +39,7 @@ class Call(NamedTuple):
 
 
 def check_inputs(call: Call, include_query: bool = False) -> None:
-    """Refuse shapes and types that do not fit together; numbers are looked at by `unit_rows`."""
+    """Refuse shapes and types that do not fit together; numbers are looked at by `normalise`."""
     embeddings, labels, listed, ref_emb, ref_labels, own = call
     _check_matrix(embeddings, "embeddings")
     if listed is None:
