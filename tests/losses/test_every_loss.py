@@ -202,6 +202,19 @@ def test_float16_input_is_computed_in_float32(name):
     assert torch.allclose(gradient.float(), expected_gradient, rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_a_retrieval_set_of_another_precision_is_computed_in_the_better_one(name):
+    loss = build(name)
+    expected = loss(rows(1), LABELS, None, rows(2).half().double(), LABELS)
+    sides = rows(1).requires_grad_(), rows(2).half().requires_grad_()
+    value = loss(sides[0], LABELS, None, sides[1], LABELS)
+    value.backward()
+    assert value.dtype == torch.float64
+    assert torch.allclose(value, expected, atol=1e-12)
+    assert [side.grad.dtype for side in sides] == [torch.float64, torch.float16]
+    assert loss(sides[1], LABELS, None, sides[0], LABELS).dtype == torch.float64
+
+
 @pytest.mark.promise(5)
 @every("nan")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -257,9 +270,9 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
         result = function(*arguments, **(named or {}))
-        for each in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(each, torch.Tensor):
-                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.element_size())
+        for made in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(made, torch.Tensor):
+                self.numbers = max(self.numbers, made.untyped_storage().nbytes() // made.element_size())
         return result
 
 
@@ -281,7 +294,7 @@ def step(name, embeddings, processes):
     embeddings = embeddings.clone().requires_grad_()
     torch.manual_seed(3)
     value = loss_backward(loss, LABELS, embeddings, processes=processes)
-    return [each.tolist() for each in (value, embeddings.grad, *(each.grad for each in loss.parameters()))]
+    return [tensor.tolist() for tensor in (value, embeddings.grad, *(weight.grad for weight in loss.parameters()))]
 
 
 def work(rank, number, port, results):
@@ -309,8 +322,10 @@ def two_processes():
 @pytest.mark.promise(7)
 @every("two processes")
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
-    value, gradient, *parameters = (torch.tensor(each, dtype=torch.float64) for each in step(name, rows(), Processes()))
-    parts = [[torch.tensor(each, dtype=torch.float64) for each in process[name]] for process in two_processes]
+    value, gradient, *parameters = (
+        torch.tensor(numbers, dtype=torch.float64) for numbers in step(name, rows(), Processes())
+    )
+    parts = [[torch.tensor(numbers, dtype=torch.float64) for numbers in process[name]] for process in two_processes]
     for part in parts:
         assert torch.allclose(part[0], value, atol=1e-10)
         for mine, expected in zip(part[2:], parameters, strict=True):

@@ -79,6 +79,13 @@ INDICES = torch.tensor([0, 1])
         ),
         ({"ref_emb": torch.randn(3, 4), "ref_labels": torch.arange(3), "own": torch.full((6,), -2)}, "row 0"),
         ({"indices_tuple": (INDICES, INDICES)}, "not 2 tensors"),
+        ({"indices_tuple": (INDICES, INDICES + 0.5, INDICES)}, r"indices_tuple\[1\] must be whole numbers"),
+        ({"indices_tuple": (INDICES, INDICES, INDICES[:1])}, r"indices_tuple\[2\] has shape \(1,\), but .* 2 rows"),
+        ({"indices_tuple": (INDICES[None], INDICES[None], INDICES[None])}, r"indices_tuple\[0\] has shape \(1, 2\)"),
+        (
+            {"indices_tuple": (INDICES, INDICES, INDICES[:1], INDICES)},
+            r"indices_tuple\[3\] has shape \(2,\), but .* 1 ",
+        ),
         ({"indices_tuple": (INDICES, INDICES + 5, INDICES)}, r"indices_tuple\[1\] goes up to 6, but there are 6"),
         ({"indices_tuple": (INDICES, INDICES, INDICES), "include_query": True}, "indices_tuple already says"),
     ],
@@ -88,9 +95,11 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(core_path, changes, 
         call(**changes)
 
 
-@pytest.mark.parametrize(("name", "value"), [("embeddings", [[1.0]]), ("labels", [0, 0, 1, 1, 2, 2])])
+@pytest.mark.parametrize(
+    ("name", "value"), [("embeddings", [[1.0]]), ("labels", [0, 0, 1, 1, 2, 2]), ("indices_tuple", ([0], [1], [2]))]
+)
 def test_lists_are_refused_with_the_way_to_wrap_them(name, value):
-    with pytest.raises(TypeError, match=rf"{name} must be a tensor.*torch.as_tensor"):
+    with pytest.raises(TypeError, match=rf"{name}.* must be a tensor.*torch.as_tensor"):
         call(**{name: value})
 
 

@@ -17,19 +17,19 @@ def signs(seed, rows, dimension):
 def assert_equal(report, expected):
     assert np.allclose(report.average_precision, expected["average_precision"], atol=1e-12, rtol=0, equal_nan=True)
     assert np.array_equal(report.first_hit_rank, expected["first_hit_rank"])
-    asked = expected["first_hit_rank"] > 0
-    assert report.queries == asked.sum()
-    assert report.skipped == (~asked).sum()
-    if asked.any():
+    has_positive = expected["first_hit_rank"] > 0
+    assert report.queries == has_positive.sum()
+    assert report.skipped == (~has_positive).sum()
+    if has_positive.any():
         for ours, name in (
             (report.mean_average_precision, "average_precision"),
             (report.map_at_r, "map_at_r"),
             (report.r_precision, "r_precision"),
             (report.precision[5], "precision_5"),
         ):
-            assert abs(ours - expected[name][asked].mean()) <= 1e-12
+            assert abs(ours - expected[name][has_positive].mean()) <= 1e-12
         for k, value in report.recall.items():
-            assert abs(value - (expected["first_hit_rank"][asked] <= k).mean()) <= 1e-12
+            assert abs(value - (expected["first_hit_rank"][has_positive] <= k).mean()) <= 1e-12
 
 
 @pytest.mark.promise(3)

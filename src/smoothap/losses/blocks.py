@@ -92,11 +92,10 @@ def _answer(*packed: Any) -> tuple[Tensor, ...]:
 def _shapes(*packed: Any) -> tuple[Tensor, ...]:
     request, call, weights = _unpack(packed)
     embeddings = call.embeddings
-    dtype = torch.promote_types(embeddings.dtype, torch.float32)
     made = zip((embeddings, call.ref_emb), request.gradients_now(weights), strict=True)
     return (
-        embeddings.new_empty(() if request.mean else (len(embeddings),), dtype=dtype),
-        *(embeddings.new_empty(rows.shape if rows is not None and now else 0, dtype=dtype) for rows, now in made),
+        embeddings.new_empty(() if request.mean else (len(embeddings),), dtype=call.dtype),
+        *(embeddings.new_empty(rows.shape if rows is not None and now else 0, dtype=call.dtype) for rows, now in made),
     )
 
 

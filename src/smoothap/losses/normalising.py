@@ -7,10 +7,10 @@ from smoothap.losses.inputs import first_of
 from smoothap.numerics.threads import can_fuse
 
 
-def normalise(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def normalise(matrix: Tensor, name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Rows of length 1 in float32 or better, and the lengths (n, 1); NaN, infinite and zero rows are refused."""
-    matrix = matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32))
-    limits = torch.finfo(matrix.dtype)
+    matrix = matrix.detach().to(dtype)
+    limits = torch.finfo(dtype)
     least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
     if can_fuse(matrix):
         from smoothap.losses import kernels

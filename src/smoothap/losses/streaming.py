@@ -90,8 +90,8 @@ class Request:
         """
         embeddings, ref_emb = call.embeddings, call.ref_emb
         with full_precision(embeddings.device.type):
-            queries, lengths = normalise(embeddings, "embeddings")
-            items, item_lengths = (queries, lengths) if ref_emb is None else normalise(ref_emb, "ref_emb")
+            queries, lengths = normalise(embeddings, "embeddings", call.dtype)
+            items, item_lengths = (queries, lengths) if ref_emb is None else normalise(ref_emb, "ref_emb", call.dtype)
             streamed = None
             if call.labels is not None and call.indices_tuple is None and ref_emb is None:
                 with_gradient, _ = self.gradients_now(weights)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from smoothap.numerics.first_order import first_order, graph_of
 from smoothap.ranking.block import OUTSIDE, padded_columns, smooth_ap_block
-from smoothap.ranking.exact import check_scores
+from smoothap.ranking.exact import check_scores, check_shapes
 from smoothap.ranking.indicators import check_temperature
 
 _SCORES_AT_ONCE = 1 << 22
@@ -24,6 +24,7 @@ def smooth_ap(scores: Tensor, relevant: Tensor, tau: float = 0.01) -> Tensor:
     tensor(0.8333, grad_fn=<ViewBackward0>)
     """
     check_temperature(tau, "tau", "the paper's 0.01")
+    check_shapes(scores, relevant)
     learning = torch.is_grad_enabled() and scores.requires_grad
     rows = scores.reshape(-1, scores.shape[-1])
     mask = relevant.reshape(-1, relevant.shape[-1])
