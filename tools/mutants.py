@@ -93,7 +93,7 @@ MUTANTS = [
     Mutant("evaluate: no bound at all", "metrics/counters.py", "bound = error_bound(self.sets.items.matrix.shape[1], dtype)", "bound = 0.0", RANKS),
     Mutant("evaluate: undecided scores count as above", "metrics/kernels.py", "number = perhaps_before - before + perhaps_behind - behind", "counts[start + i] += perhaps_before - before + perhaps_behind - behind\n            number = 0", RANKS),
     Mutant("evaluate: a score of another row remembered", "metrics/kernels.py", "np.int64(row) << 40 | group[column]", "group[column]", RANKS),
-    Mutant("evaluate: rows of one mark taken for equal", "metrics/rows.py", "group[places[unequal]] = len(first) + places[unequal]", "pass", RANKS),
+    Mutant("evaluate: rows of one mark taken for equal", "metrics/rows.py", "group[place] = others.setdefault(row, len(first) + place)", "pass", RANKS),
     Mutant("evaluate: products left as the user set them", "numerics/precision.py", 'if older == "highest" and not set(chosen) & {"tf32", "bf16"}:', "if True:", "tests/losses/test_precision.py"),
     Mutant("score: added from the left", "metrics/cosine_kernels.py", "front[i] += back[i]", "front[0] += back[i]", COSINE),
     Mutant("score: torch's root", "metrics/cosine.py", "return np.sqrt(squares), ", "return torch.from_numpy(squares).sqrt().numpy(), ", "tests/metrics/test_certified_ranks.py -k constant"),
