@@ -148,6 +148,7 @@ MUTANTS = [
     Mutant("search: wrong photos pull", "search/refining.py", "moved = moved - WRONG * wrong", "moved = moved + WRONG * wrong", SEARCH),
     Mutant("search: pairs across tiles lost", "search/duplicates.py", "range(top, len(vectors), _TILE)", "range(top, top + 1)", SEARCH),
     Mutant("search: a short answer is believed", "search/engines.py", "if len(candidates) < wanted:", "if not len(candidates):", ENGINES + " -k believed"),
+    Mutant("search: Milvus 2.3 is not understood", "search/milvus.py", '_KEY = "id"', '_KEY = "row"', ENGINES + " -k calls_its_key"),
     Mutant("search: checksums not looked at", "search/checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
     Mutant("search: ids given again", "search/storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", DISK),
     Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", DISK),
