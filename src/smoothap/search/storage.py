@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from smoothap.files import write_atomically
+from smoothap.files import locked, write_atomically
 from smoothap.search.checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
 from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
@@ -45,17 +45,7 @@ class Storage:
     @contextmanager
     def writing(self) -> Generator[None]:
         """Alone with the album: a second writer is told so at once."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("a") as lock:
-            try:
-                import fcntl
-            except ImportError:  # Windows: nothing keeps a second writer away
-                yield
-                return
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
+        with locked(self.folder, f"Another process is writing to {self.folder}: wait until it is done."):
             yield
 
     @contextmanager

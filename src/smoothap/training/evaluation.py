@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.dataset import ImageDataset, evaluation_batches, lost_workers_explained
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
@@ -32,6 +32,7 @@ class Embedded:
 
 
 @freed_memory_kept()
+@lost_workers_explained()
 def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
     """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
     processes = Processes.here()
