@@ -51,6 +51,20 @@ def test_a_query_that_is_in_the_gallery_does_not_find_itself(pattern_set, small_
     np.testing.assert_allclose(report.average_precision, plain.average_precision)
 
 
+def test_images_with_the_same_pixels_are_counted_as_copies(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    number = len(images)
+    twice = images.rows(np.tile(np.arange(number), 2))
+    assert evaluate_set(model, images, unreadable=unreadable).copies == 0
+    assert evaluate_set(model, twice, unreadable=unreadable).copies == 2 * number
+    halves = np.arange(2 * number) < number
+    split = replace(twice, is_query=halves, is_gallery=~halves)
+    assert evaluate_set(model, split, unreadable=unreadable).copies == number
+    everything = np.ones(number, bool)  # every query is in the gallery itself, which is no copy
+    both = replace(images, is_query=everything, is_gallery=everything)
+    assert evaluate_set(model, both, unreadable=unreadable).copies == 0
+
+
 def test_instances_are_the_mean_of_their_vectors(pattern_set):
     images = pattern_set(classes=2, per_class=4, instances=np.array([3, 3, 1, 1, 0, 0, 0, 2]))
     vectors = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
