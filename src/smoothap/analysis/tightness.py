@@ -52,7 +52,7 @@ def tightness(
     `steps` cuts the epoch. The trainings stay in `folder`; one that was cut off goes on.
     """
     images, validation = experiments.open_data(data).train_and_validation(seed)
-    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
+    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed, embedding_start="random")
     parts = (Path(model).name, data, size, batch_size, steps or "epoch", seed)
     trainings = folder / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
     curves: dict[float, Curve] = {}

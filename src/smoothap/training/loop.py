@@ -30,6 +30,7 @@ from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
+from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
 from smoothap.training.queue import EmbeddingQueue
@@ -136,8 +137,12 @@ def train(
         "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
         "least_area": model.transform.least_area, "flip": model.transform.flip,
     }  # fmt: skip
+    projects = settings.embedding_start == "projection" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, described)
+        model.embedding_start = "projection" if projects else model.embedding_start
+    elif projects:
+        start_as_projection(model, dataset, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor) -> Tensor:
