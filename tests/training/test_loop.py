@@ -46,7 +46,7 @@ def test_the_best_epoch_is_the_model_that_stays(run, tmp_path, pattern_set):
     saved = Embedder.load(tmp_path / "run" / "model")
     assert all(torch.equal(value, saved.state_dict()[name]) for name, value in model.state_dict().items())
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
-    assert described["figures"]["validation"]["mean_average_precision"] == result.best
+    assert described["metrics"]["validation"]["mean_average_precision"] == result.best
 
 
 def test_every_step_is_written_down(run, tmp_path):

@@ -21,13 +21,11 @@ from smoothap.cli.options import (
 )
 from smoothap.cli.printing import comparison
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
-from smoothap.experiments.data_sets import DATA
 from smoothap.report.text_table import text_table
 from smoothap.training.settings import PAPER, QUICK  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.experiments import FineTuned
-    from smoothap.training.recipe import Recipe
 
 
 def _shown(default: object) -> Parameter:
@@ -160,9 +158,10 @@ def train(
         "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
     }  # fmt: skip
     from smoothap.distributed import joined_processes
-    from smoothap.experiments.fine_tuning import Interrupted, fine_tune, run_recipe
+    from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
 
     with joined_processes() as processes:
+        shown = processes.rank == 0
         try:
             if recipe is None:
                 check_network_options(model or NETWORK, weights=weights, dimension=dimension)
@@ -177,49 +176,29 @@ def train(
                     "--model": model, "--dimension": dimension, "--settings": settings,
                     "--test-fraction": test_fraction, "--test-classes": test_classes,
                 }  # fmt: skip
-                refused = [name for name, value in options.items() if value is not None]
-                opened = _opened(recipe, data, weights, refused, given)
-                chosen = True if weights is None else False if weights == "none" else Path(weights)
-                trainings = run_recipe(opened, data, out, weights=chosen, **running)
+                if refused := [name for name, value in options.items() if value is not None]:
+                    raise ValueError(
+                        f"{refused[0]} is for trainings without a recipe: copy {recipe} and change it there"
+                    )
+                start = True if weights is None else False if weights == "none" else Path(weights)
+                opened = open_recipe(recipe, data, weights=start, changes=given)
+                trainings = run_recipe(opened, data, out, weights=start, **running)
             finished = {}
             for name, tuned in trainings:
                 finished[name] = tuned
-                if processes.rank == 0:
+                if shown:
                     _print_training(tuned)
         except Interrupted as interrupted:
-            if processes.rank == 0:
+            if shown:
                 print(f"{interrupted} To go on, repeat the command with --resume.")
             sys.exit(130)
-        if len(finished) > 1 and processes.rank == 0:
+        if len(finished) > 1 and shown:
             rows = [
                 {"mAP in %": name}
                 | {test: f"{100 * report.mean_average_precision:.1f}" for test, report in tuned.after.items()}
                 for name, tuned in finished.items()
             ]
             print(f"\n{text_table(rows, text=['mAP in %'])}")
-
-
-def _opened(file: Path, data: str, weights: str | None, refused: list[str], given: dict[str, Any]) -> Recipe:
-    """The recipe of a file with what the command line sets in the place of its own settings."""
-    from smoothap.training.recipe import load_recipe
-
-    name, colon, path = data.partition(":")
-    if colon and name in DATA and DATA[name].path and not Path(data).exists():
-        raise ValueError(f"{file} says itself which set it is for: give the path alone, --data {path}.")
-    recipe = load_recipe(file)
-    clash = [f"--{name.replace('_', '-')}" for name in sorted(recipe.varies() & set(given))]
-    if refused or clash:
-        raise ValueError(
-            f"{(refused or clash)[0]} {'is for trainings without' if refused else 'is what varies in'} a recipe: "
-            f"copy {file} and change it there"
-        )
-    if recipe.weights and weights is None:
-        raise ValueError(
-            f"{file} starts from published weights that must be fetched by hand: {recipe.weights}. Give the file "
-            "as --weights FILE (--weights none: random ones, to try the recipe out)"
-        )
-    changed = {name: replace(settings, **given) for name, settings in recipe.trainings().items()}
-    return replace(recipe, settings=changed[""] if list(changed) == [""] else changed)
 
 
 def _print_training(tuned: FineTuned) -> None:

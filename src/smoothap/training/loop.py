@@ -173,7 +173,7 @@ def train(
         if report.mean_average_precision > state.best:
             state.best, state.best_step = report.mean_average_precision, state.step
             if writes:
-                model.save(folder / MODEL, data_set=images.name, figures={"validation": report.summary()})
+                model.save(folder / MODEL, data_set=images.name, metrics={"validation": report.summary()})
 
     started = time.monotonic() - state.seconds  # as if the training had never been cut off
     log = Log(folder, state.step, tensorboard=tensorboard, writes=writes)
