@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli.options import (
+    NOT_IMPROVED,
     Device,
     TestClasses,
     TestFraction,
@@ -62,6 +63,7 @@ def train(
     per_class: Annotated[int | None, _setting("per_class")] = None,
     tau: Annotated[float | None, _setting("tau")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
+    embedding_start: Annotated[Literal["random", "projection"] | None, _setting("embedding_start")] = None,
     embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
     weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
     warm_up: Annotated[int | None, _setting("warm_up")] = None,
@@ -118,6 +120,8 @@ def train(
         The temperature of the sigmoid.
     learning_rate
         The learning rate of the backbone.
+    embedding_start
+        Of a new embedding layer: a projection of the training images' own features, or random as in the paper.
     embedding_factor
         The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay
@@ -145,9 +149,9 @@ def train(
     """
     given = {
         "epochs": epochs, "steps": steps, "batch_size": batch_size, "per_class": per_class, "tau": tau,
-        "learning_rate": learning_rate, "embedding_factor": embedding_factor, "weight_decay": weight_decay,
-        "warm_up": warm_up, "clip": clip, "piece_size": piece_size, "queue": queue, "precision": precision,
-        "checkpoint_every": checkpoint_every, "seed": seed,
+        "learning_rate": learning_rate, "embedding_start": embedding_start, "embedding_factor": embedding_factor,
+        "weight_decay": weight_decay, "warm_up": warm_up, "clip": clip, "piece_size": piece_size, "queue": queue,
+        "precision": precision, "checkpoint_every": checkpoint_every, "seed": seed,
     }  # fmt: skip
     given = {name: value for name, value in given.items() if value is not None}
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
@@ -199,11 +203,13 @@ def train(
                 for name, tuned in finished.items()
             ]
             print(f"\n{text_table(rows, text=['mAP in %'])}")
+    if not all(tuned.improved for tuned in finished.values()):
+        sys.exit(NOT_IMPROVED)
 
 
 def _print_training(tuned: FineTuned) -> None:
-    untrained = "" if tuned.best_step else ", the network before training"
-    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}{untrained}.")
+    best = f"The best on the validation classes is step {tuned.best_step} of {tuned.steps}."
+    print(f"\n{tuned.verdict or best}")
     for name, after in tuned.after.items():
         print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
     model = tuned.folder / "model"

@@ -12,7 +12,7 @@ from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import NETWORK
 from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
-from smoothap.experiments.fine_tuning import train_and_test
+from smoothap.experiments.fine_tuning import FineTuned, train_and_test, validation_map
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
 from smoothap.report.page import write_report
@@ -30,6 +30,7 @@ _DIMENSION = 512
 class Demo:
     """What the demo made: the report page, the model, and an album of the test emoji before and after training."""
 
+    tuned: FineTuned
     compared: BeforeAfter
     page: Path
     model: Path
@@ -49,7 +50,10 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
     model = _network(size, seed, _DIMENSION)
     start = time.monotonic()
-    tuned = train_and_test(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
+    to_beat = validation_map(_network(size, seed), validation, out, None)
+    tuned = train_and_test(
+        model, SmoothAP(settings.tau), training, validation, settings, out, resume=True, to_beat=to_beat
+    )
     print(
         f"{tuned.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
         f"step {tuned.best_step}. Testing before and after ..."
@@ -75,6 +79,7 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
         before_report=compared.before_report,
         after_report=compared.after_report,
         curve=read_rows(out),
+        note=tuned.verdict,
         command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",
         seed=seed,
     )
@@ -86,7 +91,7 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
             ("after", out / MODEL, compared.after, held_out.after),
         )
     )
-    return Demo(compared, page, out / MODEL, albums)
+    return Demo(tuned, compared, page, out / MODEL, albums)
 
 
 def _network(size: int, seed: int, dimension: int | None = None) -> Embedder:
