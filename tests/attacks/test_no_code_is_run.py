@@ -16,7 +16,6 @@ import tiny_sets
 import torch
 from photo_makers import photo_folder, tiny_model
 
-from smoothap.experiments.evaluation import open_array
 from smoothap.data import glyphs
 from smoothap.data.counts import Counts
 from smoothap.data.folder import folder as image_folder
@@ -26,6 +25,7 @@ from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
 from smoothap.data.table import table
+from smoothap.experiments.evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder

@@ -203,7 +203,8 @@ def train(
                 for name, tuned in finished.items()
             ]
             print(f"\n{text_table(rows, text=['mAP in %'])}")
-    if not all(tuned.improved for tuned in finished.values()):
+    # torchrun takes every exit code but 0 for a crash, and would start the training again.
+    if processes.number == 1 and not all(tuned.improved for tuned in finished.values()):
         sys.exit(NOT_IMPROVED)
 
 

@@ -58,7 +58,7 @@ class FineTuned:
             return ""
         return (
             f"The training did not improve the network: in {self.steps} steps it never ranked the validation classes "
-            "better than before. The model is kept as it was when the training began. Try more steps or epochs, a "
+            "better than before. The model is the network as the training began with it. Try more steps or epochs, a "
             "lower learning rate, a larger size, or more images and classes."
         )
 
