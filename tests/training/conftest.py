@@ -75,7 +75,9 @@ def small_settings() -> Callable[..., Settings]:
 def run(pattern_set, small_model, small_settings, tmp_path):
     """Train the small model on small patterns; returns (result, model)."""
 
-    def train_it(folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, to_beat=-1.0, **changes):
+    def train_it(
+        folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, to_beat=-1.0, **changes
+    ):
         model = model or small_model()
         settings = small_settings(**changes)
         result = train(
