@@ -24,6 +24,7 @@ from smoothap.training.settings import DEMO
 _STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _DIMENSION = 512
+_TEST_SCALE = 1.2  # a random crop shows an emoji larger than its test view does; a larger view makes up for that
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +43,10 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = emoji()
     training, validation = benchmark.train_and_validation(seed)
-    test = replace(benchmark.tests["test"], recall_at=(1, 10, 100))
+    test, test_size = replace(benchmark.tests["test"], recall_at=(1, 10, 100)), tested_at(size)
     print(
-        f"Emoji of seven vendors, {size} x {size} pixels: {training.classes} emoji to train on, "
-        f"{validation.classes} to pick the best epoch, {test.classes} to test on."
+        f"Emoji of seven vendors: {training.classes} to train on at {size} x {size} pixels, {validation.classes} to "
+        f"pick the best epoch, {test.classes} to test on at {test_size} x {test_size}."
     )
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
     model = _network(size, seed, _DIMENSION)
@@ -58,13 +59,14 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
         f"{tuned.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
         f"step {tuned.best_step}. Testing before and after ..."
     )
+    model.transform = replace(model.transform, size=test_size)
 
     def measure(before: Embedder) -> tuple[Embedder, BeforeAfter]:
         before.to(next(model.parameters()).device)
         return before, embed_before_and_after(before, model, test, unreadable=out / "unreadable-test.csv")
 
     (untrained, compared), sentence = measure_untrained(
-        measure, lambda: _network(size, seed), lambda: _network(size, seed, _DIMENSION)
+        measure, lambda: _network(test_size, seed), lambda: _network(test_size, seed, _DIMENSION)
     )
     if sentence:
         print(sentence)
@@ -87,11 +89,16 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     albums = tuple(
         _write_album(out / name, opener, compared.images, vectors, validation_vectors, held_out.images)
         for name, opener, vectors, validation_vectors in (
-            ("before", f"{NETWORK}@{size}", compared.before, held_out.before),
+            ("before", f"{NETWORK}@{test_size}", compared.before, held_out.before),
             ("after", out / MODEL, compared.after, held_out.after),
         )
     )
     return Demo(tuned, compared, page, out / MODEL, albums)
+
+
+def tested_at(size: int) -> int:
+    """The side of the test views of a network that was trained at `size`: a multiple of 16, as networks halve it."""
+    return max(size, 16 * round(_TEST_SCALE * size / 16))
 
 
 def _network(size: int, seed: int, dimension: int | None = None) -> Embedder:
