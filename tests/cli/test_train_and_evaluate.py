@@ -81,6 +81,23 @@ def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_pa
     assert found == saved["mean_average_precision"]
 
 
+def test_a_table_that_lists_each_file_twice_is_warned_of(photos, tmp_path, capsys):
+    files = sorted(photos.rglob("*.png"))
+    for times in (1, 2):
+        lines = [f"{file.relative_to(tmp_path)},{file.parent.name}" for file in files * times]
+        (tmp_path / "photos.csv").write_text("\n".join(["path,label", *lines]) + "\n")
+        smoothap(
+            *("train", "--data", f"csv:{tmp_path / 'photos.csv'}", "--out", tmp_path / f"run {times}", "--steps", 1),
+            *("--model", "test_resnet", "--weights", "none", "--size", SIDE, "--dimension", 16, "--device", "cpu"),
+        )
+        trained = capsys.readouterr().out
+        model = tmp_path / f"run {times}" / "model"
+        smoothap("evaluate", "--model", model, "--data", f"csv:{tmp_path / 'photos.csv'}")
+        for text in (trained, capsys.readouterr().out):
+            warning = "Warning: 80 of 80 queries have an exact copy of themselves"
+            assert (warning in text) == (times == 2)
+
+
 def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path, capsys, monkeypatch):
     forward = Embedder.forward
 
@@ -129,6 +146,7 @@ def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
     train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
     used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
     assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
+    assert used["embedding_start"] == "random"
     assert used["tau"] == 0.02
     assert used["batch_size"] == 24  # as many as 6 classes fill
 
@@ -149,6 +167,7 @@ def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, 
     printed = capsys.readouterr().out
     assert "The training did not improve the network: in 2 steps it never ranked the validation classes" in printed
     assert "Try more steps or epochs, a lower learning rate" in printed
+    assert "smoothap export" not in printed
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
     assert described["metrics"]["improved"] is False
     assert described["metrics"]["best step"] == 0

@@ -129,9 +129,9 @@ def test_a_loss_that_is_not_a_number_stops_and_the_last_checkpoint_stays(run, tm
 
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(
-    ("value", "told"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
+    ("value", "sentence"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
 )
-def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, small_model, value, told):
+def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, small_model, value, sentence):
     model = small_model()
     forward = model.forward
 
@@ -142,7 +142,7 @@ def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, 
         return vectors
 
     model.forward = broken
-    with pytest.raises(TrainingStopped, match=f"after step 0: .*{told}.* in row 5"):
+    with pytest.raises(TrainingStopped, match=f"after step 0: .*{sentence}.* in row 5"):
         run(model=model)
 
 

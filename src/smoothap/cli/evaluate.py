@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.options import (
-    Device,
-    NetworkSize,
-    TestClasses,
-    TestFraction,
-    Weights,
-    Workers,
-    check_file,
-    check_network_options,
-    chosen_device,
-)
+from smoothap.cli import options
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
@@ -33,15 +23,15 @@ def evaluate(
     gallery_labels: Path | None = None,
     model: str | None = None,
     data: str | None = None,
-    weights: Weights = None,
-    size: NetworkSize = None,
+    weights: options.Weights = None,
+    size: options.NetworkSize = None,
     recall_at: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
-    device: Device = None,
-    workers: Workers = 0,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
+    device: options.Device = None,
+    workers: options.Workers = 0,
+    test_fraction: options.TestFraction = None,
+    test_classes: options.TestClasses = None,
 ) -> None:
     """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -73,12 +63,12 @@ def evaluate(
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
     if model is not None:
-        check_network_options(model, size=size, weights=weights)
+        options.check_network_options(model, size=size, weights=weights)
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
     if out is not None:
-        check_file(out, "metrics.json")
-    place = chosen_device(device)
+        options.check_file(out, "metrics.json")
+    place = options.chosen_device(device)
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
 

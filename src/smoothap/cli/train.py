@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.options import (
-    NOT_IMPROVED,
-    Device,
-    TestClasses,
-    TestFraction,
-    Weights,
-    Workers,
-    check_folder,
-    check_network_options,
-    chosen_device,
-)
+from smoothap.cli import options
 from smoothap.cli.printing import comparison
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.report.text_table import text_table
@@ -49,7 +39,7 @@ def train(
     data: str,
     out: Path,
     model: Annotated[str | None, Parameter(show_default=lambda _: NETWORK)] = None,
-    weights: Weights = None,
+    weights: options.Weights = None,
     size: Annotated[int | None, _shown(SIZE)] = None,
     dimension: Annotated[int | None, Parameter(show_default=lambda _: DIMENSION)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
@@ -74,12 +64,12 @@ def train(
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
-    device: Device = None,
-    workers: Workers = 0,
+    device: options.Device = None,
+    workers: options.Workers = 0,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
+    test_fraction: options.TestFraction = None,
+    test_classes: options.TestClasses = None,
 ) -> None:
     """Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.
 
@@ -147,19 +137,14 @@ def train(
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     """
-    given = {
-        "epochs": epochs, "steps": steps, "batch_size": batch_size, "per_class": per_class, "tau": tau,
-        "learning_rate": learning_rate, "embedding_start": embedding_start, "embedding_factor": embedding_factor,
-        "weight_decay": weight_decay, "warm_up": warm_up, "clip": clip, "piece_size": piece_size, "queue": queue,
-        "precision": precision, "checkpoint_every": checkpoint_every, "seed": seed,
-    }  # fmt: skip
-    given = {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in locals().items() if value is not None}
+    changes = {field.name: said[field.name] for field in fields(QUICK) if field.name in said}
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
-    check_folder(out)
+    options.check_folder(out)
     running: dict[str, Any] = {
         "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+        "device": options.chosen_device(device), "workers": workers, "tensorboard": tensorboard,
     }  # fmt: skip
     from smoothap.distributed import joined_processes
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
@@ -168,24 +153,22 @@ def train(
         shown = processes.rank == 0
         try:
             if recipe is None:
-                check_network_options(model or NETWORK, weights=weights, dimension=dimension)
+                options.check_network_options(model or NETWORK, weights=weights, dimension=dimension)
                 tuned = fine_tune(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
-                    settings=replace(PAPER if settings == "paper" else QUICK, **given), batch_size=batch_size,
+                    settings=replace(PAPER if settings == "paper" else QUICK, **changes), batch_size=batch_size,
                     test_fraction=test_fraction, test_classes=test_classes, **running,
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
-                options = {
-                    "--model": model, "--dimension": dimension, "--settings": settings,
-                    "--test-fraction": test_fraction, "--test-classes": test_classes,
-                }  # fmt: skip
-                if refused := [name for name, value in options.items() if value is not None]:
-                    raise ValueError(
-                        f"{refused[0]} is for trainings without a recipe: copy {recipe} and change it there"
-                    )
+                for name in ("model", "dimension", "settings", "test_fraction", "test_classes"):
+                    if name in said:
+                        raise ValueError(
+                            f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change "
+                            "it there"
+                        )
                 start = True if weights is None else False if weights == "none" else Path(weights)
-                opened = open_recipe(recipe, data, weights=start, changes=given)
+                opened = open_recipe(recipe, data, weights=start, changes=changes)
                 trainings = run_recipe(opened, data, out, weights=start, **running)
             finished = {}
             for name, tuned in trainings:
@@ -205,7 +188,7 @@ def train(
             print(f"\n{text_table(rows, text=['mAP in %'])}")
     # torchrun takes every exit code but 0 for a crash, and would start the training again.
     if processes.number == 1 and not all(tuned.improved for tuned in finished.values()):
-        sys.exit(NOT_IMPROVED)
+        sys.exit(options.NOT_IMPROVED)
 
 
 def _print_training(tuned: FineTuned) -> None:
@@ -214,8 +197,7 @@ def _print_training(tuned: FineTuned) -> None:
     for name, after in tuned.after.items():
         print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
     model = tuned.folder / "model"
-    print(
-        f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.\n"
-        f"Next: smoothap evaluate --model {model} --data {tuned.data}\n"
-        f"      smoothap export {model}"
-    )
+    print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
+    print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")
+    if tuned.improved:
+        print(f"      smoothap export {model}")
