@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 Number = TypeVar("Number", int, float)
+NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
 Weights = Annotated[

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.dataset import ImageDataset, evaluation_batches, lost_workers_explained
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
@@ -39,6 +39,7 @@ class Embedded:
 
 
 @freed_memory_kept()
+@lost_workers_explained()
 def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
     """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
     processes = Processes.here()
@@ -81,8 +82,8 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
     """The exact report by the protocol of the set: its K, its queries and gallery, its instances."""
     vectors, rows = embedded.vectors, embedded.rows
     if images.instances is not None:
-        _, first, instance = np.unique(images.instances[rows], return_index=True, return_inverse=True)
-        vectors, rows = group_means(vectors, instance.reshape(-1), len(first)), rows[first]
+        vectors, first = instance_means(vectors, images.instances[rows])
+        rows = rows[first]
     labels, digests = images.labels[rows], embedded.digests if images.instances is None else None
     recall_at = images.recall_at if recall_at is None else recall_at
     shown = Processes.here().rank == 0
@@ -123,11 +124,10 @@ def evaluate_benchmark(
     embedded: dict[tuple[int, int], Embedded] = {}
     reports: dict[str, Report] = {}
     for name, images in benchmark.tests.items():
-        same = (id(images.read), id(images.names))
-        if same not in embedded:
+        if images.source not in embedded:
             dataset = ImageDataset(images, model.transform, report=unreadable)
-            embedded[same] = embed_set(model, dataset, workers=workers)
-        reports[name] = evaluate_embedded(embedded[same], images, recall_at)
+            embedded[images.source] = embed_set(model, dataset, workers=workers)
+        reports[name] = evaluate_embedded(embedded[images.source], images, recall_at)
     for name, draws in benchmark.averages.items():
         reports[name] = mean_report([reports.pop(draw) for draw in draws])
     return reports
@@ -147,8 +147,9 @@ def mean_report(reports: Sequence[Report]) -> Report:
     return Report(**{name: joined([getattr(report, name) for report in reports]) for name in names})
 
 
-def group_means(vectors: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
-    """The mean of the vectors (n, d) of each group (n,): (groups, d)."""
-    sums = np.zeros((groups, vectors.shape[1]))
-    np.add.at(sums, group, vectors)
-    return (sums / np.bincount(group, minlength=groups)[:, None]).astype(np.float32)
+def instance_means(vectors: np.ndarray, instances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the vectors (n, d) of each of m instances (n,), (m, d), and the row of its first image, (m,)."""
+    _, first, instance, images = np.unique(instances, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(first), vectors.shape[1]))
+    np.add.at(sums, instance.reshape(-1), vectors)
+    return (sums / images[:, None]).astype(np.float32), first
