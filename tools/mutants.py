@@ -121,6 +121,8 @@ MUTANTS = [
     Mutant("copies: a query in the gallery is its own copy", "training/evaluation.py", "queries_with_copies(digests[queries], digests[gallery], itself)", "queries_with_copies(digests[queries], digests[gallery])", "tests/training/test_evaluation.py"),
     Mutant("copies: train does not say so", "cli/printing.py", "{after.about_copies()}", "", "tests/cli/test_train_and_evaluate.py"),
     Mutant("copies: compare does not say so", "compare/output.py", "as_markdown(rows), warnings[protocol])", "as_markdown(rows))", "tests/compare/test_compare.py"),
+    Mutant("evaluate: a gallery beside a model is not looked at", "cli/evaluate.py", 'else {"--gallery": gallery}', "else {}", "tests/cli/test_train_and_evaluate.py"),
+    Mutant("cost: a batch of no whole classes", "analysis/cost.py", "if batch % measured_losses.PER_CLASS or", "if", "tests/analysis/test_cost.py"),
     Mutant("cost: the authors' positives cut out of the cube", "analysis/measured_losses.py", "rank_among_positives[place] / rank[here, here]", "rank_among_positives[place] / rank[here, here] + 0 * (units @ units.T)[:, None, :].repeat(1, batch, 1)[here, here, here].sum(2)", "tests/analysis/test_cost.py"),
     Mutant("before: any fault makes a new layer", "experiments/before_after.py", "except NoFeatures as blank:", "except ValueError as blank:", "tests/experiments/test_fine_tuning.py"),
     Mutant("search: copies in any order", "search/engines.py", "scores = self._cosines.of(vector)\n", "scores = self._cosines.vectors @ vector\n", "tests/search/test_ties.py"),

@@ -62,6 +62,13 @@ def evaluate(
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
+    of_images = {"--data": data, "--weights": weights, "--size": size, "--test-fraction": test_fraction}
+    of_images["--test-classes"] = test_classes
+    unused = of_images if model is None else {"--gallery": gallery}
+    for name, value in unused.items():
+        if value is not None:
+            needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
+            raise ValueError(f"{name} goes with {needed}, which is missing: leave {name} out.")
     if model is not None:
         options.check_network_options(model, size=size, weights=weights)
     wanted = None if recall_at is None else options.number_list(recall_at, int)
