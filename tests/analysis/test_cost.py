@@ -42,14 +42,14 @@ def test_a_tensor_of_the_cube_of_the_batch_is_never_cut_into_slices():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_sizes": (112, 6)}, "A batch of 6 cannot hold 4 images of each of two classes"),
+        ({"batch_sizes": (112, 10)}, "A batch of 10 cannot hold 4 images of each of two classes"),
         ({"batch_sizes": (4,)}, "A batch of 4 cannot hold"),
         ({"rounds": 0}, "Nothing is measured in 0 rounds"),
     ],
 )
 def test_what_cannot_be_measured_is_told_before_the_work(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        cost(folder=tmp_path, **options)
+        cost(model="test_resnet", size=16, folder=tmp_path, **({"batch_sizes": (8,), "backbone_rounds": 1} | options))
 
 
 def test_candidates_take_turns():
