@@ -188,7 +188,7 @@ MUTANTS = [
     Mutant("search: labels from the photo folder", "experiments/indexing.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py"),
     Mutant("search: labels that match nothing", "experiments/indexing.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py"),
     Mutant("search: a negative expansion", "search/album.py", "if expand < 0:", "if False:", SEARCH),
-    Mutant("search: a full disk is a number", "search/storage.py", "if error.errno not in _NO_ROOM:", "if True:", "tests/crash/test_torn_albums.py -k full_disk"),
+    Mutant("search: a full disk is a number", "search/storage.py", "if not is_full(error):", "if True:", "tests/crash/test_torn_albums.py -k full_disk"),
     Mutant("search: paths out of the folder let in", "search/storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
     Mutant("save: not synced before it is renamed", "files.py", "        _sync(temporary)\n", "", "tests/crash/test_torn_writes.py tests/crash/test_torn_albums.py"),
