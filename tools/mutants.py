@@ -35,7 +35,7 @@ SEARCH, DISK, ENGINES = (
     "tests/search/test_engines.py",
 )
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
-GATE, SERVER = "tests/web/test_gate.py", "tests/web/test_server.py"
+GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
     Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - positive", "above = positive - scores[rows, None, :]", LOSS),
@@ -139,11 +139,19 @@ MUTANTS = [
     Mutant("web: the token is not compared", "web/gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),
     Mutant("web: an announced length is believed", "web/limits.py", "if len(body) + len(chunk) > limit:", "if False:", "tests/attacks/test_uploads_are_bounded.py -k above_the_limit"),
     Mutant("web: what travels with a photo is served", "search/preparing.py", 'clean = Image.frombytes("RGB", picture.size, picture.convert("RGB").tobytes())', 'clean = picture.convert("RGB")', SERVER + " -k stripped"),
-    Mutant("web: the total forgets the least score", "web/served_album.py", "total=int(listed.sum())", "total=len(ranked)", SERVER + " -k marked_photos_stay"),
+    Mutant("web: the total forgets the least score", "web/served_album.py", "total=int(listed.sum())", "total=len(ranked_scores)", SERVER + " -k marked_photos_stay"),
     Mutant("web: marks are not kept apart", "web/served_album.py", "tuple(request.right), tuple(request.wrong))\n", "(), ())\n", SERVER + " -k marked_photos_stay"),
-    Mutant("web: wrong photos leave the page", "web/served_album.py", "        if query_row is None or self.labels is None", "        ranking.scores[[photos.row_of(identity) for identity in wrong]] = -np.inf\n        if query_row is None or self.labels is None", SERVER + " -k marked_photos_stay"),
+    Mutant("web: wrong photos leave the page", "web/served_album.py", "    if query_row is None or labels is None", "    ranking.scores[[album.photos.row_of(identity) for identity in wrong]] = -np.inf\n    if query_row is None or labels is None", SERVER + " -k marked_photos_stay"),
     Mutant("web: equal scores in favour of AP", "web/served_album.py", 'self.ranking.scores, side="right")', 'self.ranking.scores + (self.right - 1.0) * 1e-9, side="right")', SERVER + " -k equal_scores"),
-    Mutant("web: the list to download ends with a page", "web/served_album.py", "self._minimum(request), 0, None)", "self._minimum(request), 0, request.limit)", SERVER + " -k list_to_download"),
+    Mutant("web: the list to download ends with a page", "web/served_album.py", "ranking.best(minimum=self._minimum(request))", "ranking.best(request.limit, self._minimum(request))", SERVER + " -k list_to_download"),
+    Mutant("web: a picture is kept under any address", "web/server.py", '"private, max-age=86400" if remembered else "no-store"', '"private, max-age=86400"', VERSIONS + " -k picture"),
+    Mutant("web: the address of a picture does not change with it", "web/served_album.py", "return _key(photo.sha256.encode())", "return _key(photo.path.encode())", VERSIONS + " -k picture"),
+    Mutant("web: all files that nobody has read have one address", "web/served_album.py", "status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size", "", VERSIONS + " -k made_elsewhere"),
+    Mutant("web: a new version of the album is not noticed", "search/storage.py", "return self._stamp() == self._loaded", "return True", VERSIONS + " -k next_request"),
+    Mutant("web: what is written while an album is loaded is missed", "web/current_albums.py", "    return tuple(served if", "    return albums or tuple(served if", VERSIONS + " -k next_request"),
+    Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
+    Mutant("web: one album of two is renewed", "web/current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
+    Mutant("web: a vector of another model is taken", "web/served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),
     Mutant("folding: shared outputs folded", "models/folding.py", "and uses[given.grad_fn] == 1", "", FOLDING),
     Mutant("folding: a convolution used twice folded", "models/folding.py", "and times[id(convolution)] == times[id(norm)] == 1", "", FOLDING),
     Mutant("folding: bias of the convolution lost", "models/folding.py", "mean - convolution.bias", "mean", FOLDING),
