@@ -35,6 +35,7 @@ SEARCH, DISK, ENGINES = (
     "tests/search/test_engines.py",
 )
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
+LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
@@ -155,6 +156,12 @@ MUTANTS = [
     Mutant("web: only the first cookie is read", "web/gate.py", 'for pair in header.split(";")]', 'for pair in header.split(";")[:1]]', GATE + " -k cookie"),
     Mutant("web: the first cookie of our name decides", "web/gate.py", "in _cookies(request, _cookie_name(request)))", "in _cookies(request, _cookie_name(request))[:1])", GATE + " -k cookie"),
     Mutant("web: all servers of a machine share a cookie", "web/gate.py", ".port or 80}", " and 80}", GATE + " -k cookie"),
+    Mutant("web: a part of the thumbnail passes for a part of the photo", "web/served_album.py", 'raise HTTPException(422, f"{name} cannot be read', 'return self.decoder.decode(self.thumbnail(identity), box=box)\n            raise HTTPException(422, f"{name} cannot be read', LARGE + " -k never_taken"),
+    Mutant("web: a decoder that ran out of memory stays", "web/decoder.py", 'if answer.get("exhausted"):', "if False:", LARGE + " -k ran_out"),
+    Mutant("web: large photos are refused for their memory", "web/decoder_process.py", "_BYTES_PER_PIXEL = 18", "_BYTES_PER_PIXEL = 2", LARGE + " -k twelve"),
+    Mutant("web: any photo may take the most memory", "web/decoder_process.py", "    memory.allow(width * height)\n", "", LARGE + " -k bounded_by"),
+    Mutant("reading: a palette is averaged", "data/reading.py", 'if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK") or "transparency" in image.info:', "if False:", "tests/data/test_reading.py -k come_back_fewer"),
+    Mutant("reading: a large JPEG is decoded whole", "data/reading.py", "or (most_pixels is not None and size[0] * size[1] > most_pixels * shrink**2)", "", "tests/data/test_reading.py -k two_reasons"),
     Mutant("folding: shared outputs folded", "models/folding.py", "and uses[given.grad_fn] == 1", "", FOLDING),
     Mutant("folding: a convolution used twice folded", "models/folding.py", "and times[id(convolution)] == times[id(norm)] == 1", "", FOLDING),
     Mutant("folding: bias of the convolution lost", "models/folding.py", "mean - convolution.bias", "mean", FOLDING),

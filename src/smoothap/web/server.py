@@ -85,10 +85,12 @@ def create_app(
     hosts: frozenset[str] = LOOPBACK,
     any_address: bool = False,
     limits: Limits | None = None,
+    proxies: frozenset[str] = frozenset(),
 ) -> ASGIApp:
     """The application for these albums by name: one to search in, or two that are compared.
 
     hosts: the names that it answers to, `any_address` also every plain IP address. token: asked of every visitor.
+    proxies: addresses that are believed when they say whom a request comes from (X-Forwarded-For).
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
@@ -117,7 +119,7 @@ def create_app(
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
     _add_routes(app, current, queue, limits)
-    guarded = BoundedRequests(app, limits)
+    guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
 
