@@ -180,7 +180,8 @@ class _Answer:
         """The work is done: what is left is the visitor's part, and who does not do it keeps no place from others."""
         counted = self._counted
         self._begun, counted._requests = True, counted._requests - 1
-        self._refused = bool(counted._unread) and counted._unread + size > counted.limits.unread_bytes
+        waiting = counted._unread  # a list of any length is sent while nobody else waits, and small answers always
+        self._refused = size > _PIECE and waiting > 0 and waiting + size > counted.limits.unread_bytes
         if not self._refused:
             self._bytes = size
             counted._unread += size
