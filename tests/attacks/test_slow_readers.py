@@ -22,8 +22,8 @@ SENDING = head(LIST, Content_Type="application/json", Content_Length=100)
 
 @pytest.fixture(scope="module")
 def album():
-    """An album whose list to download has 10 MB: more than the system takes over for a visitor."""
-    vectors = np.random.default_rng(0).standard_normal((12_000, 4)).astype(np.float32)
+    """An album whose list to download has 5 MB: more than the system takes over for a visitor."""
+    vectors = np.random.default_rng(0).standard_normal((6_000, 4)).astype(np.float32)
     return Album.from_arrays(vectors, {"path": [f"{row:0800d}.jpg" for row in range(len(vectors))]})
 
 
@@ -87,12 +87,14 @@ def test_a_slow_visitor_who_does_read_gets_everything(album):
         body = len(answer.partition(b"\r\n\r\n")[2])
         while body < length:
             time.sleep(0.2 if time.monotonic() - began < 4 else 0)
-            body += len(connection.recv(1 << 16))
-    assert body == length > 9_000_000
+            part = connection.recv(1 << 16)
+            assert part, f"cut off after {body:,} bytes"
+            body += len(part)
+    assert body == length > 4_000_000
 
 
 def test_answers_that_nobody_takes_are_bounded(album):
-    limits = Limits(unread_bytes=25_000_000, seconds_to_read=60)
+    limits = Limits(unread_bytes=12_000_000, seconds_to_read=60)
     with served({"album": album}, limits=limits) as port, crowd(port, 2, ASKING):
         assert comes(lambda: ask(port, "POST", LIST, QUESTION, {"content-type": "application/json"})[0] == 503)
         assert ask(port, "GET", "/api/albums")[0] == 200

@@ -83,6 +83,9 @@ class TimedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # writing is paused whenever the visitor has anything left to take
+        # The system would hold megabytes and say only after a third of them that there is room: a slow visitor would
+        # look like one who does not read.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self._head_timeout = self.loop.call_later(self.seconds_for_head, self._give_up)
 
     def data_received(self, data: bytes) -> None:
