@@ -37,6 +37,19 @@ class Storage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._loaded: tuple[int, ...] | None = None  # the description that was loaded, as `_stamp` knows it
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What changes whenever the description is replaced; None while there is none."""
+        try:
+            status = (self.folder / NAME).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def is_current(self) -> bool:
+        """Whether the description is still the one that was last loaded."""
+        return self._stamp() == self._loaded
 
     def _file(self, kind: str, number: int) -> Path:
         """The vectors, photos or thumbnails of a segment."""
@@ -67,6 +80,7 @@ class Storage:
 
     def load(self, *, always: bool = False) -> tuple[Description, Photos, np.ndarray]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole."""
+        self._loaded = self._stamp()  # taken first: what is written while this reads is newer
         description = read_description(self.folder)
         while True:
             try:
