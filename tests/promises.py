@@ -99,6 +99,11 @@ PROMISES = {
         "loss and resume with the instruction sets of older processors and other libraries' code paths",
         "every setting, bit for bit",
     ),
+    23: Promise(
+        "a training survives what happens in an hour",
+        "SIGTERM, SIGKILL, a full disk, killed data workers and a second process in the same folder, at random moments",
+        "one hour; weights, checkpoint, metrics and reports equal to the undisturbed run, nothing left behind",
+    ),
 }
 
 

@@ -52,6 +52,12 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
     return path
 
 
+def sweep(folder: Path) -> None:
+    """Delete what writers that were killed left half written; only where no other process writes to the folder."""
+    for file in folder.glob(".*.????????.partial"):
+        file.unlink(missing_ok=True)
+
+
 def rename(path: Path, target: Path) -> None:
     """Give a file that is on the disk its new name, in the place of an older one, and see the name to the disk too."""
     path.replace(target)

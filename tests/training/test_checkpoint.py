@@ -268,6 +268,14 @@ def test_a_second_training_in_the_folder_is_refused_and_the_first_goes_on(run, t
     assert run(resume=True, steps=2)[0].finished
 
 
+def test_what_a_kill_left_half_written_is_swept_away(run, tmp_path):
+    for name in ("run/.checkpoint.json.0a1b2c3d.partial", "run/model/.model.safetensors.next.0a1b2c3d.partial"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"half")
+    run(steps=1)
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 def test_to_resume_without_a_checkpoint_is_to_begin(run):
     assert run(resume=True, steps=2)[0].steps == 2
 
