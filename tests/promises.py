@@ -46,8 +46,8 @@ PROMISES = {
         "bit-equal over 200 steps",
     ),
     9: Promise(
-        "resume is exact, on one machine with one number of threads",
-        "kill -9 at random steps",
+        "resume is exact, on one machine",
+        "kill -9 at random steps, resumed with other threads set; other images and a second process are refused",
         "50 kills, bit-equal at the end",
     ),
     10: Promise(

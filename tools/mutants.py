@@ -133,6 +133,7 @@ MUTANTS = [
     Mutant("loop: a full disk at the start is a traceback", "training/loop.py", "if isinstance(error, OSError) and not is_full(error):", "if isinstance(error, OSError):", LOOP + " -k full"),
     Mutant("evaluation: a killed worker is a traceback", "training/evaluation.py", "@lost_workers_explained()\n", "", "tests/training/test_evaluation.py -k killed"),
     Mutant("loop: what a kill left half written stays", "training/loop.py", "                sweep(folder / MODEL)\n", "", CHECKPOINT + " -k half_written"),
+    Mutant("lock: a disk without locks is refused", "files.py", "except (ImportError, OSError):", "except ImportError:", "tests/test_files.py"),
     Mutant("lock: a child keeps it", "files.py", "os.register_at_fork(after_in_child=_let_go)", "pass", "tests/test_files.py"),
     Mutant("lock: a child takes it away", "files.py", "        lock.close()\n    _locks.clear()", "        __import__('fcntl').flock(lock, 8)\n    _locks.clear()", "tests/test_files.py"),
     Mutant("save: a full disk is a number", "files.py", "if isinstance(error, OSError) and is_full(error):", "if False:", "tests/test_files.py"),

@@ -79,13 +79,12 @@ def locked(folder: Path, refusal: str) -> Generator[None]:
     with (folder / ".lock").open("a") as lock:
         try:
             import fcntl
-        except ImportError:  # Windows: nothing keeps a second process away
-            yield
-            return
-        try:
+
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(refusal) from error
+        except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
+            pass
         _locks.add(lock)
         try:
             yield
