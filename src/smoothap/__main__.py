@@ -8,7 +8,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def main() -> None:
-    """Run the command line; exits with 0: done, 1: an error, explained, 2: wrong arguments, 130: interrupted."""
+    """Run the command line.
+
+    Exits with 0: done, 1: an error, explained, 2: wrong arguments, 3: a training that was of no use, 130: interrupted.
+    """
     try:
         from smoothap.cli import app
         from smoothap.extras import remedy

@@ -287,3 +287,11 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
 def test_settings_that_make_no_sense_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Settings(**change)
+
+
+def test_an_epoch_that_does_not_beat_the_network_before_is_not_kept(run, tmp_path, small_model):
+    result, model = run(to_beat=1.0, learning_rate=1e-2)  # no mAP is above 1
+    assert (result.best_step, result.finished) == (0, True)
+    start = small_model().state_dict()
+    assert all(torch.equal(value, start[name]) for name, value in model.state_dict().items())
+    assert result.best == read_rows(tmp_path / "run")[0]["validation_map"]

@@ -233,24 +233,26 @@ def evaluation_batches(
     dataset: ImageDataset,
     batch_size: int,
     *,
+    rows: np.ndarray | None = None,
     rank: int = 0,
     ranks: int = 1,
     workers: int = 0,
     pin_memory: bool = False,
 ) -> Iterator[Batch]:
-    """Test views of the whole set in its order, or of this rank's part of it; unreadable images are left out.
+    """Test views of the whole set (or of `rows`) in its order, or of this rank's part; unreadable images are left out.
 
     The parts of all ranks, one after the other, are the set; `rows` says which image is which. A rank takes whole
     batches, the same for any number of ranks: an image's vector may depend on its batch in the last bit.
     """
-    starts = range(0, len(dataset), batch_size)
+    rows = np.arange(len(dataset)) if rows is None else rows
+    starts = range(0, len(rows), batch_size)
     mine = starts[rank * len(starts) // ranks : (rank + 1) * len(starts) // ranks]
-    rows = (range(start, min(start + batch_size, len(dataset))) for start in mine)
-    return _load(dataset, rows, workers, pin_memory)
+    parts = (rows[start : start + batch_size].tolist() for start in mine)
+    return _load(dataset, parts, workers, pin_memory)
 
 
 def _load(
-    dataset: ImageDataset, indices: Iterator[Sequence[Draw] | range], workers: int, pin_memory: bool
+    dataset: ImageDataset, indices: Iterator[Sequence[Draw | int]], workers: int, pin_memory: bool
 ) -> Iterator[Batch]:
     """The batches of these indices, without those of which no image can be read."""
     loader = DataLoader(

@@ -29,6 +29,7 @@ from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
+from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
 from smoothap.training.queue import EmbeddingQueue
@@ -99,6 +100,7 @@ def train(
     *,
     resume: bool = False,
     minutes: float | None = None,
+    to_beat: float = -1.0,
     batches: Batches | None = None,
     callbacks: Callbacks | None = None,
     device: torch.device | str | None = None,
@@ -110,11 +112,13 @@ def train(
     `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
     and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
     goes on from its checkpoint, with the number of threads it began with, and one without a checkpoint begins.
-    `batches` takes the place of balanced ones; `callbacks` are called before each epoch and step.
+    `batches` takes the place of balanced ones; `callbacks` are called before each epoch and step. An epoch that does
+    not beat the start, and `to_beat`, an mAP on `validation`, is not kept: where none does, the best step is 0, and the
+    model the one that the training began with.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = chosen_device(device)
     if checkpoint.exists(folder) and not resume:
         raise ValueError(f"{folder} already holds a training: go on with --resume, or choose another folder")
 
@@ -159,8 +163,12 @@ def train(
         "least_area": model.transform.least_area, "flip": model.transform.flip,
         "trained_on": dataset.identity(), "validated_on": validation_dataset.identity(),
     }  # fmt: skip
+    projects = settings.embedding_start == "projection" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, described)
+        model.embedding_start = "projection" if projects else model.embedding_start
+    elif projects:
+        start_as_projection(model, dataset, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor) -> Tensor:
@@ -188,7 +196,7 @@ def train(
             "validation_map": report.mean_average_precision,
         }
         log.write(row | {f"validation_recall_at_{k}": value for k, value in report.recall.items()})
-        if report.mean_average_precision > state.best:
+        if state.step == 0 or report.mean_average_precision > max(state.best, to_beat):
             state.best, state.best_step = report.mean_average_precision, state.step
             if writes:
                 model.save(folder / MODEL, data_set=images.name, metrics={"validation": report.summary()})
@@ -301,6 +309,11 @@ def loss_backward(
         if parameter.grad is not None:
             parameter.grad /= processes.number
     return value.detach()
+
+
+def chosen_device(device: torch.device | str | None) -> torch.device:
+    """The device that was asked for, or the fastest that is here."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def _precision(settings: Settings, device: torch.device) -> torch.dtype:
