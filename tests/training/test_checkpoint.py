@@ -18,6 +18,7 @@ from promises import short_or_long
 from torch import nn
 
 from smoothap import sealed_json
+from smoothap.cli.options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
 from smoothap.numerics.threads import numba_is_there
@@ -312,7 +313,7 @@ def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_pa
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
     resumed = {**environment, "OMP_NUM_THREADS": "2"}  # the checkpoint knows better
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run(command(whole), env=environment, check=True, capture_output=True)
+    assert subprocess.run(command(whole), env=environment, capture_output=True).returncode in (0, NOT_IMPROVED)
     chance, killed_at = random.Random(0), []
     for _ in range(kills):
         threads = resumed if (cut / "checkpoint.json").is_file() else environment
@@ -324,7 +325,8 @@ def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_pa
         process.kill()
         assert process.wait() == -9, "it was over before it could be killed"
         killed_at.append(len(read_rows(cut)))
-    finished = subprocess.run(command(cut), env=resumed, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command(cut), env=resumed, capture_output=True, text=True)
+    assert finished.returncode in (0, NOT_IMPROVED), finished.stderr
     assert "began with 1 threads" in finished.stdout
     assert re.search(r"after +\d", finished.stdout)
     assert weights(cut) == weights(whole)
