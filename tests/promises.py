@@ -99,6 +99,12 @@ PROMISES = {
         "loss and resume with the instruction sets of older processors and other libraries' code paths",
         "every setting, bit for bit",
     ),
+    22: Promise(
+        "a served album may change",
+        "serve under mixed and hanging clients while index adds and removes photos, the model's folder is replaced and "
+        "the disk fills and empties",
+        "one hour: every answer is of one version, nothing leaks, the album equals one made from nothing",
+    ),
     23: Promise(
         "a training survives what happens in an hour",
         "SIGTERM, SIGKILL, a full disk, killed data workers and a second process in the same folder, at random moments",
