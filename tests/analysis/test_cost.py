@@ -1,13 +1,14 @@
 """What is measured is what it says: the authors' arithmetic, times, and memory that grows with the cube."""
 
 import json
+import math
 import sys
 
 import pytest
 import torch
 from oracles import authors_loss
 
-from smoothap.analysis.cost import milliseconds, peak_megabytes
+from smoothap.analysis.cost import cost, milliseconds, peak_megabytes
 from smoothap.analysis.measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 from smoothap.losses import SmoothAP
 
@@ -20,6 +21,35 @@ def test_the_authors_way_gives_the_authors_figure():
     found = AuthorsSmoothAP()(embeddings, labels)
     assert float(found) == pytest.approx(float(authors_loss(embeddings, 4, 0.01)), abs=1e-5)
     assert float(found) == pytest.approx(float(SmoothAP(include_query=True)(embeddings, labels)), abs=1e-5)
+
+
+def test_a_tensor_of_the_cube_of_the_batch_is_never_cut_into_slices():
+    """The backward pass of a slice fills a tensor as large as what it was cut from: that cost is not the authors'."""
+    embeddings, labels = balanced(32, CPU)
+    loss = AuthorsSmoothAP()(embeddings, labels)
+    seen, waiting = set(), [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if "Slice" in node.name():
+            assert math.prod(node._saved_self_sym_sizes) <= 32**2
+        waiting += [further for further, _ in node.next_functions]
+    assert any("Slice" in node.name() for node in seen)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_sizes": (112, 6)}, "A batch of 6 cannot hold 4 images of each of two classes"),
+        ({"batch_sizes": (4,)}, "A batch of 4 cannot hold"),
+        ({"rounds": 0}, "Nothing is measured in 0 rounds"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_before_the_work(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        cost(folder=tmp_path, **options)
 
 
 def test_candidates_take_turns():

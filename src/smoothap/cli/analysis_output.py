@@ -1,12 +1,14 @@
-"""What the analyses on the command line share: options, how one is printed, and lists of numbers."""
+"""What the analyses on the command line share: options, and how one is made, written and printed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from smoothap.cli.options import check_folder, chosen_device
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ Before = Annotated[
 ]
 
 
+def make(analysis: Callable[..., Analysis], device: str | None, out: Path, **given: Any) -> None:
+    """Make an analysis on the device, where its results can be written; write it and print what it says."""
+    check_folder(out)
+    show(analysis(device=chosen_device(device), **given), out)
+
+
 def show(analysis: Analysis, out: Path) -> None:
     """Write an analysis and print what it says."""
     print_analysis(analysis, analysis.save(out))
@@ -39,11 +47,3 @@ def print_analysis(analysis: Analysis, paths: list[Path]) -> None:
         print(text_table(rows))
     print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")
     print(*paths, "Next: smoothap analyse all   (every analysis on one page)", sep="\n")
-
-
-def numbers_of(text: str, kind: type[Any]) -> tuple[Any, ...]:
-    """Numbers with commas between them."""
-    try:
-        return tuple(map(kind, text.split(",")))
-    except ValueError:
-        raise ValueError(f"{text!r} is not a list of numbers with commas between them, such as 64,128.") from None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
+
+Number = TypeVar("Number", int, float)
+NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
 Weights = Annotated[
@@ -26,7 +29,31 @@ TestClasses = Annotated[
 ]
 Device = Annotated[str | None, Parameter(help="Such as cpu or cuda; by default cuda where there is one.")]
 Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads them in this one.")]
+BatchSize = Annotated[int, Parameter(help="Images in a batch.")]
+PerClass = Annotated[int, Parameter(help="Images of each class in a batch.")]
+Tau = Annotated[float, Parameter(help="The temperature of the sigmoid.")]
+Flip = Annotated[
+    bool,
+    Parameter(
+        help="Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters."
+    ),
+]
+Seed = Annotated[int, Parameter(help="Chooses everything that is left to chance.")]
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
+
+
+def number_list(text: str, kind: type[Number]) -> tuple[Number, ...]:
+    """Positive numbers with commas between them."""
+    try:
+        numbers = tuple(map(kind, text.split(",")))
+    except ValueError:
+        numbers = ()
+    if not numbers or not all(number > 0 for number in numbers):
+        example = (
+            "whole numbers with commas, such as 64,128" if kind is int else "numbers with commas, such as 0.1,0.01"
+        )
+        raise ValueError(f"{text!r} is not a list of positive {example}.")
+    return numbers
 
 
 def check_folder(out: Path, option: str = "--out") -> None:
