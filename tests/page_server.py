@@ -11,11 +11,12 @@ from smoothap.web.server import create_app
 
 
 @contextlib.contextmanager
-def served(albums, *, limits=None, **options):
-    """Serve albums on a free port for the length of the block; gives the port."""
+def served(albums, *, port=0, limits=None, **options):
+    """Serve albums on a port, or any that is free, for the length of the block; gives the port."""
     limits = limits or Limits()
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     server = http_server(create_app(albums, limits=limits, **options), limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

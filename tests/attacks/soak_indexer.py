@@ -44,7 +44,7 @@ def keep_version():
 
 
 def update():
-    Album.open(FOLDER / "album").update(labels=updating.labels_by_folder, progress=False)
+    Album.open(FOLDER / "album").update(labels=updating.labels_by_folder, remove_missing=True, progress=False)
 
 
 def photos_come_and_go(choose):

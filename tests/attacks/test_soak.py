@@ -174,7 +174,7 @@ def test_a_served_album_may_change_under_its_visitors(tmp_path, measured):
                 loaded.pop(next(iter(loaded)))
         (tmp_path / "stop").touch()
         changes = indexer.stdout.readline().strip()
-        assert indexer.wait(60) == 0
+        assert indexer.wait(600) == 0
         after = settled(process, port, before[0] + 5)
         assert server.poll() is None
         assert set(statuses) <= {200, 404, 409, 503}, statuses

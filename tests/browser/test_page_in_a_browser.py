@@ -6,8 +6,13 @@ import json
 import re
 import time
 
+import numpy as np
 import pytest
 from page_albums import letter
+from page_server import served
+from PIL import Image
+
+from smoothap.search import Album
 
 pytestmark = pytest.mark.browser
 
@@ -286,6 +291,38 @@ def test_an_empty_album_says_so(opened, nothing, keep_shot):
     page.wait_for_selector(".message:not([hidden])")
     assert "This album is empty" in page.locator(".message").text_content()
     keep_shot(page, "empty")
+
+
+def test_another_album_on_the_same_port_shows_its_own_names_and_pictures(opened, tmp_path):
+    """Serve red, stop, serve blue: nothing of red may come out of the browser's memory."""
+    shown = []
+
+    def colour_and_name(page):
+        page.wait_for_selector(".tile img")
+        until(page, "document.querySelector('.tile img').naturalWidth > 0")
+        colour = page.evaluate(
+            "(() => { const canvas = document.createElement('canvas').getContext('2d');"
+            " canvas.drawImage(document.querySelector('.tile img'), 0, 0);"
+            " return [...canvas.getImageData(20, 20, 1, 1).data].slice(0, 3); })()"
+        )
+        return "red" if colour[0] > colour[2] else "blue", page.locator("#title").text_content()
+
+    port = 0
+    for name in ("red", "blue"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (60, 60), name).save(tmp_path / name / f"{name}.png")
+        album = Album.from_arrays(np.eye(1, 4), [{"path": f"{name}.png"}], root=tmp_path / name)
+        with served({name: album}, port=port) as port:
+            if name == "red":
+                page = opened(f"http://127.0.0.1:{port}/", expected=["net::ERR"])
+            else:  # the page that was left open asks again by itself
+                until(page, "document.title.startsWith('blue')")
+            shown.append(colour_and_name(page))
+        page.evaluate("fetch('/api/albums').catch(() => {})")
+        if name == "red":
+            page.locator("#draw").click()
+            page.wait_for_selector("#lost:not([hidden])")
+    assert shown == [("red", "red"), ("blue", "blue")]
 
 
 def test_a_lost_server_is_told_and_found_again(opened, one):

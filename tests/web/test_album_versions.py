@@ -8,7 +8,7 @@ import pytest
 from page_albums import COLOURS, PixelAlbum, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
-from smoothap.search import Album
+from smoothap.search import Album, storage
 from smoothap.web import current_albums
 
 
@@ -79,6 +79,19 @@ def test_both_albums_of_a_comparison_are_taken_up(folder, connect):
     assert client.get("/api/albums/0/photos/4").json()["twins"] == [4, None]
     assert client.get("/api/albums/1/photos/5").json()["twins"] == [5, 5]
     assert [album["photos"] for album in client.get("/api/albums").json()["albums"]] == [8, 7]
+
+
+def test_files_that_are_swept_away_while_an_album_is_opened_are_those_of_an_older_version(folder, monkeypatch):
+    check, calls = storage.check, []
+
+    def disturbed(file, *arguments, **options):
+        check(file, *arguments, **options)
+        calls.append(file)
+        if len(calls) == 1:  # between the check of a file and its opening
+            Album.open(folder / "album").remove([4])
+
+    monkeypatch.setattr(storage, "check", disturbed)
+    assert len(Album.open(folder / "album")) == 7
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn"])

@@ -115,6 +115,8 @@ class Storage:
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
                 table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
+        except FileNotFoundError:
+            raise  # swept away since it was checked: there is a new description
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{file} is no table of photos: {error}") from error
         if table.num_rows != segment.rows or any(
