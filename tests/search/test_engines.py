@@ -101,7 +101,7 @@ def test_an_engine_that_gives_too_few_is_not_believed(monkeypatch):
         def nearest(self, query, k):
             return np.arange(k // 2)
 
-    album._engine = Short()
+    album._neighbours.engine = Short()
     best = [hit.id for hit in Album.from_arrays(clustered()).search(np.ones(16), 30)]
     assert [hit.id for hit in album.search(np.ones(16), 30)] == best
 

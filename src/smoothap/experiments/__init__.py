@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from smoothap.experiments.data_sets import open_data
     from smoothap.experiments.demo import Demo, run_demo
     from smoothap.experiments.fine_tuning import FineTuned, Interrupted, fine_tune, run_recipe
+    from smoothap.experiments.indexing import Indexed, index_photos
     from smoothap.methods import METHODS, open_methods
     from smoothap.models import open_model
 
@@ -22,9 +23,11 @@ __all__ = [
     "BeforeAfter",
     "Demo",
     "FineTuned",
+    "Indexed",
     "Interrupted",
     "compare_with_untrained",
     "fine_tune",
+    "index_photos",
     "open_data",
     "open_methods",
     "open_model",
@@ -39,9 +42,11 @@ _MODULES = {
     "BeforeAfter": "smoothap.experiments.before_after",
     "Demo": "smoothap.experiments.demo",
     "FineTuned": "smoothap.experiments.fine_tuning",
+    "Indexed": "smoothap.experiments.indexing",
     "Interrupted": "smoothap.experiments.fine_tuning",
     "compare_with_untrained": "smoothap.experiments.before_after",
     "fine_tune": "smoothap.experiments.fine_tuning",
+    "index_photos": "smoothap.experiments.indexing",
     "open_data": "smoothap.experiments.data_sets",
     "open_methods": "smoothap.methods",
     "open_model": "smoothap.models",

@@ -40,7 +40,7 @@ class Milvus:
         answers = self.client.search(
             self.collection, [query.tolist()], limit=min(k, self.limit), output_fields=[], consistency_level="Strong"
         )
-        return np.array([hit["row"] for hit in answers[0]], np.int64)
+        return np.array([hit["id"] for hit in answers[0]], np.int64)
 
     def _is_filled(self, rows: int) -> bool:
         """Whether the collection is there and whole; half of one, from an interrupted run, is dropped."""
