@@ -54,9 +54,9 @@ def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, caps
     ]  # fmt: skip
     assert f"smoothap evaluate --model {tmp_path / 'run' / 'model'}" in told
     smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
-    figures = json.loads(capsys.readouterr().out)["test"]
-    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["figures"]["after"]["test"]
-    assert figures["mean_average_precision"] == saved["mean_average_precision"]
+    metrics = json.loads(capsys.readouterr().out)["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
+    assert metrics["mean_average_precision"] == saved["mean_average_precision"]
 
 
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
@@ -66,8 +66,25 @@ def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_pa
     assert line.endswith("--test-fraction 0.25")
     smoothap(*shlex.split(line)[2:], "--json")
     found = json.loads(capsys.readouterr().out)["test"]["mean_average_precision"]
-    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["figures"]["after"]["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
     assert found == saved["mean_average_precision"]
+
+
+def test_a_table_that_lists_each_file_twice_is_warned_of(photos, tmp_path, capsys):
+    files = sorted(photos.rglob("*.png"))
+    for times in (1, 2):
+        lines = [f"{file.relative_to(tmp_path)},{file.parent.name}" for file in files * times]
+        (tmp_path / "photos.csv").write_text("\n".join(["path,label", *lines]) + "\n")
+        smoothap(
+            *("train", "--data", f"csv:{tmp_path / 'photos.csv'}", "--out", tmp_path / f"run {times}", "--steps", 1),
+            *("--model", "test_resnet", "--weights", "none", "--size", SIDE, "--dimension", 16, "--device", "cpu"),
+        )
+        trained = capsys.readouterr().out
+        model = tmp_path / f"run {times}" / "model"
+        smoothap("evaluate", "--model", model, "--data", f"csv:{tmp_path / 'photos.csv'}")
+        for text in (trained, capsys.readouterr().out):
+            warning = "Warning: 80 of 80 queries have an exact copy of themselves"
+            assert (warning in text) == (times == 2)
 
 
 def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path, capsys, monkeypatch):
@@ -130,8 +147,8 @@ def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
     smoothap("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
              "--model", tmp_path / "first" / "model")  # fmt: skip
     before = capsys.readouterr().out.splitlines()
-    figures = [line.split()[1:] for line in after if line.startswith("after")]
-    assert figures == [line.split()[1:] for line in before if line.startswith("before")]
+    metrics = [line.split()[1:] for line in after if line.startswith("after")]
+    assert metrics == [line.split()[1:] for line in before if line.startswith("before")]
 
 
 def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):
@@ -152,10 +169,10 @@ def test_too_few_classes_are_told(photos, tmp_path):
 def test_evaluate_of_files(vectors, capsys):
     smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy", "--recall-at", "1,5",
              "--json", "--out", vectors / "report.json")  # fmt: skip
-    figures = json.loads(capsys.readouterr().out)
+    metrics = json.loads(capsys.readouterr().out)
     expected = evaluate(np.load(vectors / "x.npy"), np.load(vectors / "y.npy"), recall_at=(1, 5))
-    assert figures["mean_average_precision"] == expected.mean_average_precision
-    assert figures["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
+    assert metrics["mean_average_precision"] == expected.mean_average_precision
+    assert metrics["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
     assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
 
 

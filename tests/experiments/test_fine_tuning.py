@@ -29,14 +29,14 @@ def test_fine_tune_does_what_the_command_does(photos, tmp_path):
     by_python, by_command = (
         json.loads((tmp_path / name / "model" / "model.json").read_text()) for name in ("python", "command")
     )
-    assert by_python["figures"] == by_command["figures"]
+    assert by_python["metrics"] == by_command["metrics"]
     assert tuned.steps == 3
     assert tuned.before["test"].mean_average_precision == _mean_average_precision(by_command, "before")
     assert tuned.after["test"].mean_average_precision == _mean_average_precision(by_command, "after")
 
 
 def _mean_average_precision(model, side):
-    return model["figures"][side]["test"]["mean_average_precision"]
+    return model["metrics"][side]["test"]["mean_average_precision"]
 
 
 def test_the_model_that_comes_back_is_the_one_that_was_saved(photos, tmp_path):

@@ -45,8 +45,22 @@ def test_a_query_that_is_in_the_gallery_does_not_find_itself(pattern_set, small_
     images, model = pattern_set(), small_model()
     everything = np.ones(len(images), bool)
     both = replace(images, is_query=everything, is_gallery=everything)
-    report, plain = (evaluate_set(model, each, unreadable=unreadable) for each in (both, images))
+    report, plain = (evaluate_set(model, protocol, unreadable=unreadable) for protocol in (both, images))
     np.testing.assert_allclose(report.average_precision, plain.average_precision)
+
+
+def test_images_with_the_same_pixels_are_counted_as_copies(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    number = len(images)
+    twice = images.rows(np.tile(np.arange(number), 2))
+    assert evaluate_set(model, images, unreadable=unreadable).copies == 0
+    assert evaluate_set(model, twice, unreadable=unreadable).copies == 2 * number
+    halves = np.arange(2 * number) < number
+    split = replace(twice, is_query=halves, is_gallery=~halves)
+    assert evaluate_set(model, split, unreadable=unreadable).copies == number
+    everything = np.ones(number, bool)  # every query is in the gallery itself, which is no copy
+    both = replace(images, is_query=everything, is_gallery=everything)
+    assert evaluate_set(model, both, unreadable=unreadable).copies == 0
 
 
 def test_instances_are_the_mean_of_their_vectors(pattern_set):
@@ -69,11 +83,11 @@ def test_draws_are_averaged_and_their_images_embedded_once(pattern_set, small_mo
     reports = evaluate_benchmark(model, benchmark, unreadable=unreadable)
     assert sum(seen) == len(images)
     assert list(reports) == ["all", "gallery"]
-    each = [evaluate_set(model, draw, unreadable=unreadable) for draw in draws.values()]
-    mean = np.mean([report.mean_average_precision for report in each])
+    of_draws = [evaluate_set(model, draw, unreadable=unreadable) for draw in draws.values()]
+    mean = np.mean([report.mean_average_precision for report in of_draws])
     assert reports["gallery"].mean_average_precision == pytest.approx(mean, abs=1e-12)
-    assert reports["gallery"].recall[1] == pytest.approx(np.mean([report.recall[1] for report in each]), abs=1e-12)
-    assert reports["gallery"].queries == 3 * each[0].queries
+    assert reports["gallery"].recall[1] == pytest.approx(np.mean([report.recall[1] for report in of_draws]), abs=1e-12)
+    assert reports["gallery"].queries == 3 * of_draws[0].queries
 
 
 def test_the_mean_of_one_report_is_that_report(pattern_set, small_model, unreadable):

@@ -46,7 +46,7 @@ def test_the_best_epoch_is_the_model_that_stays(run, tmp_path, pattern_set):
     saved = Embedder.load(tmp_path / "run" / "model")
     assert all(torch.equal(value, saved.state_dict()[name]) for name, value in model.state_dict().items())
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
-    assert described["figures"]["validation"]["mean_average_precision"] == result.best
+    assert described["metrics"]["validation"]["mean_average_precision"] == result.best
 
 
 def test_every_step_is_written_down(run, tmp_path):
@@ -129,9 +129,9 @@ def test_a_loss_that_is_not_a_number_stops_and_the_last_checkpoint_stays(run, tm
 
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(
-    ("value", "told"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
+    ("value", "sentence"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
 )
-def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, small_model, value, told):
+def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, small_model, value, sentence):
     model = small_model()
     forward = model.forward
 
@@ -142,7 +142,7 @@ def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, 
         return vectors
 
     model.forward = broken
-    with pytest.raises(TrainingStopped, match=f"after step 0: .*{told}.* in row 5"):
+    with pytest.raises(TrainingStopped, match=f"after step 0: .*{sentence}.* in row 5"):
         run(model=model)
 
 

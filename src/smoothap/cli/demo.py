@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from smoothap.cli.options import Size, check_folder
+from smoothap.cli.options import Seed, Size, check_folder
 from smoothap.cli.printing import comparison
 
 
@@ -14,7 +14,7 @@ def demo(
     out: Path = Path("runs/demo"),
     minutes: float = 5,
     size: Size = 64,
-    seed: int = 0,
+    seed: Seed = 0,
     serve: bool = False,
 ) -> None:
     """Train on half of the emoji for a few minutes and show what that does to finding the other half.
@@ -25,8 +25,6 @@ def demo(
         The folder for the model, the results and the report. A training found there is gone on with.
     minutes
         About how long to train on two cores, at 64 pixels.
-    seed
-        Chooses everything that is left to chance: the same seed gives the same results.
     serve
         At the end, open the page that compares searches before and after, and stay until Ctrl-C.
     """

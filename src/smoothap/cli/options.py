@@ -26,6 +26,16 @@ TestClasses = Annotated[
 ]
 Device = Annotated[str | None, Parameter(help="Such as cpu or cuda; by default cuda where there is one.")]
 Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads them in this one.")]
+BatchSize = Annotated[int, Parameter(help="Images in a batch.")]
+PerClass = Annotated[int, Parameter(help="Images of each class in a batch.")]
+Tau = Annotated[float, Parameter(help="The temperature of the sigmoid.")]
+Flip = Annotated[
+    bool,
+    Parameter(
+        help="Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters."
+    ),
+]
+Seed = Annotated[int, Parameter(help="Chooses everything that is left to chance.")]
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
 
 

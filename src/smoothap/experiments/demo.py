@@ -12,13 +12,13 @@ from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import NETWORK
 from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
-from smoothap.experiments.fine_tuning import Interrupted
+from smoothap.experiments.fine_tuning import train_and_test
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
 from smoothap.report.page import write_report
 from smoothap.search import Album
 from smoothap.training.log import read_rows
-from smoothap.training.loop import MODEL, train
+from smoothap.training.loop import MODEL
 from smoothap.training.settings import DEMO
 
 _STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the result, not a clock
@@ -49,12 +49,10 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
     model = _network(size, seed, _DIMENSION)
     start = time.monotonic()
-    result = train(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
-    if not result.finished:
-        raise Interrupted(f"Interrupted after step {result.steps}.")
+    tuned = train_and_test(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
     print(
-        f"{result.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
-        f"step {result.best_step}. Testing before and after ..."
+        f"{tuned.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
+        f"step {tuned.best_step}. Testing before and after ..."
     )
 
     def measure(before: Embedder) -> tuple[Embedder, BeforeAfter]:
@@ -66,9 +64,8 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     )
     if sentence:
         print(sentence)
-    reports = {"before": compared.before_report, "after": compared.after_report}
-    summaries = {name: report.summary() for name, report in reports.items()}
-    model.save(out / MODEL, data_set="emoji", figures=summaries)
+    tuned = replace(tuned, before={"test": compared.before_report}, after={"test": compared.after_report})
+    model.save(out / MODEL, data_set="emoji", metrics=tuned.metrics())
     page = write_report(
         out / "report.html",
         title="Emoji before and after training with Smooth-AP",

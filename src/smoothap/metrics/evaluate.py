@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
+from smoothap.metrics.copies import copied_vectors
 from smoothap.metrics.counting import RankedPositives, count_negatives
 from smoothap.metrics.report import Report
 from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
@@ -53,7 +54,7 @@ def evaluate(
     with torch.inference_mode(), full_precision(place.type):
         for ranked in count_negatives(sets, block_size, processes, progress):
             results.take(ranked, sets.queries.order)
-    return results.report(classes)
+    return results.report(classes, copied_vectors(sets))
 
 
 def sorted_sets(
@@ -145,8 +146,8 @@ class _Results:
         for column, k in enumerate(self.recall_at):
             self.precision[queries, column] = np.add.reduceat((rank <= k).astype(np.float64), begins) / k
 
-    def report(self, classes: np.ndarray) -> Report:
-        """Means over the queries that have a positive; classes (queries,)."""
+    def report(self, classes: np.ndarray, copies: int) -> Report:
+        """Means over the queries that have a positive; classes (queries,), copies: queries that have one."""
         asking = self.first_hit_rank > 0
 
         def mean(values: np.ndarray) -> float:
@@ -165,6 +166,7 @@ class _Results:
             skipped=int((~asking).sum()),
             average_precision=self.average_precision,
             first_hit_rank=self.first_hit_rank,
+            copies=copies,
         )
 
 

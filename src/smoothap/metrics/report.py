@@ -24,6 +24,7 @@ class Report:
     skipped: int  # that have none, and are left out
     average_precision: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
     first_hit_rank: np.ndarray = field(repr=False)  # (all queries,), 0 where skipped
+    copies: int = 0  # queries that have an exact copy of themselves among their items
 
     def __str__(self) -> str:
         rows = [
@@ -38,7 +39,17 @@ class Report:
         lines.append(f"{'queries':<24}{self.queries:8,}")
         if self.skipped:
             lines.append(f"{'without a positive':<24}{self.skipped:8,}")
+        if self.copies:
+            lines.append(self.about_copies())
         return "\n".join(lines)
+
+    def main_metrics(self) -> dict[str, float]:
+        """mAP and Recall@K by their names, as fractions of 1."""
+        return {"mAP": self.mean_average_precision, **{f"Recall@{k}": value for k, value in self.recall.items()}}
+
+    def about_copies(self) -> str:
+        """A sentence on the queries that have exact copies; nothing where there are none."""
+        return copies_warning(self.copies, self.queries + self.skipped)
 
     def summary(self) -> dict[str, Any]:
         """The metrics without the arrays of each query."""
@@ -62,6 +73,7 @@ class Report:
         expected = {column.name for column in fields(cls)}
         try:
             values = _each_number(json.loads(Path(path).read_text(encoding="utf-8")), _nan_for_none)
+            values = {"copies": 0} | values  # which reports did not always have
             if set(values) != expected:
                 raise ValueError(f"it has {sorted(values)}")
             for name in ("recall", "precision"):
@@ -71,6 +83,16 @@ class Report:
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error
         return cls(**values)
+
+
+def copies_warning(copies: int, queries: int) -> str:
+    """What to say where some queries have exact copies; nothing where none has."""
+    if not copies:
+        return ""
+    return (
+        f"Warning: {copies:,} of {queries:,} queries have an exact copy of themselves among what is ranked for them, "
+        "so these numbers say less about new images. smoothap data check finds copies."
+    )
 
 
 def _each_number(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -22,6 +22,7 @@ class Rows:
     order: np.ndarray  # (n,) which row stands where
     norms: np.ndarray  # (n,) the length of the row that stands there, by the definition
     group: np.ndarray  # (n,) the same number for equal rows
+    marks: np.ndarray  # (n,) the same number for equal rows of any matrix, and seldom for others
     device: torch.device
     held: Tensor | None = None  # a small matrix as it was given, in order
     held_units: Tensor | None = None  # and of length 1, float32, on the device
@@ -43,7 +44,7 @@ class Rows:
                     f"{name} {what} in row {start + row}, which cannot be ranked: embed that image again or drop it"
                 )
             norms[start : start + step], marks[start : start + step] = part, marks_here
-        rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], device)
+        rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], marks[order], device)
         if number * dimension > _SMALL_ENOUGH_TO_HOLD:
             return rows
         rows = replace(rows, held=rows.given(slice(None)))

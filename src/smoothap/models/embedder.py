@@ -141,7 +141,7 @@ class Embedder(nn.Module):
             for module, mode in modes:
                 module.training = mode
 
-    def save(self, folder: Path | str, *, data_set: str = "", figures: dict[str, Any] | None = None) -> Path:
+    def save(self, folder: Path | str, *, data_set: str = "", metrics: dict[str, Any] | None = None) -> Path:
         """Write the model as one folder: `model.safetensors` and `model.json`, which says how to use it."""
         description = {
             "architecture": self.architecture,
@@ -149,7 +149,7 @@ class Embedder(nn.Module):
             "freeze_batch_norm": self.freeze_batch_norm,
             "transform": self.transform.to_dict(),
             "data_set": data_set,
-            "figures": figures or {},
+            "metrics": metrics or {},
         }
         return write_model(folder, self.state_dict(), description)
 

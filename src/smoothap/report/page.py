@@ -91,7 +91,8 @@ def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
     else:
         protocol = f"{queries:,} queries are ranked against {int(test_set.is_gallery.sum()):,} images."
     skipped = f" {report.skipped:,} have no other image of their class and are left out." if report.skipped else ""
-    return f"{len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
+    words = f"{len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
+    return f"{words} {report.about_copies()}".rstrip()
 
 
 def _metrics(before: Report, after: Report) -> list[tuple[str, float, float]]:

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothap.data.dataset import Batch, ImageDataset, training_batches
+from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, training_batches
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import BalancedBatches, Batches
-from smoothap.data.transforms import Transform
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
@@ -37,7 +35,6 @@ from smoothap.training.settings import Settings
 from smoothap.training.two_pass import refuse_batch_statistics, two_pass
 
 MODEL = "model"  # the folder of the best model, in that of the training
-_HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
 
 
 class TrainingStopped(ValueError):  # noqa: N818
@@ -168,7 +165,7 @@ def train(
         if report.mean_average_precision > state.best:
             state.best, state.best_step = report.mean_average_precision, state.step
             if writes:
-                model.save(folder / MODEL, data_set=images.name, figures={"validation": report.summary()})
+                model.save(folder / MODEL, data_set=images.name, metrics={"validation": report.summary()})
 
     started = time.monotonic() - state.seconds  # as if the training had never been cut off
     log = Log(folder, state.step, tensorboard=tensorboard, writes=writes)
@@ -320,13 +317,3 @@ def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -
         )
     if np.bincount(validation.labels).max() < 2:
         raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")
-
-
-def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
-    """Whether the decoded set is small enough to hold, judged by a few of its images."""
-    sizes = [0]
-    for row in np.linspace(0, len(images) - 1, 16).astype(int).tolist():
-        with suppress(UnreadableImage):
-            image = images.read(row, transform.enough_pixels(True))
-            sizes.append(3 * image.width * image.height)
-    return max(sizes) * len(images) <= _HELD_BYTES

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from smoothap.data.reading import read_image
 from smoothap.report.markup import visible
+from smoothap.report.ranking_rows import precision_recall
 from smoothap.search import Album
 from smoothap.search.engines import Ranking
 from smoothap.search.preparing import plain_jpeg
@@ -43,18 +44,14 @@ class LabelledRanking:
         """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
         if self.right is None or not self.right.any():
             return None
-        thresholds, counts = np.unique(self.ranking.scores[self.right], return_counts=True)
-        places = np.searchsorted(thresholds, self.ranking.scores, side="right")
-        listed = np.bincount(places, minlength=len(thresholds) + 1)[:0:-1].cumsum()
-        right_listed = counts[::-1].cumsum()
-        # At each score of a right photo, the highest first.
-        precision, recall = right_listed / listed, right_listed / right_listed[-1]
-        drawn = np.unique(np.linspace(0, len(counts), min(len(counts) + 1, _POINTS)).round().astype(int))
+        curve = precision_recall(self.ranking.scores, self.right)
+        steps = len(curve.recall)
+        drawn = np.unique(np.linspace(0, steps - 1, min(steps, _POINTS)).round().astype(int))
         return schemas.PrecisionRecallCurve(
-            average_precision=float((precision * counts[::-1]).sum() / right_listed[-1]),
-            positives=int(right_listed[-1]),
-            recall=[round(share, 5) for share in np.append(0.0, recall)[drawn].tolist()],
-            precision=[round(share, 5) for share in np.append(precision[0], precision)[drawn].tolist()],
+            average_precision=curve.average_precision,
+            positives=int(self.right.sum()),
+            recall=curve.recall[drawn].round(5).tolist(),
+            precision=curve.precision[drawn].round(5).tolist(),
         )
 
 
