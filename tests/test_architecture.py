@@ -155,6 +155,22 @@ def test_the_default_network_is_built_without_timm():
     assert result.stdout.strip() == "[]"
 
 
+def test_a_search_by_photo_in_a_small_album_loads_nothing_that_it_can_do_without(tmp_path):
+    code = f"""
+import sys
+import numpy as np
+from PIL import Image
+from smoothap.models import Embedder
+from smoothap.search import Album
+folder, model = {str(tmp_path)!r}, Embedder(dimension=None, size=64, pretrained=False)
+Album.from_arrays(np.ones((2286, 1280), np.float32), {{"path": list(map(str, range(2286)))}}, folder + "/a", model=model)
+assert len(Album.open(folder + "/a", model=model).search(Image.new("RGB", (80, 60)))) == 20
+print([name for name in ("timm", "torchvision", "pandas", "numba", "scipy") if name in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
 def test_help_does_not_import_torch():
     run = "from smoothap.cli import app; app(['--help'], result_action='return_value')"
     code = f"import sys; {run}; print('torch' in sys.modules)"
