@@ -12,6 +12,7 @@ import pytest
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
+from smoothap.cli.options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
@@ -38,11 +39,21 @@ def smoothap(*words):
     app([str(word) for word in words], result_action="return_value", exit_on_error=False)
 
 
-def train(photos, out, *more):
-    smoothap(
+def train(photos, out, *more, expected=(0, NOT_IMPROVED)):
+    """Train for a step or two, which may well teach the network nothing."""
+    code = exit_code(
         *("train", "--data", f"folder:{photos}", "--out", out, "--model", "test_resnet", "--weights", "none"),
         *("--size", SIDE, "--dimension", 16, "--device", "cpu", *more),
     )
+    assert code in expected
+
+
+def exit_code(*words):
+    try:
+        smoothap(*words)
+    except SystemExit as ended:
+        return ended.code
+    return 0
 
 
 def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, capsys):
@@ -98,7 +109,7 @@ def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path,
     train(photos, tmp_path / "run", "--steps", 1)
     told = capsys.readouterr().out
     assert "test_resnet gives nothing but zeros for 40 of 40 images of 24 pixels" in told
-    assert "before is the network with its new layer" in told
+    assert "before is the network with a random embedding layer" in told
     monkeypatch.setattr(Embedder, "forward", lambda self, images: 0 * forward(self, images))
     with pytest.raises(ValueError, match="give a larger --size"):
         smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}")
@@ -125,18 +136,17 @@ def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(SmoothAP, "forward", interrupting)
-        with pytest.raises(SystemExit) as ended:
-            train(photos, tmp_path / "run", "--steps", 3)
-    assert ended.value.code == 130
+        train(photos, tmp_path / "run", "--steps", 3, expected=(130,))
     assert "Interrupted after step 1. To go on, repeat the command with --resume." in capsys.readouterr().out
     train(photos, tmp_path / "run", "--steps", 3, "--resume")
-    assert re.search(r"is step \d of 3[.,]", capsys.readouterr().out)
+    assert re.search(r"is step \d of 3\.|in 3 steps it never", capsys.readouterr().out)
 
 
 def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
     train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
     used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
     assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
+    assert used["embedding_start"] == "random"
     assert used["tau"] == 0.02
     assert used["batch_size"] == 24  # as many as 6 classes fill
 
@@ -144,11 +154,23 @@ def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
 def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
     train(photos, tmp_path / "first", "--steps", 2)
     after = capsys.readouterr().out.splitlines()
-    smoothap("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
-             "--model", tmp_path / "first" / "model")  # fmt: skip
+    exit_code("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
+              "--model", tmp_path / "first" / "model")  # fmt: skip
     before = capsys.readouterr().out.splitlines()
     metrics = [line.split()[1:] for line in after if line.startswith("after")]
     assert metrics == [line.split()[1:] for line in before if line.startswith("before")]
+
+
+def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, tmp_path, capsys):
+    hopeless = ("--steps", 2, "--learning-rate", 1e-12)
+    train(photos, tmp_path / "run", *hopeless, expected=(NOT_IMPROVED,))
+    printed = capsys.readouterr().out
+    assert "The training did not improve the network: in 2 steps it never ranked the validation classes" in printed
+    assert "Try more steps or epochs, a lower learning rate" in printed
+    assert "smoothap export" not in printed
+    described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
+    assert described["metrics"]["improved"] is False
+    assert described["metrics"]["best step"] == 0
 
 
 def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):

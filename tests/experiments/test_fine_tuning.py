@@ -1,6 +1,7 @@
 """Experiments from Python: the same training and the same numbers as the command gives."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -25,7 +26,8 @@ def test_fine_tune_does_what_the_command_does(photos, tmp_path):
     tuned = fine_tune(f"folder:{photos}", tmp_path / "python", settings=replace(QUICK, steps=3, seed=2), **NETWORK)
     options = {"data": f"folder:{photos}", "out": tmp_path / "command", "steps": 3, "seed": 2, **NETWORK}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    app(["train", *words], result_action="return_value", exit_on_error=False)
+    with suppress(SystemExit):  # of three steps, which need not teach it anything
+        app(["train", *words], result_action="return_value", exit_on_error=False)
     by_python, by_command = (
         json.loads((tmp_path / name / "model" / "model.json").read_text()) for name in ("python", "command")
     )
@@ -75,7 +77,7 @@ def test_only_features_of_zeros_fall_back_to_a_new_layer():
 
     assert measure_untrained(measure, lambda: "backbone", lambda: "layer") == (
         "layer",
-        "nothing but zeros. Until then, before is the network with its new layer, as the training began.",
+        "nothing but zeros. Until then, before is the network with a random embedding layer.",
     )
 
     def broken(model):

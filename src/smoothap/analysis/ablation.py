@@ -62,7 +62,7 @@ class AblationRun:
         steps = max(1, round(images_seen / self.batch_size))
         return replace(
             QUICK, tau=self.tau, per_class=self.per_class, batch_size=self.batch_size, seed=self.seed, steps=steps,
-            warm_up=min(QUICK.warm_up, steps - 1),
+            warm_up=min(QUICK.warm_up, steps - 1), embedding_start="random",
             piece_size=_PIECE if self.batch_size > _LARGEST_IN_ONE_PASS else None,
         )  # fmt: skip
 

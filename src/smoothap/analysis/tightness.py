@@ -60,7 +60,7 @@ def tightness(
     """
     command = command_line("tightness", **locals())
     images, validation = experiments.open_data(data).train_and_validation(seed)
-    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed)
+    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed, embedding_start="random")
     parts = (Path(model).name, data, size, batch_size, steps or "epoch", seed)
     trainings = folder / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
     errors: dict[float, list[StepError]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from smoothap.cli.options import Seed, Size, check_folder
+from smoothap.cli.options import NOT_IMPROVED, Seed, Size, check_folder
 from smoothap.cli.printing import comparison
 
 
@@ -39,6 +39,8 @@ def demo(
         print(f"{interrupted} To go on, repeat the command.")
         sys.exit(130)
     before, after = made.albums
+    if made.tuned.verdict:
+        print(f"\n{made.tuned.verdict}")
     print(
         f"\nOn {made.compared.images.classes} emoji that were not in the training:\n"
         f"{comparison(made.compared.before_report, made.compared.after_report)}\n\n"
@@ -52,3 +54,5 @@ def demo(
         from smoothap.cli.serve import serve as open_page
 
         open_page(before, after, port=0, open_page=True)
+    if not made.tuned.improved:
+        sys.exit(NOT_IMPROVED)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
+
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
 Weights = Annotated[
     str | None,

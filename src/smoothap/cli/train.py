@@ -53,6 +53,7 @@ def train(
     per_class: Annotated[int | None, _setting("per_class")] = None,
     tau: Annotated[float | None, _setting("tau")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
+    embedding_start: Annotated[Literal["random", "projection"] | None, _setting("embedding_start")] = None,
     embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
     weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
     warm_up: Annotated[int | None, _setting("warm_up")] = None,
@@ -109,6 +110,8 @@ def train(
         The temperature of the sigmoid.
     learning_rate
         The learning rate of the backbone.
+    embedding_start
+        Of a new embedding layer: a projection of the training images' own features, or random as in the paper.
     embedding_factor
         The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay
@@ -183,16 +186,18 @@ def train(
                 for name, tuned in finished.items()
             ]
             print(f"\n{text_table(rows, text=['mAP in %'])}")
+    # torchrun takes every exit code but 0 for a crash, and would start the training again.
+    if processes.number == 1 and not all(tuned.improved for tuned in finished.values()):
+        sys.exit(options.NOT_IMPROVED)
 
 
 def _print_training(tuned: FineTuned) -> None:
-    untrained = "" if tuned.best_step else ", the network before training"
-    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}{untrained}.")
+    best = f"The best on the validation classes is step {tuned.best_step} of {tuned.steps}."
+    print(f"\n{tuned.verdict or best}")
     for name, after in tuned.after.items():
         print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
     model = tuned.folder / "model"
-    print(
-        f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.\n"
-        f"Next: smoothap evaluate --model {model} --data {tuned.data}\n"
-        f"      smoothap export {model}"
-    )
+    print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
+    print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")
+    if tuned.improved:
+        print(f"      smoothap export {model}")

@@ -46,12 +46,12 @@ def measure_untrained(
     """What `measure` says of a network before its training, and a sentence where that needs one.
 
     The network before training is the backbone with its own features. For very small images these can be nothing but
-    zeros, which cannot be ranked; then it is the network with its new embedding layer, as the training began.
+    zeros, which cannot be ranked; then it is the network with a random embedding layer.
     """
     try:
         return measure(backbone()), ""
     except NoFeatures as blank:
-        sentence = f"{blank} Until then, before is the network with its new layer, as the training began."
+        sentence = f"{blank} Until then, before is the network with a random embedding layer."
         return measure(new_layer()), sentence
 
 

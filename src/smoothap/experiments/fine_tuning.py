@@ -19,8 +19,8 @@ from smoothap.experiments.data_sets import DATA, open_data
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
-from smoothap.training.evaluation import evaluate_benchmark
-from smoothap.training.loop import MODEL, train
+from smoothap.training.evaluation import NoFeatures, evaluate_benchmark, evaluate_set
+from smoothap.training.loop import MODEL, chosen_device, train
 from smoothap.training.recipe import Recipe, Weights, load_recipe
 from smoothap.training.settings import QUICK, Settings
 
@@ -33,8 +33,9 @@ class Interrupted(KeyboardInterrupt):
 class FineTuned:
     """A trained model with the weights that did best on the validation classes, and what the training did for it.
 
-    `before` and `after` hold a report for each test protocol of the data, and for each of the further sets; they are
-    empty where it was not tested.
+    Where no step did better on them than the network before training, `improved` is False, and the model is the network
+    as the training began. `before` and `after` hold a report for each test protocol of the data, and for each of the
+    further sets; they are empty where it was not tested.
     """
 
     model: Embedder
@@ -46,11 +47,27 @@ class FineTuned:
     before: dict[str, Report] = field(default_factory=dict)
     data: str = ""  # as `smoothap evaluate --data` takes it
 
+    @property
+    def improved(self) -> bool:
+        return self.best_step > 0
+
+    @property
+    def verdict(self) -> str:
+        """What to say of a training that did not improve the network; nothing where it did."""
+        if self.improved:
+            return ""
+        return (
+            f"The training did not improve the network: in {self.steps} steps it never ranked the validation classes "
+            "better than before. The model is the network as the training began with it. Try more steps or epochs, a "
+            "lower learning rate, a larger size, or more images and classes."
+        )
+
     def metrics(self) -> dict[str, Any]:
         """What the description of the model says of its training."""
         return {
             "steps": self.steps,
             "best step": self.best_step,
+            "improved": self.improved,
             "validation mAP": self.validation_map,
             "before": {name: report.summary() for name, report in self.before.items()},
             "after": {name: report.summary() for name, report in self.after.items()},
@@ -70,13 +87,24 @@ def train_and_test(
 ) -> FineTuned:
     """Train a model, or go on with it, and test the one that did best on the validation classes on `tests`.
 
-    `running` goes to `smoothap.training.loop.train`: resume, minutes, batches, callbacks, device, workers, tensorboard.
+    `running` goes to `smoothap.training.loop.train`: resume, minutes, to_beat, batches, callbacks, device, workers ...
     """
     result = train(model, loss, images, validation, settings, folder, **running)
     if not result.finished:
         raise Interrupted(f"Interrupted after step {result.steps}.")
     after = reports_on(tests, model, folder, workers=running.get("workers", 0))
     return FineTuned(model, folder, result.steps, result.best_step, result.best, after)
+
+
+def validation_map(model: Embedder, validation: ImageSet, folder: Path, device: torch.device | str | None) -> float:
+    """The mAP of an untrained model on the validation classes; -1 where it gives features that cannot be ranked."""
+    try:
+        report = evaluate_set(
+            model.to(chosen_device(device)), validation, unreadable=folder / "unreadable-validation.csv"
+        )
+    except NoFeatures:
+        return -1.0
+    return report.mean_average_precision
 
 
 def reports_on(tests: Sequence[Benchmark], model: Embedder, folder: Path, *, workers: int = 0) -> dict[str, Report]:
@@ -217,10 +245,16 @@ class _Experiment:
                 f"{len(training):,} images of {training.classes:,} classes to train on, {validation.classes:,} classes "
                 f"to pick the best epoch, {sum(test.classes for test in benchmark.tests.values()):,} to test on."
             )
+        to_beat = -1.0
+        if self.recipe.before is not None:  # else it is the model itself, as the training begins with it
+            untrained = self.recipe.before(self.weights)
+            untrained.transform = model.transform
+            to_beat = validation_map(untrained, validation, folder, self.running.get("device"))
         loss = self.recipe.loss(settings)
         tuned = train_and_test(
-            model, loss, training, validation, settings, folder, tests=self.tests, batches=batches, **self.running
-        )
+            model, loss, training, validation, settings, folder, tests=self.tests, batches=batches, to_beat=to_beat,
+            **self.running,
+        )  # fmt: skip
         torch.manual_seed(settings.seed)
         before, sentence = measure_untrained(
             partial(self._reports_before, model, folder),

@@ -31,13 +31,15 @@ def write_report(
     after_report: Report,
     curve: Sequence[dict[str, Any]],
     command: str,
+    note: str = "",
     seed: int = 0,
     queries: int = 12,
 ) -> Path:
     """Write what training did to the retrieval of a test set as one self-contained HTML page.
 
     before (n, d), after (n, e): embeddings of the set; the reports are `evaluate` of them. `curve` has a dict for each
-    step with "step", "loss" and now and then "validation_map"; `seed` draws the queries that are shown.
+    step with "step", "loss" and now and then "validation_map"; `note` stands first under the results; `seed` draws the
+    queries that are shown.
     """
     rows = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
     for embeddings, report in ((before, before_report), (after, after_report)):
@@ -74,7 +76,7 @@ def write_report(
         introduction=_introduction(test_set, len(rows), after_report),
         marks={kind: "M" + "L".join(f"{x} {y}" for x, y in points) for kind, points in MARKS.items()},
         metrics=_metrics(before_report, after_report),
-        counts=_counts(before_report, after_report),
+        counts=f"{note} {_counts(before_report, after_report)}".strip(),
         loss=loss and inline_svg(loss, f"Training loss of {len(curve):,} steps"),
         validation=validation and inline_svg(validation, "mAP on the validation classes during training"),
         groups=groups,

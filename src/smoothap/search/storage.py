@@ -17,14 +17,14 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from smoothap.files import write_atomically
+from smoothap.files import locked, write_atomically
 from smoothap.search.checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
 from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
@@ -48,27 +48,16 @@ class Storage:
     def writing(self) -> Generator[None]:
         """Alone with the album: a second writer gets an error at once, and so does one without room on the disk."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / ".lock").open("a") as lock:
-                self._take(lock)
+            with locked(self.folder, f"Another process is writing to {self.folder}: wait until it is done."):
                 yield
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
             raise OSError(
-                f"The album {self.folder} cannot be written: {str(error.strerror).lower()}. It opens as it was last "
-                "written, with all photos taken in until then: free its disk, or make it writable, and run this again."
+                f"The album {self.folder} cannot be written: {os.strerror(error.errno).lower()}. It opens as it was "
+                "last written, with all photos taken in until then: free its disk, or make it writable, and run this "
+                "again."
             ) from error
-
-    def _take(self, lock: TextIO) -> None:
-        try:
-            import fcntl
-        except ImportError:  # Windows: nothing keeps a second writer away
-            return
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
 
     @contextmanager
     def creating(self) -> Generator[None]:
