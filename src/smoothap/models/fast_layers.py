@@ -40,9 +40,9 @@ class Geometry(NamedTuple):
 
 
 def kernels() -> str:
-    """What decides which way a layer goes, for the checkpoint of a training: its bits belong to it."""
-    rule = "numba" if numba_is_there() else "torch"
-    return f"{rule} 2 on {torch.backends.cpu.get_cpu_capability()}"
+    """What the bits of these layers depend on, for the checkpoint: the number is that of the rule below."""
+    by = "numba" if numba_is_there() else "torch"
+    return f"{by} (rule 2, {torch.backends.cpu.get_cpu_capability()})"
 
 
 def speed_up(backbone: nn.Module) -> None:
