@@ -82,8 +82,8 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
     ratio = statistics.median(row[2] * cores / (row[0] + row[1]) for row in rows)
     print(
         f"{len(views):,} {title} at {model.transform.size} px: network {network:.1f} s and reading {reading:.1f} s of "
-        f"the processor, indexing {spent:.1f} s; indexed in {whole:.1f} s by the clock on {cores} cores, {ratio:.2f} of "
-        f"the parts (aim: at most {AIM})",
+        f"the processor, indexing {spent:.1f} s; indexed in {whole:.1f} s by the clock on {cores} cores, {ratio:.2f} "
+        f"of the parts (aim: at most {AIM})",
         flush=True,
     )
 
