@@ -1,4 +1,4 @@
-"""Our networks on a CPU against plain torch: forward alone, and forward with backward, taking turns in one run.
+"""Our networks on a CPU against plain torch: forward alone, and forward with backward, in processes that take turns.
 
     python benchmarks/network_speed.py [--networks tf_efficientnet_lite0 resnet50] [--sizes 64 112 224] [--rounds 5]
                                        [--compile] [--processor]
@@ -11,12 +11,14 @@ the same arithmetic, as a share of ours. Ratios are medians over the rounds, eac
 """
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from multiprocessing.connection import Connection
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # for all sides alike, as the smoothap command has it
 
@@ -46,6 +48,9 @@ def embed(network: nn.Module, images: Tensor) -> None:
         network(images)
 
 
+WORKS: dict[str, Work] = {"embedding": embed, "training": train}
+
+
 def seconds(work: Work, network: nn.Module, images: Tensor, clock: Clock) -> float:
     start = clock()
     work(network, images)
@@ -70,32 +75,55 @@ def operations(network: nn.Module, images: Tensor, work: Work) -> float:
     return counter.get_total_flops() * (3 if work is train else 1)
 
 
+def built(way: str, name: str, size: int) -> nn.Module:
+    """The network, plain, compiled or ours."""
+    if way == "ours":
+        return Embedder(name, None, size=size, pretrained=False).eval().backbone
+    plain = timm_backbone(name, size).to(memory_format=torch.channels_last).eval()  # ty: ignore[no-matching-overload]
+    return torch.compile(plain) if way == "compiled" else plain
+
+
+def images_of(size: int) -> Tensor:
+    """A batch."""
+    return torch.randn(IMAGES[size], 3, size, size).contiguous(memory_format=torch.channels_last)
+
+
+def serve(way: str, name: str, size: int, clock: Clock, calls: Connection) -> None:
+    """One way in a process of its own, since freed memory that is kept would help or hinder the others."""
+    network, images = built(way, name, size), images_of(size)
+    with freed_memory_kept() if way == "ours" else nullcontext():
+        while (title := calls.recv()) is not None:
+            WORKS[title](network, images)  # as in the midst of long work: memory is there, and everything compiled
+            calls.send(seconds(WORKS[title], network, images, clock))
+
+
 def compare(name: str, size: int, rounds: int, compiled: bool, clock: Clock) -> None:
     """Print what one network does at one size."""
-    images = torch.randn(IMAGES[size], 3, size, size).contiguous(memory_format=torch.channels_last)
-    plain = timm_backbone(name, size).to(memory_format=torch.channels_last).eval()  # ty: ignore[no-matching-overload]
-    ours = Embedder(name, None, size=size, pretrained=False).eval().backbone
-    ways: dict[str, nn.Module] = {"plain": plain, "ours": ours}
-    if compiled:
-        ways["compiled"] = torch.compile(plain)
-    for title, work in (("embedding", embed), ("training", train)):
+    context = multiprocessing.get_context("spawn")
+    ways: dict[str, Connection] = {}
+    for way in ("plain", "ours", "compiled") if compiled else ("plain", "ours"):
+        ways[way], theirs = context.Pipe()
+        context.Process(target=serve, args=(way, name, size, clock, theirs), daemon=True).start()
+    for title, work in WORKS.items():
         taken: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(rounds):
-            for way, network in ways.items():
-                with freed_memory_kept() if way == "ours" else nullcontext():
-                    work(network, images)  # as in the midst of long work: memory is there, and everything compiled
-                    taken[way].append(seconds(work, network, images, clock))
+            for way, calls in ways.items():
+                calls.send(title)
+                taken[way].append(calls.recv())
         ratios = {
             way: statistics.median(other / mine for other, mine in zip(taken[way], taken["ours"], strict=True))
             for way in ways
         }
-        share = operations(plain, images, work) / product_speed(clock) / statistics.median(taken["ours"])
+        needed = operations(built("plain", name, size), images_of(size), work) / product_speed(clock)
+        share = needed / statistics.median(taken["ours"])
         against = "".join(f", {ratio:.2f}x {way}" for way, ratio in ratios.items() if way != "ours")
         print(
             f"{name:<24} {size:>3} px  {title:<10} {1000 * statistics.median(taken['ours']):6.0f} ms for "
-            f"{len(images)} images{against}; {100 * share:.0f}% of the product",
+            f"{IMAGES[size]} images{against}; {100 * share:.0f}% of the product",
             flush=True,
         )
+    for calls in ways.values():
+        calls.send(None)
 
 
 def main() -> None:
