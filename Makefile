@@ -1,6 +1,8 @@
 # `make demo` and `make test` do all set-up on a fresh machine, then the job. `make help` lists the rest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+# Where everything is installed, the demo's own part is too.
+DEMO_SETUP := $(if $(wildcard .venv/installed),.venv/installed,.venv/demo-installed)
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
@@ -12,15 +14,17 @@ export OMP_WAIT_POLICY ?= PASSIVE
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-.venv/installed: pyproject.toml constraints.txt
+.venv/demo-installed: PACKAGES := ".[demo,web]"
+.venv/installed: PACKAGES := ".[all]" --group test --group lint --group bench --group browser --group docs --group audit
+.venv/demo-installed .venv/installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No python3 found: install Python 3.10 or newer, or say make PYTHON=/path/to/python3"; exit 1; }
 	@echo "Setting up .venv (a few minutes the first time) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/python -m pip install --quiet --editable ".[all]" --group test --group lint --group bench --group browser --group docs --group audit
+	@{ $(BIN)/python -m pip install --quiet --upgrade "pip>=25.1" && $(BIN)/python -m pip install --quiet --editable $(PACKAGES); } \
+	    > .venv/pip.log 2>&1 || { cat .venv/pip.log; echo "pip could not install what is needed, as it says above."; exit 1; }
 	@touch $@
 
-demo: .venv/installed  ## train on the emoji for a few minutes, and show what that did to retrieval
+demo: $(DEMO_SETUP)  ## train on the emoji for a few minutes, and show what that did to retrieval
 	@if [ -t 1 ] && [ -z "$$CI" ] && [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then $(BIN)/smoothap demo --serve; else $(BIN)/smoothap demo; fi
 
 test: .venv/installed lint  ## lint, types and the tests, on all cores

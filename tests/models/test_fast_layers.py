@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import conv2d
 
 from smoothap.models import Embedder, fast_layers
-from smoothap.models.fast_layers import convolve, weight_and_bias_gradient
+from smoothap.models.fast_layers import Geometry, convolve, weight_and_bias_gradient
 from smoothap.numerics.threads import numba_is_there
 
 pytestmark = pytest.mark.skipif(not numba_is_there(), reason="the loop is compiled by numba")
@@ -49,38 +49,53 @@ def test_the_gradients_are_torchs_for_any_shape(shape):
     images, weight = layer(shape)
     weight.requires_grad_()
     bias = torch.zeros(len(weight), dtype=weight.dtype, requires_grad=True)
-    how = shape["stride"], shape["padding"], shape["dilation"]
-    output = conv2d(images, weight, bias, *how, groups=len(weight))
+    geometry = Geometry(shape["stride"], shape["padding"], shape["dilation"], len(weight))
+    output = conv2d(images, weight, bias, *geometry)
     gradient = torch.randn_like(output)
     expected = torch.autograd.grad(output, (weight, bias), gradient)
-    computed = weight_and_bias_gradient(images, gradient, weight.shape[2:], *how)
+    computed = weight_and_bias_gradient(images, gradient, weight.shape[2:], geometry)
     for ours, theirs in zip(computed, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [3, 5, 7])
-def test_the_whole_backward_pass_has_the_slopes_of_the_function(kernel):
-    generator = torch.Generator().manual_seed(0)
-    images, weight, bias = (
-        torch.randn(*shape, dtype=torch.float64, generator=generator, requires_grad=True)
-        for shape in ((3, 4, 2, 5), (4, 1, kernel, kernel), (4,))
-    )
-    how = (2, 1), (kernel // 2, kernel // 2), (1, 1)
-    assert fast_layers._has_our_gradient(images, weight, 4)
-    assert torch.autograd.gradcheck(lambda *inputs: convolve(*inputs, *how, 4), (images, weight, bias))
-    assert torch.autograd.gradgradcheck(lambda *inputs: convolve(*inputs, *how, 4), (images, weight, bias))
+def channels_last(*shape):
+    values = torch.randn(*shape, dtype=torch.float64)
+    return values.contiguous(memory_format=torch.channels_last).requires_grad_()
+
+
+@pytest.mark.parametrize("activation", [None, nn.ReLU(inplace=True), nn.ReLU6(inplace=True), nn.Hardswish()])
+@pytest.mark.parametrize(
+    ("weight", "geometry"),
+    [
+        ((4, 1, 3, 3), Geometry((2, 1), (1, 1), (1, 1), 4)),
+        ((4, 1, 5, 5), Geometry((2, 1), (2, 2), (1, 1), 4)),
+        ((4, 1, 7, 7), Geometry((1, 1), (3, 3), (1, 1), 4)),
+        ((6, 4, 1, 1), Geometry()),
+        ((6, 2, 3, 3), Geometry((1, 1), (1, 1), (1, 1), 2)),
+    ],
+)
+def test_the_whole_backward_pass_has_the_slopes_of_the_function(weight, geometry, activation):
+    torch.manual_seed(0)
+    bias = torch.randn(weight[0], dtype=torch.float64, requires_grad=True)
+    inputs = channels_last(3, 4, 2, 5), channels_last(*weight), bias
+    assert fast_layers._is_on_cpu(*inputs[:2])
+    expected = conv2d(*inputs, *geometry)
+    expected = expected if activation is None else activation(expected * 1)
+    torch.testing.assert_close(convolve(*inputs, geometry, activation), expected)
+    assert torch.autograd.gradcheck(lambda *given: convolve(*given, geometry, activation), inputs)
+    assert torch.autograd.gradgradcheck(lambda *given: convolve(*given, geometry, activation), inputs)
 
 
 def test_the_bits_do_not_depend_on_the_number_of_threads():
     shape = {"images": 37, "channels": 40, "side": (6, 6), "kernel": (5, 5), "seed": 3}
     images, weight = layer(shape, torch.float32)
-    how = (1, 1), (2, 2), (1, 1)
-    gradient = torch.randn_like(conv2d(images, weight, None, *how, groups=40))
+    geometry = Geometry((1, 1), (2, 2), (1, 1), 40)
+    gradient = torch.randn_like(conv2d(images, weight, None, *geometry))
     before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 16):
             torch.set_num_threads(threads)
-            results.append(weight_and_bias_gradient(images, gradient, weight.shape[2:], *how))
+            results.append(weight_and_bias_gradient(images, gradient, weight.shape[2:], geometry))
     finally:
         torch.set_num_threads(before)
     for weight_gradient, bias_gradient in results[1:]:
@@ -111,15 +126,21 @@ def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
         torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-6, atol=1e-8, msg=name)
 
 
-def test_torchs_gradient_is_taken_where_it_is_the_faster_one():
+def test_which_gradient_is_taken_follows_from_the_shapes():
     images, small = torch.zeros(2, 8, 9, 9), torch.zeros(2, 8, 2, 2)
-    three, five = (torch.zeros(8, 1, side, side, requires_grad=True) for side in (3, 5))
-    assert not fast_layers._has_our_gradient(images, three, 8)
-    assert fast_layers._has_our_gradient(small, three, 8)
-    assert fast_layers._has_our_gradient(images, five, 8)
-    assert not fast_layers._is_on_cpu(images.bfloat16(), five)
-    with torch.no_grad():
-        assert not fast_layers._has_our_gradient(images, five, 8)
+    three, five, one = (torch.zeros(8, 1, side, side) for side in (3, 5, 1))
+    depthwise = Geometry(groups=8)
+    assert not fast_layers._has_our_gradient(images, three, depthwise)
+    assert fast_layers._has_our_gradient(small, three, depthwise)
+    assert fast_layers._has_our_gradient(images, five, depthwise)
+    assert not fast_layers._has_our_gradient(images, five, Geometry())
+    assert fast_layers._is_product(one, Geometry(), 100)
+    assert not fast_layers._is_product(one, Geometry(), 100_000)
+    assert not fast_layers._is_product(one, Geometry(stride=(2, 2)), 100)
+    last = images.contiguous(memory_format=torch.channels_last)
+    assert fast_layers._is_on_cpu(last, five)
+    assert not fast_layers._is_on_cpu(images, five)
+    assert not fast_layers._is_on_cpu(last.bfloat16(), five)
 
 
 @given(shapes.filter(fits))
@@ -136,33 +157,29 @@ def test_tensorflows_padding_is_timms(shape):
     assert torch.equal(ours(images), theirs(images))
 
 
-def test_a_convolution_of_one_by_one_is_a_product_with_torchs_values_and_gradients():
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.ReLU6, nn.Hardswish, nn.SiLU])
+@pytest.mark.parametrize("weight", [(6, 4, 1, 1), (4, 1, 5, 5), (6, 4, 3, 3)])
+def test_a_fused_activation_gives_what_it_gives_by_itself(weight, activation):
     torch.manual_seed(0)
-    images, weight, bias = (
-        torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 5, 4, 6), (7, 5, 1, 1), (7,))
-    )
-    last = images.contiguous(memory_format=torch.channels_last)
-    how = (1, 1), (0, 0), (1, 1), 1
-    assert fast_layers._is_product(last, weight, *how[:2], 1)
-    ours, theirs = convolve(last, weight, bias, *how), conv2d(images, weight, bias, *how)
-    assert ours.is_contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(ours, theirs)
-    gradient = torch.randn_like(theirs)
-    for one, other in zip(
-        torch.autograd.grad(ours, (images, weight, bias), gradient),
-        torch.autograd.grad(theirs, (images, weight, bias), gradient),
-        strict=True,
-    ):
-        torch.testing.assert_close(one, other)
+    images = (8 * torch.randn(2, 4, 9, 8)).contiguous(memory_format=torch.channels_last)
+    weights, bias = torch.randn(weight), torch.randn(weight[0])
+    geometry = Geometry(padding=(weight[2] // 2,) * 2, groups=4 // weight[1])
+    with torch.inference_mode():
+        fused = convolve(images, weights, bias, geometry, activation())
+        alone = activation()(conv2d(images, weights, bias, *geometry))
+    torch.testing.assert_close(fused, alone, rtol=1e-5, atol=1e-4)
 
 
-def test_relu6_in_place_has_the_gradient_of_torchs_and_keeps_no_copy():
-    values = torch.tensor([-1.0, 0.0, 1e-3, 3.0, 5.999, 6.0, 7.0], dtype=torch.float64, requires_grad=True)
-    ours, theirs = fast_layers.relu6(values * 1), torch.nn.functional.relu6(values)
-    assert torch.equal(ours, theirs)
-    gradient = torch.randn_like(values)
-    assert torch.equal(*(torch.autograd.grad(result, values, gradient)[0] for result in (ours, theirs)))
-    features = values * 1
-    assert fast_layers.relu6(features).data_ptr() == features.data_ptr()
-    inner = torch.tensor([-1.0, 1.0, 3.0, 8.0], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradgradcheck(lambda given: fast_layers.relu6(given * 1), inner)
+def test_the_backward_pass_of_the_default_network_copies_no_map():
+    """A gradient in another layout than the features is copied, layer by layer: that was a third of a step."""
+    model = Embedder(dimension=None, size=64, pretrained=False)
+    images = torch.randn(4, 3, 64, 64).contiguous(memory_format=torch.channels_last)
+    loss = model(images).sum()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        loss.backward()
+    copied = [
+        event.input_shapes[0]
+        for event in profile.events()
+        if event.name == "aten::copy_" and len(event.input_shapes[0]) == 4 and event.input_shapes[0][0] == 4
+    ]
+    assert len(copied) <= 6, copied  # of the mean, and of the borders that TensorFlow's padding adds

@@ -13,7 +13,7 @@ from photo_makers import photo_bytes, photo_folder
 from PIL import Image
 
 from smoothap.models import Embedder
-from smoothap.search import Album
+from smoothap.search import Album, preparing
 from smoothap.search.updating import Updater, labels_by_folder
 
 
@@ -74,6 +74,20 @@ def test_only_what_changed_is_touched_and_ids_stay(album, photos, monkeypatch):
     assert album.photo(after["class2/002.png"]).modified == 1
     assert album.update().unchanged == 12
     assert sum(embedded) == 2
+
+
+def test_the_number_of_readers_changes_nothing_but_the_speed(tmp_path, album, model, photos, monkeypatch):
+    readers = []
+    pool = preparing.ThreadPoolExecutor
+    monkeypatch.setattr(preparing, "ThreadPoolExecutor", lambda number, **more: readers.append(number) or pool(number))
+    for workers in (1, 3):
+        other = Album.create(tmp_path / f"read by {workers}", model, photos)
+        other.update(workers=workers, progress=False)
+        assert other.photos.paths() == album.photos.paths()
+        assert np.array_equal(other.vectors, album.vectors)
+    assert readers == [1, 3]
+    with pytest.raises(ValueError, match="workers is how many photos are read at once, at least 1, not 0"):
+        album.update(workers=0)
 
 
 def test_a_run_with_nothing_to_do_writes_nothing(album):

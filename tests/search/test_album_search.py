@@ -1,10 +1,15 @@
 """Searching in vectors: against brute force, with every kind of query."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from smoothap.models import Embedder
 from smoothap.search import Album
 from smoothap.search.refining import corrected, expanded
 
@@ -161,3 +166,17 @@ def test_an_empty_album_answers_with_nothing():
     assert album.search(np.ones(4)) == []
     assert album.all_above(0.5) == []
     assert album.search(np.ones(4), everything=True) == []
+
+
+def test_a_search_by_photo_in_a_small_album_loads_nothing_that_it_can_do_without(tmp_path):
+    model = Embedder(dimension=None, size=64, pretrained=False).save(tmp_path / "model")
+    vectors = np.random.default_rng(0).standard_normal((2286, 1280), dtype=np.float32)
+    Album.from_arrays(vectors, {"path": list(map(str, range(2286)))}, tmp_path / "album", model=model)
+    Image.new("RGB", (80, 60)).save(tmp_path / "photo.png")
+    words = ["search", str(tmp_path / "album"), str(tmp_path / "photo.png"), "-k", "7"]
+    run = f"from smoothap.cli import app; app({words}, result_action='return_value')"
+    spared = ["timm", "torchvision", "pandas", "numba", "scipy"]
+    code = f"import sys; {run}; print([name for name in {spared} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(result.stdout.splitlines()) == 1 + 7 + 1
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -21,7 +21,6 @@ from smoothap import sealed_json
 from smoothap.cli.options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
-from smoothap.numerics.threads import numba_is_there
 from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
 
@@ -176,7 +175,7 @@ def test_other_settings_are_not_mixed_into_a_training(run):
 def test_other_kernels_than_those_it_began_with_are_told(run, monkeypatch, capsys):
     with pytest.raises(PowerCut):
         run("cut", loss=cut_off(SmoothAP(), 3), checkpoint_every=1)
-    monkeypatch.setattr(checkpoint, "numba_is_there", lambda: not numba_is_there())
+    monkeypatch.setattr(checkpoint, "kernels", lambda: "torch (rule 1, AVX2)")
     result, _ = run("cut", resume=True, checkpoint_every=1)
     assert result.finished
     assert "weights will differ in their last bits" in capsys.readouterr().out

@@ -31,6 +31,7 @@ def index(
     calibrate: str | None = None,
     remove_missing: Annotated[bool, Parameter(negative=())] = False,
     device: Device = None,
+    workers: int | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
@@ -55,6 +56,8 @@ def index(
     remove_missing
         Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
         when all are gone, or more than ten and a tenth of them.
+    workers
+        How many photos are read at once; by default one for each core.
     as_json
         Print the report as JSON.
     """
@@ -65,7 +68,7 @@ def index(
     check_folder(out)
     indexed = experiments.index_photos(
         photos, out, model=model, weights=weights, size=size, labels=labels, calibrate=calibrate,
-        remove_missing=remove_missing, device=chosen_device(device),
+        remove_missing=remove_missing, device=chosen_device(device), workers=workers,
     )  # fmt: skip
     if indexed.unknown_paths:
         print(

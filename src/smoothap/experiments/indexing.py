@@ -41,6 +41,7 @@ def index_photos(
     calibrate: str | None = None,
     remove_missing: bool = False,
     device: str | None = None,
+    workers: int | None = None,
     progress: bool = True,
 ) -> Indexed:
     """Make an album of a folder of photos, or bring it up to date: `smoothap index`.
@@ -51,7 +52,7 @@ def index_photos(
     `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; it is
     needed for a new album only. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to that
     file's folder) and label. `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score means.
-    `remove_missing` is that of `Album.update`.
+    `remove_missing` and `workers` are those of `Album.update`.
     """
     photos, out = Path(photos), Path(out)
     is_new = not (out / NAME).exists()
@@ -66,7 +67,7 @@ def index_photos(
         album = Album.create(out, source, photos, device=device)
     else:
         album = Album.open(out, root=photos, model=source, device=device)
-    report = album.update(labels=label_of, remove_missing=remove_missing, progress=progress)
+    report = album.update(labels=label_of, remove_missing=remove_missing, workers=workers, progress=progress)
     if labelled is not None:
         labelled.calibrate(album, unreadable=out / "unreadable-calibration.csv")
     return Indexed(album, report, unknown)

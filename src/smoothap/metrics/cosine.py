@@ -23,7 +23,8 @@ from smoothap.numerics.threads import numba_is_there, on_threads, parts_for
 
 NUMBERS_READ_AT_ONCE = 1 << 21  # 8 MB of float32, and enough for the compiled kernels
 _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor
-_WORTH_COMPILING = 1 << 20  # numbers: less is done sooner than numba is imported, let alone has compiled anything
+_WORTH_COMPILING = 1 << 24  # numbers in all: fewer are done sooner than numba is imported and its kernels are read
+_numbers_so_far = 0  # that this process has scored: one search of a small album does without numba
 _EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
 
 
@@ -122,8 +123,12 @@ def pair_scores(
 
 
 def _is_compiled(terms: int, *sides: Tensor | np.ndarray) -> bool:
-    on_cpu = all(isinstance(rows, np.ndarray) or rows.device.type == "cpu" for rows in sides)
-    return on_cpu and terms >= _WORTH_COMPILING and numba_is_there()
+    """Whether the compiled kernels take so many numbers; both ways give the same bits, so the past may decide."""
+    global _numbers_so_far
+    if not all(isinstance(rows, np.ndarray) or rows.device.type == "cpu" for rows in sides):
+        return False
+    _numbers_so_far += terms
+    return _numbers_so_far >= _WORTH_COMPILING and numba_is_there()
 
 
 def _taken(rows: Tensor | np.ndarray, places: np.ndarray) -> Tensor:

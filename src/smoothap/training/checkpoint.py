@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from smoothap.distributed import Processes
 from smoothap.files import write_atomically
-from smoothap.numerics.threads import numba_is_there
+from smoothap.models.fast_layers import kernels
 from smoothap.sealed_json import Kinds, SealedJson
 from smoothap.training.queue import EmbeddingQueue
 
@@ -90,7 +90,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     described = {
         **{name: getattr(state, name) for name in _COUNTERS},
         "settings": settings,
-        "kernels": _kernels(),
+        "kernels": kernels(),
         "threads": torch.get_num_threads(),
         "groups": optimiser["param_groups"],
         "values": values,
@@ -109,8 +109,8 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
     described = _SEALED.read(folder / FILE)
     _refuse_another(folder, described["settings"], settings)
-    if (before := described.get("kernels", _kernels())) != _kernels():
-        _note(f"layers computed by {before} and goes on with {_kernels()}")
+    if (before := described.get("kernels", kernels())) != kernels():
+        _note(f"layers computed by {before} and goes on with {kernels()}")
     _use_threads(described.get("threads", torch.get_num_threads()))
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
@@ -167,11 +167,6 @@ def _note(change: str) -> None:
             f"Note: this training began with {change}, so that its weights will differ in their last bits from those "
             "of one that was not interrupted."
         )
-
-
-def _kernels() -> str:
-    """What computes the layers of `models/fast_layers.py` that torch is slow at."""
-    return "numba" if numba_is_there() else "torch"
 
 
 def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) -> None:
