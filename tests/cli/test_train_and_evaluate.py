@@ -86,7 +86,7 @@ def test_a_table_that_lists_each_file_twice_is_warned_of(photos, tmp_path, capsy
     for times in (1, 2):
         lines = [f"{file.relative_to(tmp_path)},{file.parent.name}" for file in files * times]
         (tmp_path / "photos.csv").write_text("\n".join(["path,label", *lines]) + "\n")
-        smoothap(
+        exit_code(
             *("train", "--data", f"csv:{tmp_path / 'photos.csv'}", "--out", tmp_path / f"run {times}", "--steps", 1),
             *("--model", "test_resnet", "--weights", "none", "--size", SIDE, "--dimension", 16, "--device", "cpu"),
         )
