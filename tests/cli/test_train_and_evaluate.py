@@ -139,7 +139,7 @@ def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch
         train(photos, tmp_path / "run", "--steps", 3, expected=(130,))
     assert "Interrupted after step 1. To go on, repeat the command with --resume." in capsys.readouterr().out
     train(photos, tmp_path / "run", "--steps", 3, "--resume")
-    assert re.search(r"is step \d of 3\.|in 3 steps it never", capsys.readouterr().out)
+    assert re.search(r"is step \d of 3\.", capsys.readouterr().out)
 
 
 def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
@@ -165,7 +165,7 @@ def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, 
     hopeless = ("--steps", 2, "--learning-rate", 1e-12)
     train(photos, tmp_path / "run", *hopeless, expected=(NOT_IMPROVED,))
     printed = capsys.readouterr().out
-    assert "The training did not improve the network: in 2 steps it never ranked the validation classes" in printed
+    assert "The training did not improve the network: no step ranked the validation classes better" in printed
     assert "Try more steps or epochs, a lower learning rate" in printed
     assert "smoothap export" not in printed
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())

@@ -15,6 +15,7 @@ from promises import short_or_long
 from torch import nn
 
 from smoothap import sealed_json
+from smoothap.cli.options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
 from smoothap.numerics.threads import numba_is_there
@@ -209,7 +210,7 @@ def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_pa
 
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    subprocess.run(command(whole), env=environment, check=True, capture_output=True)
+    assert subprocess.run(command(whole), env=environment, capture_output=True).returncode in (0, NOT_IMPROVED)
     chance, killed_at = random.Random(0), []
     for _ in range(kills):
         process = subprocess.Popen(command(cut), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -220,7 +221,7 @@ def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_pa
         process.kill()
         assert process.wait() == -9, "it was over before it could be killed"
         killed_at.append(len(read_rows(cut)))
-    finished = subprocess.run(command(cut), env=environment, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command(cut), env=environment, capture_output=True, text=True)
     assert re.search(r"after +\d", finished.stdout)
     assert weights(cut) == weights(whole)
     assert checkpoint_bytes(cut) == checkpoint_bytes(whole)

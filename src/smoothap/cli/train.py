@@ -192,8 +192,9 @@ def train(
 
 
 def _print_training(tuned: FineTuned) -> None:
-    best = f"The best on the validation classes is step {tuned.best_step} of {tuned.steps}."
-    print(f"\n{tuned.verdict or best}")
+    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}.")
+    if tuned.verdict:
+        print(tuned.verdict)
     for name, after in tuned.after.items():
         print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
     model = tuned.folder / "model"
