@@ -15,6 +15,7 @@ def main() -> None:
     try:
         from smoothap.cli import app
         from smoothap.extras import remedy
+        from smoothap.files import DiskFullError, is_full
     except ModuleNotFoundError as missing:
         if missing.name not in ("cyclopts", "rich"):
             raise
@@ -31,6 +32,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, OSError) as error:
+        if is_full(error) and not isinstance(error, DiskFullError):
+            sys.exit("smoothap: The disk is full: what was whole before stays. Make room, and repeat the command.")
         sys.exit(f"smoothap: {error}")
 
 

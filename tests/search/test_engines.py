@@ -141,6 +141,21 @@ def test_half_a_collection_is_filled_again(milvus):
     client.drop_collection(engine.collection)
 
 
+def test_a_server_that_calls_its_key_id_is_understood(milvus, monkeypatch):
+    """As servers of Milvus 2.3 do, whatever the name of the primary field."""
+    vectors = Album.from_arrays(clustered(100, 8)).vectors
+    engine = open_engine(milvus, vectors, "d" * 64)
+    search = engine.client.search
+
+    def older_search(*arguments, **options):
+        return [[{"id": hit.id, "distance": hit["distance"], "entity": {}} for hit in search(*arguments, **options)[0]]]
+
+    rows = engine.nearest(vectors[3], 5).tolist()
+    monkeypatch.setattr(engine.client, "search", older_search)
+    assert engine.nearest(vectors[3], 5).tolist() == rows
+    engine.client.drop_collection(engine.collection)
+
+
 def test_a_server_that_is_not_there_is_named():
     pytest.importorskip("pymilvus")
     with socket.socket() as free:

@@ -1,5 +1,7 @@
 """Each set is evaluated by its own protocol."""
 
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -107,6 +109,19 @@ def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, un
     report = evaluate_set(small_model(), replace(images, read=broken), unreadable=unreadable)
     assert report.queries == 199
     assert "7.png,it is cut off" in unreadable.read_text()
+
+
+def test_a_killed_data_worker_is_told_in_a_sentence(pattern_set, small_model, unreadable):
+    images, here = pattern_set(), os.getpid()
+
+    def killed(row, shorter_side):
+        if os.getpid() != here and row == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return images.read(row, shorter_side)
+
+    dataset = ImageDataset(replace(images, read=killed), small_model().transform, report=unreadable)
+    with pytest.raises(ValueError, match=r"a process that reads images was killed \(process [\d, ]+\).*--workers"):
+        embed_set(small_model(), dataset, workers=2)
 
 
 def test_the_mode_of_every_layer_is_restored(pattern_set, small_model, unreadable):

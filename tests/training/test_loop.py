@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import signal
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
-from smoothap.training.loop import TrainingStopped
+from smoothap.training.loop import TrainingStopped, train
 from smoothap.training.settings import Settings
 
 
@@ -181,6 +183,29 @@ def test_a_full_disk_stops_and_the_last_checkpoint_stays(run, tmp_path, monkeypa
     assert run(resume=True)[0].finished
 
 
+def test_a_disk_that_is_full_from_the_start_is_told(run, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("smoothap.training.log.write_atomically", full)
+    with pytest.raises(TrainingStopped, match=r"after step 0: the disk is full; there is no checkpoint yet"):
+        run()
+
+
+def test_a_killed_data_worker_stops_the_training_with_a_sentence(pattern_set, small_model, small_settings, tmp_path):
+    def kill_a_worker(value):
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        time.sleep(0.1)
+        return value
+
+    with pytest.raises(TrainingStopped, match=r"images was killed \(process [\d, ]+\).*fewer --workers; the last good"):
+        train(
+            small_model(), Sabotaged(2, kill_a_worker), pattern_set(), pattern_set(6, seed=1), small_settings(),
+            tmp_path / "run", device="cpu", workers=2,
+        )  # fmt: skip
+
+
 def test_one_image_a_class_is_too_few(run, pattern_set):
     with pytest.raises(ValueError, match=r"12 of the 12 classes of patterns have one image only.*at least 2"):
         run(images=pattern_set(per_class=1))
@@ -242,8 +267,6 @@ def test_sixteen_bits_train_where_they_are_asked_for_and_never_by_default_on_a_c
 
 def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_settings, tmp_path):
     pytest.importorskip("tensorboard")
-    from smoothap.training.loop import train
-
     train(
         small_model(), SmoothAP(), pattern_set(), pattern_set(6, seed=1), small_settings(steps=2), tmp_path,
         tensorboard=True, device="cpu",

@@ -7,13 +7,15 @@ with the row. So batches are the same with 0 and with 8 workers, and no worker h
 """
 
 import csv
+import hashlib
 import io
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +31,7 @@ from smoothap.files import write_atomically
 from smoothap.progress import Progress
 
 _HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
+_LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is killed|exited unexpectedly)")
 
 Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
 
@@ -136,6 +139,21 @@ class ImageDataset(Dataset[Item]):
             return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
         return Item(None, int(self.images.labels[row]), row, tuple(bad))
 
+    def identity(self) -> dict[str, Any]:
+        """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
+
+        Colours rather than all bytes, because two decoders differ by a grey level here and there.
+        """
+        digest = hashlib.sha256(self.images.labels.tobytes())
+        for names in (self.images.names, self.images.class_names):
+            digest.update("\0".join(map(str, names)).encode(errors="backslashreplace"))
+        colours: list[list[float]] = []
+        for row in _a_few(len(self)):
+            with suppress(UnreadableImage):
+                image = self._read(row, self.transform.enough_pixels(True))
+                colours.append(np.asarray(image).mean((0, 1)).round(2).tolist())
+        return {"files": digest.hexdigest(), "colours": colours}
+
     def _stand_ins(self, row: int) -> Iterator[int]:
         """The row, the others of its class from there on and round again, then those of the next classes."""
         yield row  # nearly always enough: the others cost a look at all labels
@@ -170,11 +188,31 @@ class ImageDataset(Dataset[Item]):
 def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
     """Whether the decoded set is small enough to hold, judged by a few of its images."""
     sizes = [0]
-    for row in np.linspace(0, len(images) - 1, 16).astype(int).tolist():
+    for row in _a_few(len(images)):
         with suppress(UnreadableImage):
             image = images.read(row, transform.enough_pixels(True))
             sizes.append(3 * image.width * image.height)
     return max(sizes) * len(images) <= _HELD_BYTES
+
+
+def _a_few(images: int) -> list[int]:
+    """Rows that stand for the whole set, evenly spaced."""
+    return np.linspace(0, images - 1, 16).astype(int).tolist()
+
+
+@contextmanager
+def lost_workers_explained() -> Generator[None]:
+    """A sentence where torch raises that a data worker was killed, which it does at any moment while they work."""
+    try:
+        yield
+    except RuntimeError as error:
+        lost = _LOST_WORKER.search(str(error))
+        if lost is None:
+            raise
+        raise ValueError(
+            f"a process that reads images was killed (process {lost[1]}), perhaps because the memory ran out: take "
+            "fewer --workers"
+        ) from error
 
 
 def training_batches(

@@ -109,12 +109,15 @@ def _read(matrix: Embeddings, places: np.ndarray) -> Tensor:
 
 
 def _groups(matrix: Embeddings, marks: np.ndarray) -> np.ndarray:
-    """The same number for equal rows: those of one mark, if they are equal to the first that has it. (n,)"""
+    """The same number for equal rows, and for no others. (n,)"""
     _, first, group, sizes = np.unique(marks, return_index=True, return_inverse=True, return_counts=True)
     alike = np.flatnonzero((sizes[group] > 1) & (first[group] != np.arange(len(marks))))
     step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
+    others: dict[bytes, int] = {}
     for start in range(0, len(alike), step):
         places = alike[start : start + step]
         unequal = (_read(matrix, places) != _read(matrix, first[group[places]])).any(1).cpu().numpy()
-        group[places[unequal]] = len(first) + places[unequal]
+        for place in places[unequal]:  # rows of one mark that differ: so rare that one by one is soon enough
+            row = _read(matrix, np.array([place])).cpu().numpy().tobytes()
+            group[place] = others.setdefault(row, len(first) + place)
     return group

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.dataset import ImageDataset, evaluation_batches, lost_workers_explained
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
@@ -39,6 +39,7 @@ class Embedded:
 
 
 @freed_memory_kept()
+@lost_workers_explained()
 def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
     """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
     processes = Processes.here()

@@ -1,26 +1,27 @@
 """The training loop, top to bottom: batches, the step, validation, checkpoints."""
 
-import errno
 import signal
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, training_batches
+from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, lost_workers_explained, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.distributed import Processes
+from smoothap.files import is_full, locked, sweep
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
@@ -36,6 +37,7 @@ from smoothap.training.settings import Settings
 from smoothap.training.two_pass import refuse_batch_statistics, two_pass
 
 MODEL = "model"  # the folder of the best model, in that of the training
+Arguments = ParamSpec("Arguments")
 
 
 class TrainingStopped(ValueError):  # noqa: N818
@@ -64,6 +66,29 @@ class Callbacks(Protocol):
         ...
 
 
+def _alone_in_its_folder(train: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let one training at a time write to a folder; afterwards torch has as many threads again as before."""
+
+    @wraps(train)
+    def alone(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        folder = Path(signature(train).bind(*arguments, **options).arguments["folder"])
+        refusal = f"Another process is training in {folder}: wait until it is done, or choose another folder."
+        threads = torch.get_num_threads()
+        torch.set_num_threads(threads)  # said aloud, MKL keeps to the number: then it does so with and without a resume
+        try:
+            if Processes.here().rank > 0:
+                return train(*arguments, **options)
+            with locked(folder, refusal):
+                sweep(folder)
+                sweep(folder / MODEL)
+                return train(*arguments, **options)
+        finally:
+            torch.set_num_threads(threads)
+
+    return alone
+
+
+@_alone_in_its_folder
 @freed_memory_kept()
 def train(
     model: Embedder,
@@ -86,9 +111,10 @@ def train(
 
     `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
     and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
-    goes on from its checkpoint, and one without a checkpoint begins. `batches` takes the place of balanced ones;
-    `callbacks` are called before each epoch and step. An epoch that does not beat the start, and `to_beat`, an mAP on
-    `validation`, is not kept: where none does, the best step is 0, and the model the one that the training began with.
+    goes on from its checkpoint, with the number of threads it began with, and one without a checkpoint begins.
+    `batches` takes the place of balanced ones; `callbacks` are called before each epoch and step. An epoch that does
+    not beat the start, and `to_beat`, an mAP on `validation`, is not kept: where none does, the best step is 0, and the
+    model the one that the training began with.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
@@ -135,6 +161,7 @@ def train(
         **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
         "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
         "least_area": model.transform.least_area, "flip": model.transform.flip,
+        "trained_on": dataset.identity(), "validated_on": validation_dataset.identity(),
     }  # fmt: skip
     projects = settings.embedding_start == "projection" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
@@ -175,11 +202,11 @@ def train(
                 model.save(folder / MODEL, data_set=images.name, metrics={"validation": report.summary()})
 
     started = time.monotonic() - state.seconds  # as if the training had never been cut off
-    log = Log(folder, state.step, tensorboard=tensorboard, writes=writes)
     interrupted = timed_out = False
     try:
         with (
-            closing(log),
+            lost_workers_explained(),
+            closing(Log(folder, state.step, tensorboard=tensorboard, writes=writes)) as log,
             _caught_signals() as signals,
             Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
         ):
@@ -247,10 +274,9 @@ def train(
                 if interrupted or timed_out:
                     break
     except (ValueError, OSError) as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if isinstance(error, OSError) and not full:
+        if isinstance(error, OSError) and not is_full(error):
             raise
-        reason = "the disk is full" if full else str(error).rstrip(".")
+        reason = "the disk is full" if is_full(error) else str(error).rstrip(".")
         stays = f"the last good checkpoint stays in {folder}, and --resume goes on from there"
         raise TrainingStopped(
             f"Training stopped after step {state.step}: {reason}; "
