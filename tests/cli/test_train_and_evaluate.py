@@ -13,6 +13,8 @@ from photo_makers import pattern_folder
 
 from smoothap.cli import app
 from smoothap.cli.options import NOT_IMPROVED
+from smoothap.cli.train import _print_training
+from smoothap.experiments import FineTuned
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
@@ -171,6 +173,15 @@ def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, 
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
     assert described["metrics"]["improved"] is False
     assert described["metrics"]["best step"] == 0
+
+
+@pytest.mark.parametrize("worse", [False, True])
+def test_a_network_that_ranks_the_test_classes_worse_is_not_passed_over_in_silence(worse, tmp_path, capsys):
+    labels = np.arange(8) // 2
+    good, bad = ({"test": evaluate(np.eye(4)[classes], labels)} for classes in (labels, np.arange(8) % 4))
+    before, after = (good, bad) if worse else (bad, good)
+    _print_training(FineTuned(None, tmp_path, 5, 5, 0.9, after, before, "emoji"))
+    assert ("ranked better before the training" in capsys.readouterr().out) == worse
 
 
 def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):

@@ -196,7 +196,10 @@ def _print_training(tuned: FineTuned) -> None:
     if tuned.verdict:
         print(tuned.verdict)
     for name, after in tuned.after.items():
-        print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
+        before = tuned.before[name]
+        print(f"\nOn unseen classes ({name}):\n{comparison(before, after)}")
+        if after.mean_average_precision < before.mean_average_precision:
+            print("On these classes the network ranked better before the training: try a lower learning rate.")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")
