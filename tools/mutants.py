@@ -149,6 +149,7 @@ MUTANTS = [
     Mutant("start: scatter within classes ignored", "training/embedding_start.py", "if spread > 0:", "if False:", "tests/training/test_embedding_start.py"),
     Mutant("start: not centred", "training/embedding_start.py", "return weight, -weight @ mean", "return weight, 0 * (weight @ mean)", "tests/training/test_embedding_start.py"),
     Mutant("start: no scatter divides by zero", "training/embedding_start.py", "if spread > 0:", "if True:", "tests/training/test_embedding_start.py"),
+    Mutant("train: worse on the test in silence", "cli/train.py", "if after.mean_average_precision < before.mean_average_precision:", "if False:", "tests/cli/test_train_and_evaluate.py -k silence"),
     Mutant("train: nothing learnt ends as a success", "cli/train.py", "        sys.exit(NOT_IMPROVED)", "        pass", "tests/cli/test_train_and_evaluate.py -k improves_nothing"),
     Mutant("loop: clipping forgotten", "training/loop.py", "if settings.clip is not None:", "if False:", LOOP),
     Mutant("loop: the rate never falls", "training/loop.py", 'group["lr"] = rate * factor', 'group["lr"] = rate', LOOP),

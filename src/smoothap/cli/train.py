@@ -192,10 +192,14 @@ def train(
 
 
 def _print_training(tuned: FineTuned) -> None:
-    best = f"The best on the validation classes is step {tuned.best_step} of {tuned.steps}."
-    print(f"\n{tuned.verdict or best}")
+    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}.")
+    if tuned.verdict:
+        print(tuned.verdict)
     for name, after in tuned.after.items():
-        print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
+        before = tuned.before[name]
+        print(f"\nOn unseen classes ({name}):\n{comparison(before, after)}")
+        if after.mean_average_precision < before.mean_average_precision:
+            print("On these classes the network ranked better before the training: try a lower learning rate.")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")

@@ -21,7 +21,7 @@ from smoothap.training.log import read_rows
 from smoothap.training.loop import MODEL
 from smoothap.training.settings import DEMO
 
-_STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the result, not a clock
+_STEPS_A_MINUTE = 56  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _DIMENSION = 512
 _TEST_SCALE = 1.2  # a random crop shows an emoji larger than its test view does; a larger view makes up for that

@@ -57,7 +57,7 @@ class FineTuned:
         if self.improved:
             return ""
         return (
-            f"The training did not improve the network: in {self.steps} steps it never ranked the validation classes "
+            "The training did not improve the network: no step ranked the validation classes "
             "better than before. The model is the network as the training began with it. Try more steps or epochs, a "
             "lower learning rate, a larger size, or more images and classes."
         )
