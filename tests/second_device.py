@@ -21,6 +21,8 @@ from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_leaves, tree_map
 
+from smoothap.metrics.rows import has_float64
+
 NAME = "second"
 MISSING = "" if hasattr(backend_registration, "_setup_privateuseone_for_python_backend") else (
     f"torch {torch.__version__} cannot make a device in Python: 2.9 or newer can"
@@ -40,11 +42,21 @@ _WAITS = {
 class Device:
     """What the device did so far, and what it is to refuse."""
 
+    present: bool = False  # whether torch.accelerator finds it
     without_float64: bool = False
     waits: Counter[str] = field(default_factory=Counter)
     alive: dict[int, list[int]] = field(default_factory=dict)  # address -> bytes, tensors that share them
     live_bytes: int = 0
     peak_bytes: int = 0
+
+    @property
+    def place(self) -> torch.device:
+        return torch.device(NAME, 0)
+
+    def begin(self) -> None:
+        """Count from here on."""
+        self.waits.clear()
+        self.peak_bytes = self.live_bytes
 
     def wait(self, reason: str) -> None:
         """Count one, by its reason and the line of the package that is to blame."""
@@ -219,7 +231,7 @@ class _Module:
         return True
 
     def is_available(self) -> bool:
-        return True
+        return HERE.present
 
     def current_device(self) -> int:
         return 0
@@ -238,12 +250,14 @@ class _Module:
 
 
 @contextmanager
-def watched(*, without_float64: bool = False) -> Generator[Device]:
-    """The device with its counts at zero; it refuses float64 on request."""
-    HERE.without_float64 = without_float64
-    HERE.waits.clear()
-    HERE.peak_bytes = HERE.live_bytes
+def second_device(*, without_float64: bool = False) -> Generator[Device]:
+    """The device, as the accelerator of this process, with its counts at zero; it refuses float64 on request."""
+    set_up()
+    HERE.present, HERE.without_float64 = True, without_float64
+    HERE.begin()
+    has_float64.cache_clear()
     try:
         yield HERE
     finally:
-        HERE.without_float64 = False
+        HERE.present = HERE.without_float64 = False
+        has_float64.cache_clear()
