@@ -1,0 +1,46 @@
+"""Where tensors live, as properties of a device: nothing else in the package asks whether there is CUDA."""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def default_device() -> torch.device:
+    """The accelerator of this machine (CUDA, Apple's, Intel's ...) where it is there to be used, otherwise the CPU."""
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return found or torch.device("cpu")
+
+
+@cache
+def has_float64(device: torch.device) -> bool:
+    """Whether the device computes in float64; Apple's does not."""
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """The float with the most digits that the device computes in."""
+    return torch.float64 if has_float64(device) else torch.float32
+
+
+def rng_states(device: torch.device) -> list[Tensor]:
+    """The state of torch's random numbers: of the CPU, and of the device where it has its own."""
+    return [torch.get_rng_state(), *(module.get_rng_state(device) for module in _own_random_numbers(device))]
+
+
+def set_rng_states(device: torch.device, states: list[Tensor]) -> None:
+    """Go on with random numbers from where `rng_states` was called."""
+    torch.set_rng_state(states[0])
+    for module, state in zip(_own_random_numbers(device), states[1:], strict=True):
+        module.set_rng_state(state, device)
+
+
+def _own_random_numbers(device: torch.device) -> list[Any]:
+    """The module of a device that draws its own random numbers, such as torch.cuda; none for the CPU."""
+    module = torch.get_device_module(device)
+    return [module] if device.type != "cpu" and hasattr(module, "get_rng_state") else []
