@@ -187,6 +187,8 @@ _FACTORIES = (
     "empty.memory_format", "empty_strided", "arange", "arange.start", "arange.start_step", "eye", "eye.m", "linspace",
     "randperm", "randperm.generator",
 )  # fmt: skip
+# What autocast computes in 16 bits, as on CUDA.
+_ROUNDED = ("conv2d", "linear", "matmul", "mm", "addmm", "bmm")
 _LIBRARIES: list[torch.library.Library] = []
 
 
@@ -200,6 +202,8 @@ def set_up() -> torch.device:
         autocast = torch.library.Library("_", "IMPL")
         autocast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
         library.impl("_copy_from", _copy_here, "PrivateUse1")
+        for name in _ROUNDED:
+            library.impl(name, _rounded(getattr(aten, name).default), "AutocastPrivateUse1")
         _LIBRARIES.extend([library, autocast])
     return torch.device(NAME, 0)
 
@@ -219,6 +223,19 @@ def _made_here(name: str) -> Callable[..., Tensor]:
         return SecondTensor(function(*given, **{**named, "device": torch.device("cpu")}))
 
     return make
+
+
+def _rounded(function: Any) -> Callable[..., Tensor]:
+    """The function with its float32 arguments in the type of autocast."""
+    without = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+
+    def run(*given: Any, **named: Any) -> Tensor:
+        dtype = torch.get_autocast_dtype(NAME)
+        shorter = lambda value: value.to(dtype) if isinstance(value, Tensor) and value.dtype == torch.float32 else value  # noqa: E731
+        with torch._C._ExcludeDispatchKeyGuard(without):
+            return function(*tree_map(shorter, given), **tree_map(shorter, named))
+
+    return run
 
 
 class _Module:
