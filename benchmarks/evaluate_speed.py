@@ -5,7 +5,7 @@
     python benchmarks/evaluate_speed.py --against ../older/src   another version of this package, in turns with this one
 
 The product makes every score once, in tiles of the evaluator's size, and throws it away. FAISS (flat, k = 1,000) and
-pytorch-metric-learning's AccuracyCalculator give fewer figures, and truncated ones.
+pytorch-metric-learning's AccuracyCalculator give fewer metrics, and truncated ones.
 """
 
 import argparse
@@ -78,9 +78,9 @@ def against_peers(rows: int) -> None:
     }
     seconds = take_turns(candidates, rounds=2)
     print(f"{rows:,} x {DIMENSION}, 5 a class")
-    print(f"  evaluate, all figures over the full ranking      {milliseconds(seconds, 'evaluate'):8.0f} ms")
+    print(f"  evaluate, all metrics over the full ranking      {milliseconds(seconds, 'evaluate'):8.0f} ms")
     for name, label in (
-        ("faiss", "FAISS flat, first 1,000, no figures"),
+        ("faiss", "FAISS flat, first 1,000, no metrics"),
         ("calculator", "AccuracyCalculator, mAP, k = N - 1"),
     ):
         print(f"  {label:<48} {milliseconds(seconds, name):8.0f} ms, {ratio(seconds, name, 'evaluate'):5.1f}x ours")

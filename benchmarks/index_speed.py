@@ -31,10 +31,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     model = load_model(options.model if Path(options.model).is_dir() else f"{options.model}@{options.size}").eval()
-    found = walk(options.photos).found
-    found = found[:: max(1, len(found) // options.most)][: options.most]
-    outcomes = prepared_in_order(options.photos, ((each, None) for each in found), model.transform)
-    views = torch.stack([each.view for each in outcomes if isinstance(each, PreparedPhoto) and each.view is not None])
+    files = walk(options.photos).files
+    files = files[:: max(1, len(files) // options.most)][: options.most]
+    outcomes = prepared_in_order(options.photos, ((file, None) for file in files), model.transform)
+    prepared = [outcome for outcome in outcomes if isinstance(outcome, PreparedPhoto)]
+    views = torch.stack([photo.view for photo in prepared if photo.view is not None])
 
     def forward() -> None:
         with torch.inference_mode(), freed_memory_kept():  # as indexing does
@@ -47,7 +48,7 @@ def main() -> None:
         def index() -> None:
             shutil.rmtree(place, ignore_errors=True)
             album = Album.create(place, model, options.photos)
-            album.add([each.path for each in found], progress=False)
+            album.add([file.path for file in files], progress=False)
 
         seconds = take_turns({"forward": forward, "index": index}, rounds=options.rounds)
     lost = 1 - 1 / ratio(seconds, "index", "forward")

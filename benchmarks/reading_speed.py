@@ -3,7 +3,7 @@
     python benchmarks/reading_speed.py [--folder PHOTOS] [--images 60] [--repeats 7]
 
 Both ways end with a normalised float batch. They take turns, so that whatever else the machine does hits both alike;
-figures are medians over the turns. Photos are generated at the sizes that data sets come in; those of --folder, or of
+rates are medians over the turns. Photos are generated at the sizes that data sets come in; those of --folder, or of
 the grocery set where it lies beside the project, are timed too.
 """
 

@@ -3,7 +3,7 @@
     python benchmarks/sampling_speed.py [--images 3310000] [--classes 8631] [--repeats 3]
 
 Beside it, the same balanced epoch drawn the plain way: a list of rows for each class, shuffled, one class at a time.
-The two take turns; figures are medians.
+The two take turns; times are medians.
 """
 
 import argparse

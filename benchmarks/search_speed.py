@@ -113,7 +113,7 @@ def _opening(path: Path, folder: str) -> None:
 
 
 def main() -> None:
-    """Print all figures."""
+    """Print all times, shares and sizes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--per-cluster", type=int, default=200)

@@ -34,7 +34,7 @@ def core_path(request, monkeypatch):
 @pytest.fixture
 def measured(record_property):
     """Say in a few words what a promise's test measured: `measured("50 of 50 kills")`."""
-    return lambda figure: record_property("measured", figure)
+    return lambda words: record_property("measured", words)
 
 
 # Where tools/torture.py waits for the outcomes, and of which promises: FILE:1,2,3
@@ -56,9 +56,9 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_runtest_logreport(report):
     if _file and (report.when == "call" or report.outcome != "passed"):
-        figures = [value for name, value in report.user_properties if name == "measured"]
+        measured = [value for name, value in report.user_properties if name == "measured"]
         for number in {value for name, value in report.user_properties if name == "promise"}:
             _outcomes[number].append(
-                {"test": report.nodeid, "outcome": report.outcome, "measured": figures, "seconds": report.duration}
+                {"test": report.nodeid, "outcome": report.outcome, "measured": measured, "seconds": report.duration}
             )
         Path(_file).write_text(json.dumps(_outcomes), encoding="utf-8")

@@ -94,7 +94,7 @@ PROMISES = {
     ),
     20: Promise("dependencies are known", "pip-audit on the pinned set, licences listed", "no known high"),
     21: Promise(
-        "the same figures on every processor",
+        "the same numbers on every processor",
         "one constant for the world; ranks against the definition of a score in plain Python; the tests of exactness, "
         "loss and resume with the instruction sets of older processors and other libraries' code paths",
         "every setting, bit for bit",

@@ -1,15 +1,18 @@
+import errno
 import os
+import signal
+from pathlib import Path
 
 import pytest
 
-from smoothap.files import write_atomically
+from smoothap.files import locked, write_atomically
 
 
 @pytest.mark.parametrize("content", [b"bytes", "text", lambda path: path.write_text("written")])
 def test_the_new_content_stands_where_it_was_asked(tmp_path, content):
     path = write_atomically(tmp_path / "deep" / "file", content)
     assert path.read_text() in ("bytes", "text", "written")
-    assert [each.name for each in path.parent.iterdir()] == ["file"]
+    assert [file.name for file in path.parent.iterdir()] == ["file"]
 
 
 def test_a_writer_that_fails_leaves_the_old_file_and_no_litter(tmp_path):
@@ -38,3 +41,52 @@ def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
     (tmp_path / "plain").write_text("")
     written = write_atomically(tmp_path / "file", "")
     assert written.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_the_folder_and_what_stays(tmp_path, monkeypatch, number):
+    def full(path, content):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=r"The disk is full: new could not be written to .*, nothing of it") as raised:
+        write_atomically(tmp_path / "new", b"content")
+    assert raised.value.errno == number
+    (tmp_path / "old").write_text("old")
+    with pytest.raises(OSError, match=r"^The disk is full: old could not be written to .*, the older one stays\."):
+        write_atomically(tmp_path / "old", b"content")
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path):
+    with locked(tmp_path, "Wait."), pytest.raises(ValueError, match="Wait"), locked(tmp_path, "Wait."):
+        pass
+    with locked(tmp_path, "Wait."):
+        pass
+
+
+def test_a_child_process_does_not_keep_the_lock_of_its_parent(tmp_path):
+    reads, writes = os.pipe()
+    with locked(tmp_path, "Wait."):
+        child = os.fork()
+        if child == 0:
+            os.write(writes, b"here")
+            signal.pause()
+        assert os.read(reads, 4) == b"here"
+    try:
+        with locked(tmp_path, "Wait."):  # the parent let go, and the child never held it
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reads)
+        os.close(writes)
+
+
+def test_a_child_process_that_ends_leaves_its_parent_the_lock(tmp_path):
+    with locked(tmp_path, "Wait."):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+        with pytest.raises(ValueError, match="Wait"), locked(tmp_path, "Wait."):
+            pass

@@ -2,7 +2,7 @@
 
     python tools/torture.py [NUMBER ...] [--short]
 
-With numbers only those promises are tried, and the others keep the figures of their last run. Each result is kept as
+With numbers only those promises are tried, and the others keep the results of their last run. Each result is kept as
 soon as it is there, with the commit that it belongs to, so that the whole need not be run in one go.
 """
 
@@ -23,8 +23,8 @@ from promises import PROMISES
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "promises.md"
-FIGURES = ROOT / "docs" / "promises.json"
-BY_SCRIPT = {6: "mutants.py", 20: "audit.py"}  # these print their figure as their last line
+RESULTS = ROOT / "docs" / "promises.json"
+BY_SCRIPT = {6: "mutants.py", 20: "audit.py"}  # these print their result as their last line
 
 
 def run_tests(number: int, short: bool) -> dict[str, Any]:
@@ -41,11 +41,11 @@ def run_tests(number: int, short: bool) -> dict[str, Any]:
     kept = outcomes.get(str(number), [])
     failed = [each["test"] for each in kept if each["outcome"] == "failed"]
     passed = [each["test"] for each in kept if each["outcome"] == "passed"]
-    figures = list(dict.fromkeys(figure for each in kept for figure in each["measured"]))
+    measured = list(dict.fromkeys(words for each in kept for words in each["measured"]))
     passes = f"{len(passed)} test{'s' if len(passed) != 1 else ''} passed"
     return {
         "kept": bool(passed) and not failed,
-        "figure": f"failed: {failed[0]}" if failed else "; ".join([passes, *figures]),
+        "measured": f"failed: {failed[0]}" if failed else "; ".join([passes, *measured]),
         "tests": sorted({re.sub(r"\[.*", "", test) for test in passed + failed}),
         "seconds": round(time.monotonic() - began),
     }
@@ -59,7 +59,7 @@ def run_script(number: int) -> dict[str, Any]:
     lines = result.stdout.strip().splitlines() or [result.stderr.strip()[-300:]]
     row = {
         "kept": result.returncode == 0,
-        "figure": lines[-1],
+        "measured": lines[-1],
         "tests": [f"tools/{script.name}"],
         "seconds": round(time.monotonic() - began),
     }
@@ -71,33 +71,44 @@ def run_script(number: int) -> dict[str, Any]:
 def print_row(number: int, row: dict[str, Any]) -> None:
     """One line of the table on the terminal."""
     state = "kept  " if row["kept"] else "BROKEN"
-    print(f"{number:>3}  {state}  {PROMISES[number].promise:<40} {row['figure']}  ({row['seconds']} s)", flush=True)
+    print(f"{number:>3}  {state}  {PROMISES[number].promise:<40} {row['measured']}  ({row['seconds']} s)", flush=True)
 
 
-def write_page(figures: dict[str, Any]) -> None:
-    """docs/promises.md: the table, with the last figure of each promise."""
-    lines = [
-        "# Promises",
-        "",
-        "Each promise has tests. `make test` runs their short forms, `make torture` the long ones; it ends by itself",
-        "and rewrites this table row by row, and `make torture PROMISE=9` runs one of them. A figure is that of the",
-        "last long run, on the day and at the commit given.",
-        "",
-        "| # | promise | proof | to reach | last measured | by |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+HEAD = """# Promises
+
+This page tells you what you can rely on, how we test it, and what came out when we last did. You can test any promise
+yourself, for example number 9, that a training which is killed and resumed ends with the same weights:
+
+```
+make torture PROMISE=9
+```
+
+`make test` tests every promise in a short form, which takes minutes. `make torture` tests them in the long form of the
+table, which takes hours, and writes each result into the table.
+
+In the table, *aim* is what the long form must reach, and *last result* is what it reached, with the day, the commit
+and the seconds it took. *Bit-equal* means equal in every bit. *Hypothesis* and *gradcheck* are the tools that make up
+random cases and that compare a gradient with finite differences.
+
+| # | promise | how it is tested | aim | last result | tests |
+| --- | --- | --- | --- | --- | --- |"""
+
+
+def write_page(results: dict[str, Any]) -> None:
+    """docs/promises.md: the table, with the last result of each promise."""
+    lines = [HEAD]
     for number, promise in PROMISES.items():
-        row = figures.get(str(number))
+        row = results.get(str(number))
         files = sorted({test.partition("::")[0] for test in row["tests"]}) if row else []
         last = (
-            f"{row['figure']} ({row['form']}, {row['day']}, {row.get('commit', 'commit not kept')}, {row['seconds']} s)"
+            f"{row['measured']} ({row['day']}, {row.get('commit', 'commit not kept')}, {row['seconds']} s)"
             if row
             else "not yet run in its long form"
         )
         shown = ", ".join(f"`{file}`" for file in files)
         lines.append(f"| {number} | {promise.promise} | {promise.proof} | {promise.aim} | {last} | {shown} |")
-    total = sum(row["seconds"] for row in figures.values())
-    lines += ["", f"The {len(figures)} that have a figure took {total / 60:.0f} minutes together on two cores.", ""]
+    total = sum(row["seconds"] for row in results.values())
+    lines += ["", f"The long forms of these {len(results)} took {total / 60:.0f} minutes together on two cores.", ""]
     PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -122,14 +133,13 @@ def main() -> None:
 
 def keep(number: int, row: dict[str, Any]) -> None:
     """Put a result into the file and the page, with the day and the commit; changes not committed yet are a +."""
-    figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     commit = subprocess.run(
         ["git", "describe", "--always", "--exclude=*", "--dirty=+"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
-    row = {**row, "form": "long form", "day": datetime.date.today().isoformat(), "commit": commit}
-    figures[str(number)] = row
-    FIGURES.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    write_page(figures)
+    results[str(number)] = {**row, "day": datetime.date.today().isoformat(), "commit": commit}
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_page(results)
 
 
 if __name__ == "__main__":

@@ -14,43 +14,59 @@ HERE = Path(__file__).parents[1] / "docs" / "analyses"
 # In this order, each with what a reader should know of how it was measured.
 NOTES = {
     "indicator": (
-        "The curves need no data; the columns AP_e and terms with a slope are of one batch of 128 emoji under the "
-        "network's own features. A user can train with any of them: `SmoothAP(indicator=Linear(0.2))`, from "
-        "`smoothap.ranking.indicators`."
+        "The curves need no data. The columns AP_e and terms with a slope come from one batch of 128 emoji, "
+        "embedded by the untrained network. You can train with any of these relaxations, for example with "
+        "`SmoothAP(indicator=Linear(0.2))` (from `smoothap.ranking.indicators`)."
     ),
     "tightness": (
-        "One epoch of 128 emoji at 64 pixels a step; the three trainings share first weights, views and batches. "
-        "AP_e is the mean over the queries of the batch, before the step."
+        "Each training is one epoch on emoji at 64 pixels, with 128 images in a step. The three trainings have the "
+        "same first weights, views and batches. AP_e is the mean over the queries of the batch, before the step."
     ),
     "operating-region": (
-        "The set is embedded once (forward only) by each network and batches are drawn as in an epoch of training,"
-        " four images of a class; in the paper the network trains meanwhile. Solid and dashed lines count the full"
-        " m x m matrix as the paper does, the query and i = j included; the dotted ones leave those out. The "
-        "second network is the one that `smoothap analyse tightness` left at tau 0.01. Batches of 4,096 need more "
-        "classes than the training half has, so the test images join in."
+        "Each network embeds the set once. Batches are then drawn as in an epoch of training, with four images of "
+        "each class; in the paper, the network is trained at the same time. The solid and dashed lines count the "
+        "full m x m matrix as the paper does, including the query and i = j. The dotted lines leave those out. The "
+        "second network is the one that `smoothap analyse tightness` trained at tau 0.01. Batches of 4,096 need "
+        "more classes than the training half has, so they also use the test images."
     ),
     "ablation": (
-        "On glyphs, because emoji has at most seven images of a class; every training sees the same number of "
-        "images, so a larger batch makes fewer steps. The deviation is over the seeds; a batch above 256 is "
-        "trained once, in two passes."
+        "This is on glyphs, because the emoji set has at most seven images of each class. Every training sees the "
+        "same number of images, so a training with a larger batch has fewer steps. The spread is the standard "
+        "deviation over the seeds. Batches above 256 were trained with one seed only, in two passes."
     ),
-    "ablation-emoji": "The temperature on emoji, whose classes have at most seven images: one seed, 40 steps.",
+    "ablation-emoji": "The temperature on emoji, whose classes have at most seven images, with one seed and 40 steps.",
     "cost": (
-        "Two CPU cores where the paper has a GPU. The authors' tensors grow with the cube of the batch and are "
-        "left out above 512."
+        "We measured on two CPU cores, the paper on a GPU. The tensors of the authors' code grow with the cube of "
+        "the batch size, so we left it out above 512."
     ),
     "triplet-example": (
-        "The paper gives the order of eight scores and no values: ours are 0.02 apart. The right column moves s1 "
-        "alone, with all other scores held so that the order is the paper's. The second figure asks the same of a "
-        "real batch: of all negatives that stand above a positive, sorted into fifths by the AP that undoing one "
-        "is worth, which share of its gradient does each loss spend where?"
+        "The paper gives the order of eight scores, but no values; ours are 0.02 apart. In the right column of the "
+        "first figure only s1 moves. The second figure looks at a real batch. It takes all negatives that rank "
+        "above a positive and sorts them into fifths by the AP gained if the negative no longer did so. It then "
+        "shows which share of its gradient each loss spends on each fifth."
     ),
 }
 HEAD = """# The paper's analyses, from our own runs
 
-Each figure comes from the command under it, with the numbers in the JSON file beside it. Ours are of emoji and glyphs
-and an EfficientNet-Lite0 on two CPU cores, where the paper has Stanford Online Products or faces, so orders and shapes
-can be compared, numbers cannot. [Queries and classes before and after](queries.md) have a page of their own.
+This page shows you what the loss does, in the paper's analyses made again with our own code. You can make each figure
+again with the command under it, also with your own images (`--data folder:PHOTOS`):
+
+```
+smoothap analyse indicator
+```
+
+Our runs use emoji and glyphs and the network EfficientNet-Lite0, on two CPU cores. The paper uses Stanford Online
+Products and faces. You can therefore compare orders and the shapes of curves, but not numbers. The numbers of each
+figure are in the JSON file beside it.
+
+These words come up in all sections:
+
+- AP is Average Precision, and mAP its mean over the queries. AP_e is the error of the smoothed AP, |smoothed AP - AP|.
+- tau (τ) is the temperature of the sigmoid: the smaller it is, the closer the smoothed AP is to AP.
+- B is the number of images in a batch (the paper also writes m or M), and |P| the number of images of each class in it.
+- D is the difference of two scores, and G the sigmoid that replaces the step at D = 0.
+
+[Queries and classes before and after](queries.md) have a page of their own.
 """
 
 
@@ -59,7 +75,9 @@ def section(name: str, note: str) -> list[str]:
     saved = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
     others = tuple(other for other in NOTES if other != name and other.startswith(name))
     figures = [
-        figure for figure in sorted(HERE.glob(f"{name}*.png")) if not (others and figure.name.startswith(others))
+        figure
+        for figure in sorted(HERE.glob(f"{name}*.png"), key=lambda figure: figure.stem)  # the analysis's own name first
+        if not (others and figure.name.startswith(others))
     ]
     title = saved["title"] + (" (emoji)" if name.endswith("-emoji") else "")
     lines = ["", f"## {title}", ""]

@@ -19,8 +19,16 @@ ROOMS = tuple(f"smoothap.{room}" for room in ("losses", "ranking", "metrics", "m
 WIDTH = 110
 HEADING = """# Python reference
 
-From the docstrings, by `python tools/write_api.py`. The names of `smoothap.losses`, `smoothap.ranking` and
-`smoothap.metrics` can be imported from `smoothap` itself. Shapes stand in brackets behind a tensor's name.
+Look up here what a class or a function takes and returns. You can import the names of `smoothap.losses`,
+`smoothap.ranking` and `smoothap.metrics` from `smoothap` itself, and the others from their own package:
+
+```python
+from smoothap import SmoothAP, evaluate
+from smoothap.search import Album
+```
+
+The shape of a tensor is given in brackets after its name. The page is made from the docstrings by
+`python tools/write_api.py`.
 """
 
 

@@ -8,10 +8,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def main() -> None:
-    """Run the command line; exits with 0: done, 1: an error, explained, 2: wrong arguments, 130: interrupted."""
+    """Run the command line.
+
+    Exits with 0: done, 1: an error, explained, 2: wrong arguments, 3: a training that was of no use, 130: interrupted.
+    """
     try:
         from smoothap.cli import app
         from smoothap.extras import remedy
+        from smoothap.files import DiskFullError, is_full
     except ModuleNotFoundError as missing:
         if missing.name not in ("cyclopts", "rich"):
             raise
@@ -28,6 +32,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, OSError) as error:
+        if is_full(error) and not isinstance(error, DiskFullError):
+            sys.exit("smoothap: The disk is full: what was whole before stays. Make room, and repeat the command.")
         sys.exit(f"smoothap: {error}")
 
 

@@ -1,9 +1,26 @@
-"""Files that are either the old one or the new one, never half of each."""
+"""Files that are either the old one or the new one, never half of each, and folders that have one writer at a time."""
 
+import errno
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+
+_locks: set[TextIO] = set()  # of the folders that this process is alone with
+
+
+class DiskFullError(OSError):
+    """There is no room for a file; the message says which, and that what stood there before stays."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the error says that the disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], None]) -> Path:
@@ -22,8 +39,15 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
             temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(temporary)
         rename(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and is_full(error):
+            stays = "the older one stays" if path.exists() else "nothing of it was left behind"
+            raise DiskFullError(
+                error.errno,
+                f"The disk is full: {path.name} could not be written to {path.parent}, {stays}. Make room, and try "
+                "again.",
+            ) from error
         raise
     return path
 
@@ -40,3 +64,35 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path, refusal: str) -> Generator[None]:
+    """Alone with a folder: while this lasts, a second process that wants the same gets the sentence `refusal`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a") as lock:
+        try:
+            import fcntl
+        except ImportError:  # Windows: nothing keeps a second process away
+            yield
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(refusal) from error
+        _locks.add(lock)
+        try:
+            yield
+        finally:
+            _locks.discard(lock)
+
+
+def _let_go() -> None:
+    """In a child process: what its parent locked is the parent's alone, and free when the parent is killed."""
+    for lock in _locks:
+        lock.close()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from smoothap.analysis.ablation import AblationRun, Row, _agreement, runs_of
+from smoothap.analysis.ablation import AblationRun, Cell, _agreement, runs_of
 
 
 def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
@@ -29,14 +29,14 @@ def test_all_see_the_same_number_of_images_and_large_batches_go_in_two_passes():
 
 def test_the_verdict_follows_the_order_of_the_means():
     like_the_paper = [
-        Row.of("tau", 0.1, [0.3, 0.31]),
-        Row.of("tau", 0.01, [0.5, 0.52]),
-        Row.of("tau", 0.001, [0.4, 0.41]),
+        Cell.of("tau", 0.1, [0.3, 0.31]),
+        Cell.of("tau", 0.01, [0.5, 0.52]),
+        Cell.of("tau", 0.001, [0.4, 0.41]),
     ]
     assert "τ: 0.01 (51.0) > 0.001 (40.5) > 0.1 (30.5), the paper's order (every seed" in _agreement(like_the_paper, 9)
-    other = [Row.of("tau", 0.1, [0.55]), Row.of("tau", 0.01, [0.5, 0.6]), Row.of("tau", 0.001, [0.9])]
+    other = [Cell.of("tau", 0.1, [0.55]), Cell.of("tau", 0.01, [0.5, 0.6]), Cell.of("tau", 0.001, [0.9])]
     assert "not the paper's best, which is 0.01" in _agreement(other, 9)
-    near = [Row.of("tau", 0.1, [0.5, 0.6]), Row.of("tau", 0.01, [0.55, 0.65]), Row.of("tau", 0.001, [0.1])]
+    near = [Cell.of("tau", 0.1, [0.5, 0.6]), Cell.of("tau", 0.01, [0.55, 0.65]), Cell.of("tau", 0.001, [0.1])]
     assert "the paper's best, another order behind it (the seeds of the best two overlap)" in _agreement(near, 9)
 
 

@@ -8,7 +8,7 @@ import torch
 from oracles import smooth_ap_losses
 from sklearn.metrics import average_precision_score
 
-from smoothap.analysis.indicator import indicator, on_a_batch, relaxations
+from smoothap.analysis.indicator import BatchFit, fit_on_batch, indicator, relaxations
 from smoothap.ranking.diagnostics import operating_width
 from smoothap.ranking.indicators import Sigmoid, Step
 
@@ -23,7 +23,7 @@ def test_slopes_are_those_of_the_values():
 
 def test_ap_e_on_a_batch_is_by_its_definition(batch):
     embeddings, labels = batch
-    found = on_a_batch(Sigmoid(0.05), embeddings, labels)
+    fit = fit_on_batch(Sigmoid(0.05), embeddings, labels)
     losses = smooth_ap_losses(embeddings, labels, 0.05)
     errors = []
     for query in range(len(labels)):
@@ -32,8 +32,8 @@ def test_ap_e_on_a_batch_is_by_its_definition(batch):
         if same.any():
             exact = average_precision_score(same, (embeddings @ embeddings[query]).numpy()[others])
             errors.append(abs(1 - float(losses[query]) - exact))
-    assert found["AP_e"] == pytest.approx(np.mean(errors), abs=1e-9)
-    assert on_a_batch(Step(), embeddings, labels) == {"AP_e": pytest.approx(0, abs=1e-12), "terms with a slope": 0}
+    assert fit.approximation_error == pytest.approx(np.mean(errors), abs=1e-9)
+    assert fit_on_batch(Step(), embeddings, labels) == BatchFit(pytest.approx(0, abs=1e-12), 0)
 
 
 def test_a_higher_temperature_reaches_further():

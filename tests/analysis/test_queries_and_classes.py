@@ -13,6 +13,7 @@ from smoothap.analysis.queries import find_query, queries_analysis
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import BeforeAfter
 from smoothap.report.choice import ClassChange, pick_queries
+from smoothap.report.class_words import class_words
 from smoothap.training.evaluation import Embedded, evaluate_embedded
 
 SIZES = [2, 3, 4, 6, 9, 12]
@@ -134,7 +135,7 @@ def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_fi
         for name, embeddings in (("AP before", before), ("AP after", after))
     }
     order = np.argsort(np.subtract(means["AP before"], means["AP after"]))
-    assert told["class"] == [images.class_names[label] for label in order]
+    assert told["class"] == [class_words(images.class_names[label]) for label in order]
     for name, values in means.items():
         assert told[name] == pytest.approx([values[label] for label in order], abs=1e-5)
     assert [row[""] for row in analysis.table] == ["gained most"] * 2  # no class lost

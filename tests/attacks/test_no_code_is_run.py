@@ -16,7 +16,6 @@ import tiny_sets
 import torch
 from photo_makers import photo_folder, tiny_model
 
-from smoothap.cli.evaluate import _mapped
 from smoothap.data import glyphs
 from smoothap.data.counts import Counts
 from smoothap.data.folder import folder as image_folder
@@ -26,6 +25,7 @@ from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
 from smoothap.data.table import table
+from smoothap.experiments.evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
@@ -200,7 +200,7 @@ def as_set(folder, content):
 def as_vectors(folder, content):
     for name in ("vectors.npy", "labels.npy"):
         (folder / name).write_bytes(content)
-        yield lambda file=folder / name: _mapped(file)
+        yield lambda file=folder / name: open_array(file)
     (folder / "report.json").write_bytes(content)
     yield lambda: Report.load(folder / "report.json")
 

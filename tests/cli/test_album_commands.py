@@ -29,7 +29,7 @@ def own_cache(place, monkeypatch):
 
 
 def run(capsys, *arguments):
-    app([str(each) for each in arguments], result_action="return_value")
+    app([str(argument) for argument in arguments], result_action="return_value")
     return capsys.readouterr().out
 
 
@@ -43,9 +43,9 @@ def album(place, capsys):
 
 
 def test_index_says_what_it_did(place, album, capsys):
-    told = json.loads(run(capsys, "index", place / "photos", "--out", album, "--json"))
-    assert (told["photos"], told["unchanged"], told["added"]) == (25, 25, 0)
-    assert list(told["unreadable"]) == ["bad.jpg"]
+    report = json.loads(run(capsys, "index", place / "photos", "--out", album, "--json"))
+    assert (report["photos"], report["unchanged"], report["added"]) == (25, 25, 0)
+    assert list(report["unreadable"]) == ["bad.jpg"]
 
 
 def test_search_prints_a_table_json_and_a_page(place, album, capsys):
@@ -57,17 +57,17 @@ def test_search_prints_a_table_json_and_a_page(place, album, capsys):
     assert page.count("<li>") == 3
     assert page.count("data:image/jpeg") == 3
     assert "copy &lt;b&gt;\\u202e.png" in page
-    found = json.loads(run(capsys, "search", album, photo, "-k", 3, "--json"))["hits"]
-    assert [hit["rank"] for hit in found] == [1, 2, 3]
-    assert found[0]["score"] == pytest.approx(1, abs=1e-4)
+    answer = json.loads(run(capsys, "search", album, photo, "-k", 3, "--json"))["hits"]
+    assert [hit["rank"] for hit in answer] == [1, 2, 3]
+    assert answer[0]["score"] == pytest.approx(1, abs=1e-4)
     everything = json.loads(run(capsys, "search", album, "--id", 1, "--all", "--json"))["hits"]
     assert len(everything) == 24
 
 
 def test_feedback_box_and_several_photos(place, album, capsys):
     photos = [place / "photos" / "class0" / "000.png", place / "photos" / "class1" / "001.png"]
-    found = json.loads(run(capsys, "search", album, *photos, "--right", 3, "--wrong", 4, "--wrong", 5, "--json"))
-    assert not {4, 5} & {hit["id"] for hit in found["hits"]}
+    answer = json.loads(run(capsys, "search", album, *photos, "--right", 3, "--wrong", 4, "--wrong", 5, "--json"))
+    assert not {4, 5} & {hit["id"] for hit in answer["hits"]}
     assert run(capsys, "search", album, photos[0], "--box", "5,5,20,20", "--expand", 2, "--alpha", 0)
     with pytest.raises(ValueError, match="--box takes"):
         run(capsys, "search", album, photos[0], "--box", "5,5,20")
@@ -81,10 +81,10 @@ def test_a_calibrated_album_answers_by_recall(place, album, capsys):
     labelled = photo_folder(place / "labelled", 80, classes=40)
     calibrated = run(capsys, "index", place / "photos", "--out", album, "--calibrate", f"folder:{labelled}")
     assert "of labelled, 25 classes" in calibrated  # 20 to test on and 5 to validate on: all that training leaves out
-    told = json.loads(run(capsys, "search", album, "--id", 1, "--recall", 0.9, "--json"))
-    assert told["expected"]["recall"] >= 0.9
-    assert 0 <= told["expected"]["precision"] <= 1
-    assert all(hit["score"] >= told["expected"]["score"] - 1e-6 for hit in told["hits"])
+    report = json.loads(run(capsys, "search", album, "--id", 1, "--recall", 0.9, "--json"))
+    assert report["expected"]["recall"] >= 0.9
+    assert 0 <= report["expected"]["precision"] <= 1
+    assert all(hit["score"] >= report["expected"]["score"] - 1e-6 for hit in report["hits"])
     assert "of the right photos" in run(capsys, "search", album, "--id", 1, "--recall", 0.9)
 
 
@@ -96,21 +96,40 @@ def test_what_a_program_reads_has_one_line_a_photo(album, capsys, monkeypatch):
 
 
 def test_labels_from_a_table(place, album, capsys, tmp_path):
-    (tmp_path / "labels.csv").write_text("path,label\nclass1/001.png,mine\n")
-    told = json.loads(
-        run(capsys, "index", place / "photos", "--out", album, "--labels", tmp_path / "labels.csv", "--json")
-    )
-    assert told["relabelled"] >= 1
+    labels = place / "photos" / "labels.csv"
+    labels.write_text("path,label\nclass1/001.png,mine\n")
+    report = json.loads(run(capsys, "index", place / "photos", "--out", album, "--labels", labels, "--json"))
+    assert report["relabelled"] >= 1
     hits = json.loads(run(capsys, "search", album, "--id", 0, "--all", "--json"))["hits"]
     assert [hit["path"] for hit in hits if hit["label"] == "mine"] == ["class1/001.png"]
 
 
+def test_a_table_of_labels_has_paths_relative_to_its_folder(place, album, capsys, tmp_path):
+    labels = place / "labels.csv"
+    index = ("index", place / "photos", "--out", album, "--labels", labels)
+    labels.write_text("path,label\nclass1/001.png,mine\nclass2/002.png,mine\n")
+    with pytest.raises(ValueError, match=r"None of the 2 paths in .*labels.csv, such as 'class1/001.png', names a"):
+        run(capsys, *index)
+    absolute = place / "photos" / "class1" / "009.png"
+    labels.write_text(f"path,label\nphotos/class1/001.png,theirs\n{absolute},theirs\nphotos/none.png,theirs\n")
+    run(capsys, *index[:-1], str(labels))
+    (tmp_path / "link").symlink_to(place)
+    for table in (labels, tmp_path / "link" / "labels.csv"):
+        app([str(argument) for argument in (*index[:-1], table)], result_action="return_value")
+        assert "1 paths in" in capsys.readouterr().err
+        hits = json.loads(run(capsys, "search", album, "--id", 0, "--all", "--json"))["hits"]
+        assert {hit["path"] for hit in hits if hit["label"] == "theirs"} == {"class1/001.png", "class1/009.png"}
+    labels.write_text("path,label\nphotos/class1/001.png,one\nphotos/../photos/class1/001.png,two\n")
+    with pytest.raises(ValueError, match=r"'class1/001.png' as 'one' and as 'two'"):
+        run(capsys, *index)
+
+
 def test_duplicates_are_listed(place, album, capsys):
-    told = json.loads(run(capsys, "duplicates", album, "--score", 1, "--json"))
-    assert [sorted(photo["path"] for photo in group) for group in told["exact"]] == [
+    report = json.loads(run(capsys, "duplicates", album, "--score", 1, "--json"))
+    assert [sorted(photo["path"] for photo in group) for group in report["exact"]] == [
         ["class0/000.png", "copy <b>\u202e.png"]
     ]
-    assert told["near"] == []
+    assert report["near"] == []
     near = json.loads(run(capsys, "duplicates", album, "--score", -1, "--json"))["near"]
     assert [len(group) for group in near] == [24]  # of exact copies one takes part
     assert "\u202e" not in run(capsys, "duplicates", album)
@@ -129,6 +148,8 @@ def test_what_is_missing_is_said(place, album, capsys, tmp_path):
         run(capsys, "search", album)
     with pytest.raises(ValueError, match="no photo 999"):
         run(capsys, "search", album, "--id", 999)
+    with pytest.raises(ValueError, match="expand is how many"):
+        run(capsys, "search", album, "--id", 0, "--expand", -1)
     with pytest.raises(ValueError, match="--labels takes"):
         run(capsys, "index", place / "photos", "--out", album, "--labels", "nothing.csv")
     (tmp_path / "x.jpg").write_bytes(photo_bytes(3, form="JPEG")[:100])
@@ -158,8 +179,8 @@ def test_an_album_finds_the_network_again_whose_weights_came_from_a_file(place, 
         run(capsys, "index", place / "photos", "--out", tmp_path / "album", *network[:-1], "none")
     weights.unlink()
     photo = place / "photos" / "class0" / "000.png"
-    found = json.loads(run(capsys, "search", tmp_path / "album", photo, "-k", 1, "--json"))["hits"]
-    assert found[0]["score"] == pytest.approx(1, abs=1e-4)
+    answer = json.loads(run(capsys, "search", tmp_path / "album", photo, "-k", 1, "--json"))["hits"]
+    assert answer[0]["score"] == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize(("option", "value"), [("--size", 32), ("--weights", "none")])

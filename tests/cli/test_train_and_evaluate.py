@@ -12,6 +12,7 @@ import pytest
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
+from smoothap.cli.options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
@@ -38,11 +39,21 @@ def smoothap(*words):
     app([str(word) for word in words], result_action="return_value", exit_on_error=False)
 
 
-def train(photos, out, *more):
-    smoothap(
+def train(photos, out, *more, expected=(0, NOT_IMPROVED)):
+    """Train for a step or two, which may well teach the network nothing."""
+    code = exit_code(
         *("train", "--data", f"folder:{photos}", "--out", out, "--model", "test_resnet", "--weights", "none"),
         *("--size", SIDE, "--dimension", 16, "--device", "cpu", *more),
     )
+    assert code in expected
+
+
+def exit_code(*words):
+    try:
+        smoothap(*words)
+    except SystemExit as ended:
+        return ended.code
+    return 0
 
 
 def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, capsys):
@@ -54,9 +65,9 @@ def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, caps
     ]  # fmt: skip
     assert f"smoothap evaluate --model {tmp_path / 'run' / 'model'}" in told
     smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
-    figures = json.loads(capsys.readouterr().out)["test"]
-    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["figures"]["after"]["test"]
-    assert figures["mean_average_precision"] == saved["mean_average_precision"]
+    metrics = json.loads(capsys.readouterr().out)["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
+    assert metrics["mean_average_precision"] == saved["mean_average_precision"]
 
 
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
@@ -66,8 +77,25 @@ def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_pa
     assert line.endswith("--test-fraction 0.25")
     smoothap(*shlex.split(line)[2:], "--json")
     found = json.loads(capsys.readouterr().out)["test"]["mean_average_precision"]
-    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["figures"]["after"]["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
     assert found == saved["mean_average_precision"]
+
+
+def test_a_table_that_lists_each_file_twice_is_warned_of(photos, tmp_path, capsys):
+    files = sorted(photos.rglob("*.png"))
+    for times in (1, 2):
+        lines = [f"{file.relative_to(tmp_path)},{file.parent.name}" for file in files * times]
+        (tmp_path / "photos.csv").write_text("\n".join(["path,label", *lines]) + "\n")
+        smoothap(
+            *("train", "--data", f"csv:{tmp_path / 'photos.csv'}", "--out", tmp_path / f"run {times}", "--steps", 1),
+            *("--model", "test_resnet", "--weights", "none", "--size", SIDE, "--dimension", 16, "--device", "cpu"),
+        )
+        trained = capsys.readouterr().out
+        model = tmp_path / f"run {times}" / "model"
+        smoothap("evaluate", "--model", model, "--data", f"csv:{tmp_path / 'photos.csv'}")
+        for text in (trained, capsys.readouterr().out):
+            warning = "Warning: 80 of 80 queries have an exact copy of themselves"
+            assert (warning in text) == (times == 2)
 
 
 def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path, capsys, monkeypatch):
@@ -81,7 +109,7 @@ def test_features_of_nothing_but_zeros_are_told_and_not_ranked(photos, tmp_path,
     train(photos, tmp_path / "run", "--steps", 1)
     told = capsys.readouterr().out
     assert "test_resnet gives nothing but zeros for 40 of 40 images of 24 pixels" in told
-    assert "before is the network with its new layer" in told
+    assert "before is the network with a random embedding layer" in told
     monkeypatch.setattr(Embedder, "forward", lambda self, images: 0 * forward(self, images))
     with pytest.raises(ValueError, match="give a larger --size"):
         smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}")
@@ -108,18 +136,17 @@ def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(SmoothAP, "forward", interrupting)
-        with pytest.raises(SystemExit) as ended:
-            train(photos, tmp_path / "run", "--steps", 3)
-    assert ended.value.code == 130
+        train(photos, tmp_path / "run", "--steps", 3, expected=(130,))
     assert "Interrupted after step 1. To go on, repeat the command with --resume." in capsys.readouterr().out
     train(photos, tmp_path / "run", "--steps", 3, "--resume")
-    assert re.search(r"is step \d of 3[.,]", capsys.readouterr().out)
+    assert re.search(r"is step \d of 3\.|in 3 steps it never", capsys.readouterr().out)
 
 
 def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
     train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
     used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
     assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
+    assert used["embedding_start"] == "random"
     assert used["tau"] == 0.02
     assert used["batch_size"] == 24  # as many as 6 classes fill
 
@@ -127,11 +154,23 @@ def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
 def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
     train(photos, tmp_path / "first", "--steps", 2)
     after = capsys.readouterr().out.splitlines()
-    smoothap("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
-             "--model", tmp_path / "first" / "model")  # fmt: skip
+    exit_code("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
+              "--model", tmp_path / "first" / "model")  # fmt: skip
     before = capsys.readouterr().out.splitlines()
-    figures = [line.split()[1:] for line in after if line.startswith("after")]
-    assert figures == [line.split()[1:] for line in before if line.startswith("before")]
+    metrics = [line.split()[1:] for line in after if line.startswith("after")]
+    assert metrics == [line.split()[1:] for line in before if line.startswith("before")]
+
+
+def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, tmp_path, capsys):
+    hopeless = ("--steps", 2, "--learning-rate", 1e-12)
+    train(photos, tmp_path / "run", *hopeless, expected=(NOT_IMPROVED,))
+    printed = capsys.readouterr().out
+    assert "The training did not improve the network: in 2 steps it never ranked the validation classes" in printed
+    assert "Try more steps or epochs, a lower learning rate" in printed
+    assert "smoothap export" not in printed
+    described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
+    assert described["metrics"]["improved"] is False
+    assert described["metrics"]["best step"] == 0
 
 
 def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):
@@ -152,10 +191,10 @@ def test_too_few_classes_are_told(photos, tmp_path):
 def test_evaluate_of_files(vectors, capsys):
     smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy", "--recall-at", "1,5",
              "--json", "--out", vectors / "report.json")  # fmt: skip
-    figures = json.loads(capsys.readouterr().out)
+    metrics = json.loads(capsys.readouterr().out)
     expected = evaluate(np.load(vectors / "x.npy"), np.load(vectors / "y.npy"), recall_at=(1, 5))
-    assert figures["mean_average_precision"] == expected.mean_average_precision
-    assert figures["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
+    assert metrics["mean_average_precision"] == expected.mean_average_precision
+    assert metrics["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
     assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 import pytest
 
 from smoothap.cli import app
-from smoothap.compare.run import RunFailed
+from smoothap.compare.output import write_output
+from smoothap.compare.run import RunFailed, RunResult
 from smoothap.compare.runner import _Runner
 from smoothap.methods import METHODS
 from smoothap.models.folder import read_model
@@ -40,8 +41,8 @@ def test_one_command_makes_the_table_the_page_and_the_results(words, tmp_path, c
         assert run["learning_rate"] in (5e-4 * 0.3, 5e-4, 5e-4 * 3)
     rows = results["tables"]["test"]
     values = [100 * run["test"]["test"]["mean_average_precision"] for run in results["runs"]]
-    assert rows[1]["figures"]["mAP"]["mean"] == pytest.approx(sum(values) / 2)
-    assert rows[1]["figures"]["mAP"]["spread"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert rows[1]["metrics"]["mAP"]["mean"] == pytest.approx(sum(values) / 2)
+    assert rows[1]["metrics"]["mAP"]["spread"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     page = (out / "page.html").read_text()
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org", "")
@@ -53,6 +54,19 @@ def test_one_command_makes_the_table_the_page_and_the_results(words, tmp_path, c
     smoothap(words(**more))  # all of it is done
     assert {file: file.stat().st_mtime_ns for file in out.rglob("result.json")} == before
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")] == lines
+
+
+def test_the_table_and_the_page_warn_of_exact_copies(plan, tmp_path):
+    def untrained(copies):
+        recall = {"1": 0.5}
+        report = {"mean_average_precision": 0.5, "recall": recall, "queries": 7, "skipped": 1, "copies": copies}
+        return RunResult("untrained", test={"test": report})
+
+    assert "Warning" not in write_output(plan, untrained(0), [], "smoothap compare")
+    warning = "Warning: 6 of 8 queries have an exact copy of themselves"
+    assert warning in write_output(plan, untrained(6), [], "smoothap compare")
+    assert warning in (plan.out / "table.md").read_text()
+    assert warning in (plan.out / "page.html").read_text()
 
 
 def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
@@ -130,7 +144,9 @@ def test_the_search_takes_the_best_rate(plan, monkeypatch):
     runner = _Runner(replace(plan, search_steps=1, learning_rate=0.1))
     middle, last = runner._plan.rates[1:]
     validation = {middle: 0.7, last: 0.7}
-    monkeypatch.setattr(runner, "_searched", lambda method, rate: {"last_validation_map": validation.get(rate, 0.5)})
+    monkeypatch.setattr(
+        runner, "_searched", lambda method, rate: RunResult(method.name, last_validation_map=validation.get(rate, 0.5))
+    )
     assert runner.rate(METHODS["smooth-ap"]) == middle
 
 

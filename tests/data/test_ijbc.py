@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from smoothap.data.counts import Counts, IncompleteSetError
+from smoothap.data.counts import Counts
 from smoothap.data.ijbc import ijbc
 
 HEADER = "SUBJECT_ID,FILENAME,SIGHTING_ID,FACE_X,FACE_Y,FACE_WIDTH,FACE_HEIGHT,FACIAL_HAIR"
@@ -78,7 +78,7 @@ def test_subjects_that_a_spreadsheet_wrote_as_fractions_are_the_same_subjects(ni
 
 def test_a_missing_frame_is_an_error(nist):
     (nist / "images" / "frames" / "10_1.png").unlink()
-    with pytest.raises(IncompleteSetError, match=r"such as frames/10_1.png"):
+    with pytest.raises(ValueError, match=r"such as frames/10_1.png"):
         ijbc(nist)
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from smoothap.data.counts import Counts, IncompleteSetError
+from smoothap.data.counts import Counts
 from smoothap.data.inaturalist import inaturalist
 
 TRAIN = ["Aves/10/a.jpg", "Aves/10/b.jpg", "Plantae/20/c.jpg", "Plantae/21/d.jpg"]
@@ -57,5 +57,5 @@ def test_neither_lists_nor_json_is_explained(root):
 def test_a_missing_image_is_an_error(root):
     write_json(root)
     (root / "train_val2018" / TEST[0]).unlink()
-    with pytest.raises(IncompleteSetError, match=r"the json files: 1 of 6 .* such as Aves/11/e.jpg"):
+    with pytest.raises(ValueError, match=r"the json files: 1 of 6 .* such as Aves/11/e.jpg"):
         inaturalist(root, paper=SMALL)

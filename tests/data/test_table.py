@@ -2,7 +2,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from smoothap.data.counts import IncompleteSetError
 from smoothap.data.table import table
 
 PATHS = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"]
@@ -74,7 +73,7 @@ def test_a_mistake_in_the_table_is_explained(write_table, text, complaint):
 
 
 def test_a_missing_file_is_named(write_table):
-    with pytest.raises(IncompleteSetError, match=r"1 of 2 listed files are missing, such as 9.jpg. Paths are relative"):
+    with pytest.raises(ValueError, match=r"1 of 2 listed files are missing, such as 9.jpg. Paths are relative"):
         table(write_table("path,label\n1.jpg,a\n9.jpg,b\n"))
 
 

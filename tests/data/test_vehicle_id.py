@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from smoothap.data.counts import Counts, IncompleteSetError
+from smoothap.data.counts import Counts
 from smoothap.data.vehicle_id import PAPER, RELEASE, vehicle_id, vehicle_id_gallery
 
 SMALL = {"train": Counts(2, 1), "small": Counts(6, 3), "medium": Counts(6, 3), "large": Counts(6, 3)}
@@ -52,5 +52,5 @@ def test_the_release_differs_from_the_paper_and_is_not_refused():
 
 def test_a_missing_image_is_an_error(root):
     (root / "image" / "0000008.jpg").unlink()
-    with pytest.raises(IncompleteSetError, match=r"1 of 6 listed files are missing, such as 0000008.jpg"):
+    with pytest.raises(ValueError, match=r"1 of 6 listed files are missing, such as 0000008.jpg"):
         vehicle_id(root, paper=SMALL)

@@ -136,7 +136,7 @@ def test_every_figure_has_the_command_that_makes_it_beside_it_or_on_a_page_that_
 
 
 @ids
-def test_no_figure_is_left_open(page):
+def test_no_number_is_left_open(page):
     left = re.findall(r"\b(?:TODO|TBD|FIXME|XXX|[A-Z]+_[A-Z0-9_]+)\b", re.sub(r"`[^`]*`", "", page.prose))
     assert not left
 

@@ -19,7 +19,7 @@ def ranking(scores):
 
 def rank_loss(ranks, relevant):
     """1 - AP from ranks divided by their number; the rank among positives is a constant."""
-    among = [(ranks.detach()[relevant] <= each).sum() for each in ranks.detach()[relevant] + 1e-9]
+    among = [(ranks.detach()[relevant] <= rank).sum() for rank in ranks.detach()[relevant] + 1e-9]
     return 1 - (torch.stack(among).double() / len(ranks) / ranks[relevant]).mean()
 
 
@@ -81,7 +81,7 @@ def test_the_mean_over_queries_is_what_lambda_acts_on():
         for q in (0, 1)
     ]
     # half the slope, twice the lambda: the same new ranks, divided by twice the lambda
-    assert torch.allclose(gradient, sum(each[0] for each in alone) / 2, atol=1e-12)
+    assert torch.allclose(gradient, sum(pair[0] for pair in alone) / 2, atol=1e-12)
     assert gradient.abs().max() > 0
 
 

@@ -38,7 +38,7 @@ def test_gradients_flow_to_queries_and_reference(core_path, reduction):
     pair = (embeddings.requires_grad_(), reference.requires_grad_())
     assert torch.autograd.gradcheck(value, pair)
     exact = torch.autograd.grad(value(*pair).sum(), pair)
-    rounded = tuple(each.detach().float().requires_grad_() for each in pair)
+    rounded = tuple(leaf.detach().float().requires_grad_() for leaf in pair)
     for mine, theirs in zip(torch.autograd.grad(value(*rounded).sum(), rounded), exact, strict=True):
         assert torch.allclose(mine.double(), theirs, atol=1e-4)
 
@@ -77,8 +77,8 @@ def test_a_queue_is_the_batch_and_the_memory(core_path):
     own = torch.arange(len(labels))
     ours = SmoothAP(0.1)(embeddings, labels, ref_emb=reference, ref_labels=reference_labels, own=own)
     expected = smooth_ap_losses(embeddings, labels, 0.1, False, reference, reference_labels, own)
-    asking = torch.tensor([(reference_labels == label).sum() > 1 for label in labels])
-    assert abs(ours - expected[asking].mean()) <= 1e-10
+    has_positive = torch.tensor([(reference_labels == label).sum() > 1 for label in labels])
+    assert abs(ours - expected[has_positive].mean()) <= 1e-10
 
 
 def listed_losses(embeddings, positives, negatives, tau):

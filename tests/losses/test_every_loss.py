@@ -202,6 +202,19 @@ def test_float16_input_is_computed_in_float32(name):
     assert torch.allclose(gradient.float(), expected_gradient, rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_a_retrieval_set_of_another_precision_is_computed_in_the_better_one(name):
+    loss = build(name)
+    expected = loss(rows(1), LABELS, None, rows(2).half().double(), LABELS)
+    sides = rows(1).requires_grad_(), rows(2).half().requires_grad_()
+    value = loss(sides[0], LABELS, None, sides[1], LABELS)
+    value.backward()
+    assert value.dtype == torch.float64
+    assert torch.allclose(value, expected, atol=1e-12)
+    assert [side.grad.dtype for side in sides] == [torch.float64, torch.float16]
+    assert loss(sides[1], LABELS, None, sides[0], LABELS).dtype == torch.float64
+
+
 @pytest.mark.promise(5)
 @every("nan")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -225,6 +238,31 @@ def test_a_zero_row_is_refused_by_row(name):
         build(name)(embeddings, LABELS)
 
 
+FORMS = {
+    "batch": lambda queries, items: (queries, LABELS),
+    "reference": lambda queries, items: (queries, LABELS, None, items, LABELS),
+    "reference alone": lambda queries, items: (queries.detach(), LABELS, None, items, LABELS),
+    "own": lambda queries, items: (queries, LABELS, None, items, LABELS, torch.arange(len(LABELS))),
+    "listed": lambda queries, items: (queries, None, tuple(torch.tensor([[1, 3, 4], [9, 7, 8], [0, 2, 5]]))),
+}
+
+
+@pytest.mark.promise(1)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("ask", ["backward", "grad"])
+def test_a_gradient_penalty_is_refused_not_silently_nothing(name, form, ask):
+    """Beside the loss itself, so that it would pass for a constant; torch raises if nothing else has a gradient."""
+    leaves = [rows(1).requires_grad_(), rows(2).requires_grad_()]
+    given = FORMS[form](*leaves)
+    wanted = [leaf for leaf in leaves if any(leaf is tensor for tensor in given)]
+    value = build(name)(*given)
+    gradients = torch.autograd.grad(value, wanted, create_graph=True)
+    penalised = value + 1000 * sum(gradient.pow(2).sum() for gradient in gradients)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        penalised.backward() if ask == "backward" else torch.autograd.grad(penalised, wanted[0])
+
+
 class Largest(TorchDispatchMode):
     """Remembers how many numbers the largest tensor had that was made."""
 
@@ -232,9 +270,9 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, arguments=(), named=None):
         result = function(*arguments, **(named or {}))
-        for each in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(each, torch.Tensor):
-                self.numbers = max(self.numbers, each.untyped_storage().nbytes() // each.element_size())
+        for made in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(made, torch.Tensor):
+                self.numbers = max(self.numbers, made.untyped_storage().nbytes() // made.element_size())
         return result
 
 
@@ -256,7 +294,7 @@ def step(name, embeddings, processes):
     embeddings = embeddings.clone().requires_grad_()
     torch.manual_seed(3)
     value = loss_backward(loss, LABELS, embeddings, processes=processes)
-    return [each.tolist() for each in (value, embeddings.grad, *(each.grad for each in loss.parameters()))]
+    return [tensor.tolist() for tensor in (value, embeddings.grad, *(weight.grad for weight in loss.parameters()))]
 
 
 def work(rank, number, port, results):
@@ -284,8 +322,10 @@ def two_processes():
 @pytest.mark.promise(7)
 @every("two processes")
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
-    value, gradient, *parameters = (torch.tensor(each, dtype=torch.float64) for each in step(name, rows(), Processes()))
-    parts = [[torch.tensor(each, dtype=torch.float64) for each in process[name]] for process in two_processes]
+    value, gradient, *parameters = (
+        torch.tensor(numbers, dtype=torch.float64) for numbers in step(name, rows(), Processes())
+    )
+    parts = [[torch.tensor(numbers, dtype=torch.float64) for numbers in process[name]] for process in two_processes]
     for part in parts:
         assert torch.allclose(part[0], value, atol=1e-10)
         for mine, expected in zip(part[2:], parameters, strict=True):

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from smoothap import SmoothAP
+from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, SmoothAP, SupAP
+from smoothap.ranking.indicators import Linear
 
 
 def batch(rows=6, dimension=4, dtype=torch.float32):
@@ -78,6 +79,13 @@ INDICES = torch.tensor([0, 1])
         ),
         ({"ref_emb": torch.randn(3, 4), "ref_labels": torch.arange(3), "own": torch.full((6,), -2)}, "row 0"),
         ({"indices_tuple": (INDICES, INDICES)}, "not 2 tensors"),
+        ({"indices_tuple": (INDICES, INDICES + 0.5, INDICES)}, r"indices_tuple\[1\] must be whole numbers"),
+        ({"indices_tuple": (INDICES, INDICES, INDICES[:1])}, r"indices_tuple\[2\] has shape \(1,\), but .* 2 rows"),
+        ({"indices_tuple": (INDICES[None], INDICES[None], INDICES[None])}, r"indices_tuple\[0\] has shape \(1, 2\)"),
+        (
+            {"indices_tuple": (INDICES, INDICES, INDICES[:1], INDICES)},
+            r"indices_tuple\[3\] has shape \(2,\), but .* 1 ",
+        ),
         ({"indices_tuple": (INDICES, INDICES + 5, INDICES)}, r"indices_tuple\[1\] goes up to 6, but there are 6"),
         ({"indices_tuple": (INDICES, INDICES, INDICES), "include_query": True}, "indices_tuple already says"),
     ],
@@ -87,16 +95,89 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(core_path, changes, 
         call(**changes)
 
 
-@pytest.mark.parametrize(("name", "value"), [("embeddings", [[1.0]]), ("labels", [0, 0, 1, 1, 2, 2])])
+@pytest.mark.parametrize(
+    ("name", "value"), [("embeddings", [[1.0]]), ("labels", [0, 0, 1, 1, 2, 2]), ("indices_tuple", ([0], [1], [2]))]
+)
 def test_lists_are_refused_with_the_way_to_wrap_them(name, value):
-    with pytest.raises(TypeError, match=rf"{name} must be a tensor.*torch.as_tensor"):
+    with pytest.raises(TypeError, match=rf"{name}.* must be a tensor.*torch.as_tensor"):
         call(**{name: value})
 
 
-@pytest.mark.parametrize("tau", [0, -0.01, float("nan"), float("inf")])
-def test_a_temperature_that_is_not_positive_is_refused(tau):
-    with pytest.raises(ValueError, match="tau must be a positive number"):
-        SmoothAP(tau)
+@pytest.mark.promise(4)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (SmoothAP, "tau"),
+        (Linear, "width"),
+        (SupAP, "tau"),
+        (BlackboxAP, "lambda_"),
+        (lambda value: RecallAtK(tau1=value), "tau1"),
+        (lambda value: RecallAtK(tau2=value), "tau2"),
+    ],
+    ids=["smooth-ap", "linear", "sup-ap", "blackbox-ap", "recall-at-k-1", "recall-at-k-2"],
+)
+def test_a_temperature_is_refused_or_leaves_everything_finite(make, name):
+    for value in (0, -0.01, float("nan"), float("inf"), 5e-324, 1e-40):
+        with pytest.raises(ValueError, match=f"{name} must be a positive number"):
+            make(value)
+    least = make(1e-20)
+    loss = least if isinstance(least, torch.nn.Module) else SmoothAP(indicator=least)
+    embeddings, labels = batch()
+    embeddings.requires_grad_()
+    value = loss(embeddings, labels)
+    value.backward()
+    assert value.isfinite()
+    assert embeddings.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -2])
+@pytest.mark.parametrize("setting", ["rho", "delta", "offset", "step"])
+def test_settings_that_are_no_numbers_are_refused(setting, wrong):
+    with pytest.raises(ValueError, match=f"{setting} must be a number from 0"):
+        SupAP(**{setting: wrong})
+    with pytest.raises(ValueError, match="are cosines from -1 to 1"):
+        CalibrationLoss(negative_margin=wrong)
+
+
+@pytest.mark.promise(4)
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
+@pytest.mark.parametrize(("dtype", "length", "tau"), [(torch.float16, 1e-6, 0.01), (torch.float32, 2e-38, 1e-4)])
+def test_rows_too_short_for_a_finite_gradient_are_refused_by_row(core_path, reduction, place, dtype, length, tau):
+    angles = torch.tensor([-0.5, 1.0, 0.0, 0.5, 2.0, 2.5])  # row 2 is a tie for its neighbours, and sees a tie
+    rows, labels = torch.stack([angles.cos(), angles.sin()], 1), batch()[1]
+    short = torch.where(torch.arange(6)[:, None] == 2, rows * length, rows)
+    given = [side.to(dtype) for side in ((short, rows) if place == "embeddings" else (rows, short))]
+    loss = SmoothAP(tau, reduction=reduction)
+    assert loss(given[0], labels, None, given[1], labels).isfinite().all()  # the value needs no gradient
+    leaves = [side.requires_grad_() for side in given]
+    with pytest.raises(ValueError, match=rf"{place} is so short in row 2, with a length of .* beyond {dtype}"):
+        loss(leaves[0], labels, None, leaves[1], labels).sum().backward()
+
+
+@pytest.mark.promise(4)
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_loss_scaler_saves_small_gradients_of_float16_and_sees_large_ones(core_path, reduction):
+    """The scale comes with the upstream gradient: the gradient is rounded to float16 after it, and may be infinite."""
+    embeddings, labels = batch(dtype=torch.float16)
+    scaled = (embeddings * 1e4).requires_grad_()
+    exact = scaled.detach().float().requires_grad_()
+    SmoothAP(reduction=reduction)(exact, labels).sum().backward()
+    (SmoothAP(reduction=reduction)(scaled, labels).sum() * 2**16).backward()
+    assert torch.allclose(scaled.grad.float() / 2**16, exact.grad, rtol=5e-3, atol=1e-9)
+    (SmoothAP(reduction=reduction)(embeddings.requires_grad_(), labels).sum() * 2**24).backward()
+    assert embeddings.grad.isinf().any()
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-155, 1e155, 1e300])
+def test_rows_of_float64_beyond_the_square_root_of_its_range(factor):
+    embeddings, labels = batch(dtype=torch.float64)
+    expected = SmoothAP(0.1)(embeddings, labels)
+    scaled = (embeddings * factor).requires_grad_()
+    loss = SmoothAP(0.1)(scaled, labels)
+    loss.backward()
+    assert torch.allclose(loss, expected, atol=1e-12)
+    assert scaled.grad.isfinite().all()
 
 
 def test_an_unknown_reduction_is_refused():

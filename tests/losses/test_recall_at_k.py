@@ -22,8 +22,8 @@ def recall_losses(embeddings, labels, ks, tau1, tau2):
             ranks.append(1 + sum(above))
         recalls = []
         for k, tau in zip(ks, tau1, strict=True):
-            found = sum(1 / (1 + torch.exp(-torch.as_tensor(k - rank) / tau)) for rank in ranks)
-            recalls.append(torch.minimum(found, torch.tensor(float(k))) / min(k, len(positives)))
+            hits_within = sum(1 / (1 + torch.exp(-torch.as_tensor(k - rank) / tau)) for rank in ranks)
+            recalls.append(torch.minimum(hits_within, torch.tensor(float(k))) / min(k, len(positives)))
         losses.append(1 - sum(recalls) / len(ks))
     return torch.stack(losses) if losses else embeddings.sum(1) * 0
 
@@ -41,7 +41,7 @@ def test_value_and_gradient_are_the_definition_term_by_term(seed, rows, classes,
     ours = RecallAtK(*settings)(embeddings, labels)
     expected = recall_losses(embeddings, labels, *settings).mean()
     assert abs(ours - expected).item() <= 1e-10
-    gradients = [torch.autograd.grad(each, embeddings)[0] for each in (ours, expected)]
+    gradients = [torch.autograd.grad(loss, embeddings)[0] for loss in (ours, expected)]
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-8
 
 
@@ -68,8 +68,8 @@ def test_cold_sigmoids_give_the_exact_recall(k):
     embeddings = torch.randn(60, 4, generator=generator, dtype=torch.float64)
     labels = torch.randint(0, 12, (60,), generator=generator)
     positives = (labels[:, None] == labels).sum(1) - 1
-    found = (hits(embeddings, labels, k) + hits(embeddings, labels, k - 1)) / 2
-    expected = (found / positives.clamp(max=k))[positives > 0].mean()
+    mean_hits = (hits(embeddings, labels, k) + hits(embeddings, labels, k - 1)) / 2
+    expected = (mean_hits / positives.clamp(max=k))[positives > 0].mean()
     loss = RecallAtK(k=(k,), tau1=1e-3, tau2=1e-7)(embeddings, labels)
     assert loss.item() == pytest.approx(1 - expected.item(), abs=1e-6)
 

@@ -49,7 +49,7 @@ def test_sup_ap_is_the_definition_term_by_term(seed, rows, settings):
     embeddings, labels = batch(seed, rows)
     ours, expected = SupAP(**settings)(embeddings, labels), sup_ap_losses(embeddings, labels, **settings).mean()
     assert abs(ours - expected).item() <= 1e-10
-    gradients = [torch.autograd.grad(each, embeddings)[0] for each in (ours, expected)]
+    gradients = [torch.autograd.grad(loss, embeddings)[0] for loss in (ours, expected)]
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-8 * max(1, gradients[1].abs().max())
 
 
@@ -85,7 +85,7 @@ def test_calibration_is_the_librarys_contrastive_loss(seed, margins):
     library = ContrastiveLoss(pos_margin=margins[0], neg_margin=margins[1], distance=CosineSimilarity())
     ours, theirs = CalibrationLoss(*margins)(embeddings, labels), library(embeddings, labels)
     assert abs(ours - theirs).item() <= 1e-10
-    gradients = [torch.autograd.grad(each, embeddings)[0] for each in (ours, theirs)]
+    gradients = [torch.autograd.grad(loss, embeddings)[0] for loss in (ours, theirs)]
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-10
 
 
@@ -99,7 +99,7 @@ def test_calibration_against_a_retrieval_set_counts_each_broken_pair_once():
     # positives of query 0: cosines 0.707 and -1; its negative: 1; query 1 has no positive and asks nothing
     assert ours.item() == pytest.approx(((0.9 - diagonal) + (0.9 + 1)) / 2 + (1 - 0.6))
     pair = (queries.detach() + 0.1, items.detach() + 0.05)
-    pair = tuple(each.requires_grad_() for each in pair)
+    pair = tuple(leaf.requires_grad_() for leaf in pair)
     assert torch.autograd.gradcheck(lambda q, r: loss(q, labels, None, r, item_labels), pair)
 
 

@@ -52,6 +52,16 @@ def test_smooth_ap_is_one_graph_in_more_call_forms_than_one_piece_of_code_may_ha
             assert torch.allclose(ours, expected)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_gradient_penalty_is_refused_in_a_graph_too(reduction, backend):
+    embeddings = batch().requires_grad_()
+    value = torch.compile(SmoothAP(0.1, reduction=reduction), backend=backend)(embeddings, LABELS).sum()
+    (gradient,) = torch.autograd.grad(value, embeddings, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"cannot be differentiated again|not currently support double backward"):
+        (value + 1000 * gradient.pow(2).sum()).backward()
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what it resumes with
 def test_the_losses_without_an_operator_are_left_alone_however_many_there_are():
     losses = [BlackboxAP(), CalibrationLoss(), RecallAtK(), Roadmap(), SmoothAP(indicator=Linear()), SupAP()]

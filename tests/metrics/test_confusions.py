@@ -9,11 +9,11 @@ from smoothap.metrics import evaluate
 from smoothap.metrics.confusions import class_losses, confusions
 
 
-def double_loop(embeddings, labels, asked, ranked):
+def double_loop(embeddings, labels, queries, ranked):
     """AP and ranks that each class takes from each, by the definition, one pair of items at a time."""
     units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     taken, ranks = defaultdict(float), defaultdict(int)
-    for query in asked:
+    for query in queries:
         scores = {item: float(np.dot(units[query], units[item])) for item in ranked if item != query}
         positives = [item for item in scores if labels[item] == labels[query]]
         for positive in positives:
@@ -34,9 +34,9 @@ def points(request):
 
 
 def as_tables(rows, classes=7):
-    found = {row.losing: row for row in rows}
-    taken = {(a, b): row.taken[b] for a, row in found.items() for b in range(classes) if row.taken[b]}
-    ranks = {(a, b): int(row.ranks[b]) for a, row in found.items() for b in range(classes) if row.ranks[b]}
+    row_of = {row.losing: row for row in rows}
+    taken = {(a, b): row.taken[b] for a, row in row_of.items() for b in range(classes) if row.taken[b]}
+    ranks = {(a, b): int(row.ranks[b]) for a, row in row_of.items() for b in range(classes) if row.ranks[b]}
     return taken, ranks
 
 
@@ -82,10 +82,10 @@ def test_pairs_are_the_largest_of_the_whole_table_once_each_with_both_directions
     embeddings = generator.normal(size=(90, 6))
     taken, ranks = double_loop(embeddings, labels, range(90), range(90))
     largest = {}
-    for (a, b), value in sorted(taken.items(), key=lambda each: -each[1]):
+    for (a, b), value in sorted(taken.items(), key=lambda entry: -entry[1]):
         largest.setdefault(frozenset((a, b)), (a, b, value))
-    found = confusions(embeddings, labels, 5, progress=False)
-    for pair, (a, b, value) in zip(found.pairs, list(largest.values())[:5], strict=True):
+    result = confusions(embeddings, labels, 5, progress=False)
+    for pair, (a, b, value) in zip(result.pairs, list(largest.values())[:5], strict=True):
         assert (pair.losing, pair.taking) == (a, b)
         assert (pair.ranks, pair.ranks_back) == (ranks[a, b], ranks[b, a])
         assert pair.taken == pytest.approx(value)
@@ -93,13 +93,20 @@ def test_pairs_are_the_largest_of_the_whole_table_once_each_with_both_directions
         assert (pair.queries, pair.queries_back) == tuple((labels == label).sum() for label in (a, b))
     for label in range(12):
         worst = max(range(12), key=lambda other: taken[label, other])
-        assert found.taker[label] == worst
-        assert found.taken[label] == pytest.approx(taken[label, worst])
+        assert result.taker[label] == worst
+        assert result.taken[label] == pytest.approx(taken[label, worst])
 
 
 def test_classes_that_stand_apart_take_nothing():
     labels = np.repeat(np.arange(4), 3)
-    found = confusions(np.eye(4)[labels], labels, progress=False)
-    assert found.pairs == []
-    assert (found.taker == -1).all()
-    assert not found.lost.any()
+    result = confusions(np.eye(4)[labels], labels, progress=False)
+    assert result.pairs == []
+    assert (result.taker == -1).all()
+    assert not result.lost.any()
+
+
+def test_the_caller_is_not_in_inference_mode_between_two_classes():
+    labels = np.repeat(np.arange(3), 4)
+    vectors = np.random.default_rng(0).standard_normal((12, 5))
+    for _ in class_losses(vectors, labels, progress=False):
+        assert not torch.is_inference_mode_enabled()

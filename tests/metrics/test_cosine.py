@@ -114,7 +114,8 @@ def test_half_the_bound_is_not_enough():
     right = (left * random.uniform(0.9, 1.1, left.shape)).astype(np.float32)
     expected = scores_of(left, right)
     worst = max(
-        np.abs(each.astype(np.float64) - expected[: len(each)]).max() for each in proposals(left, right, np.float32)
+        np.abs(scores.astype(np.float64) - expected[: len(scores)]).max()
+        for scores in proposals(left, right, np.float32)
     )
     assert worst > error_bound(2, torch.float32) / 2
     assert worst > 2 * UNIT_ROUNDOFF[np.float32]

@@ -17,19 +17,19 @@ def signs(seed, rows, dimension):
 def assert_equal(report, expected):
     assert np.allclose(report.average_precision, expected["average_precision"], atol=1e-12, rtol=0, equal_nan=True)
     assert np.array_equal(report.first_hit_rank, expected["first_hit_rank"])
-    asked = expected["first_hit_rank"] > 0
-    assert report.queries == asked.sum()
-    assert report.skipped == (~asked).sum()
-    if asked.any():
+    has_positive = expected["first_hit_rank"] > 0
+    assert report.queries == has_positive.sum()
+    assert report.skipped == (~has_positive).sum()
+    if has_positive.any():
         for ours, name in (
             (report.mean_average_precision, "average_precision"),
             (report.map_at_r, "map_at_r"),
             (report.r_precision, "r_precision"),
             (report.precision[5], "precision_5"),
         ):
-            assert abs(ours - expected[name][asked].mean()) <= 1e-12
+            assert abs(ours - expected[name][has_positive].mean()) <= 1e-12
         for k, value in report.recall.items():
-            assert abs(value - (expected["first_hit_rank"][asked] <= k).mean()) <= 1e-12
+            assert abs(value - (expected["first_hit_rank"][has_positive] <= k).mean()) <= 1e-12
 
 
 @pytest.mark.promise(3)
@@ -183,6 +183,16 @@ def test_a_set_without_any_positive_is_all_skipped(core_path):
     [
         ({"labels": np.arange(3)}, r"labels has shape \(3,\), but embeddings has 4 rows"),
         ({"labels": np.zeros(4)}, "whole numbers or strings"),
+        ({"labels": [0.0, 1, 2, 3]}, "labels has 0.0 in row 0"),
+        ({"labels": ["a", "b", None, "b"]}, "labels has None in row 2.*drop the rows that have no class"),
+        ({"labels": ["a", float("nan"), "b", "b"]}, "labels has nan in row 1"),
+        ({"labels": [1, 1, None, 2]}, "labels has None in row 2"),
+        ({"labels": np.array(["a", "b", "b", np.nan], object)}, "labels has nan in row 3"),
+        ({"labels": [1, "1", 2, 2]}, "labels has '1' in row 1.*one kind for all rows"),
+        ({"gallery": np.eye(4), "gallery_labels": [None, 1, 1, 2]}, "gallery_labels has None in row 0"),
+        ({"embeddings": np.eye(4) * 1j}, "embeddings must be real numbers, not complex128"),
+        ({"embeddings": torch.eye(4) * 1j}, "embeddings must be real numbers, not torch.complex64"),
+        ({"embeddings": np.full((4, 4), "a")}, "embeddings must be real numbers, not <U1"),
         ({"embeddings": np.zeros(4)}, r"\(rows, dimension\)"),
         ({"embeddings": np.empty((0, 3)), "labels": []}, "at least one row"),
         ({"embeddings": np.array([[1.0], [np.nan], [1], [1]])}, "embeddings has NaN or infinite values in row 1"),
@@ -190,6 +200,7 @@ def test_a_set_without_any_positive_is_all_skipped(core_path):
         ({"gallery": np.eye(4)}, "gallery_labels are missing"),
         ({"gallery": np.eye(3), "gallery_labels": [0, 1, 2]}, "4 dimensions and the gallery 3"),
         ({"gallery": np.eye(4), "gallery_labels": list("abcd")}, "one kind for both"),
+        ({"labels": list("abcd"), "gallery": np.eye(4), "gallery_labels": [b"\xff"] * 4}, "one kind for both"),
         ({"gallery_labels": [1]}, "gallery, which is missing"),
         ({"recall_at": (0, 1)}, "recall_at"),
         ({"recall_at": 0}, "recall_at must be whole numbers"),
@@ -202,6 +213,19 @@ def test_a_set_without_any_positive_is_all_skipped(core_path):
 def test_inputs_that_do_not_fit_are_refused_with_a_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize("start", [2**53, 2**62, 2**63 - 4])
+def test_signed_and_unsigned_labels_beyond_2_to_53_are_kept_apart(start):
+    vectors = np.random.default_rng(0).standard_normal((24, 5))
+    names = [start + row // 6 for row in range(24)]
+    expected = evaluate(vectors, np.arange(24) // 6, vectors, np.arange(24) // 6).to_json()
+    signed, unsigned = np.array(names, np.int64), np.array(names, np.uint64)
+    for labels, gallery_labels in ((signed, unsigned), (unsigned, signed), (names, unsigned)):
+        assert evaluate(vectors, labels, vectors, gallery_labels).to_json() == expected
+    mixed = [2**63 + row // 6 if row < 12 else -(row // 6) for row in range(24)]  # no type of numpy holds both
+    assert evaluate(vectors, mixed).queries == 24
 
 
 @pytest.mark.parametrize("one", [5, np.int64(5)])

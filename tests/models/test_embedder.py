@@ -173,7 +173,7 @@ def test_a_single_path_is_not_taken_for_a_list_of_letters():
 
 def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
     model = small_model().eval()
-    folder = model.save(tmp_path / "model", data_set="emoji", figures={"mAP": 0.5})
+    folder = model.save(tmp_path / "model", data_set="emoji", metrics={"mAP": 0.5})
     again = Embedder.load(folder)
     images = torch.randn(2, 3, 32, 32)
     assert torch.equal(model(images), again(images))
@@ -181,12 +181,12 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path):
     assert not again.training
     assert sorted(file.name for file in folder.iterdir()) == ["model.json", "model.safetensors"]
     described = json.loads((folder / "model.json").read_text())
-    assert (described["data_set"], described["figures"]) == ("emoji", {"mAP": 0.5})
+    assert (described["data_set"], described["metrics"]) == ("emoji", {"mAP": 0.5})
     assert described["smoothap"]
 
 
 def test_results_under_keys_that_are_numbers_are_no_damage(tmp_path):
-    small_model().save(tmp_path, figures={"recall": {1: 0.5, 4: 0.6, 16: 0.7, 32: 0.8}})
+    small_model().save(tmp_path, metrics={"recall": {1: 0.5, 4: 0.6, 16: 0.7, 32: 0.8}})
     Embedder.load(tmp_path)
 
 
@@ -239,7 +239,7 @@ def test_a_folder_without_a_model_is_said_to_be_one(tmp_path):
 def test_a_failed_save_keeps_the_old_model(tmp_path):
     folder = small_model().save(tmp_path)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        small_model().save(folder, figures={"mAP": float("nan")})
+        small_model().save(folder, metrics={"mAP": float("nan")})
     Embedder.load(Path(folder))
 
 

@@ -105,7 +105,7 @@ def test_the_loss_takes_any_indicator_in_value_and_gradient(seed, rows, indicato
     assert abs(ours - expected).item() <= 1e-10
     if not expected.requires_grad:
         return
-    gradients = [torch.autograd.grad(each, embeddings)[0] for each in (ours, expected)]
+    gradients = [torch.autograd.grad(loss, embeddings)[0] for loss in (ours, expected)]
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-9 * max(1, gradients[1].abs().max())
 
 
@@ -144,9 +144,9 @@ def test_many_positives_in_small_pieces_are_the_same(monkeypatch):
         monkeypatch.setattr("smoothap.ranking.block._TERMS_AT_ONCE", terms)
         loss = SmoothAP(indicator=Exponential(0.5))(embeddings, labels)
         results.append((loss, *torch.autograd.grad(loss, embeddings)))
-    for each in results[1:]:
-        assert torch.allclose(each[0], results[0][0], atol=1e-12)
-        assert torch.allclose(each[1], results[0][1], atol=1e-12)
+    for result in results[1:]:
+        assert torch.allclose(result[0], results[0][0], atol=1e-12)
+        assert torch.allclose(result[1], results[0][1], atol=1e-12)
 
 
 def test_far_apart_scores_stay_finite_in_float32():

@@ -38,8 +38,8 @@ def test_both_paths_give_the_same_ap_and_gradient_in_float32(core_path):
     scores, relevant = random_scores(5, queries=30, items=200, dtype=torch.float32)
     relevant[3] = False
     exact, value = (scores.clone().to(dtype).requires_grad_() for dtype in (torch.float64, torch.float32))
-    for each in (exact, value):
-        result = smooth_ap(each, relevant, 0.02)
+    for leaf in (exact, value):
+        result = smooth_ap(leaf, relevant, 0.02)
         result[~result.isnan()].sum().backward()
     assert torch.allclose(
         smooth_ap(value, relevant, 0.02).double(), smooth_ap(exact, relevant, 0.02), atol=1e-5, equal_nan=True
@@ -51,8 +51,8 @@ def test_positives_far_apart_are_right_too(core_path):
     scores = torch.tensor([[1.0, -1.0, 0.99, -0.99, 0.0]], requires_grad=True)
     relevant = torch.tensor([[True, True, False, False, False]])
     exact = scores.detach().double().requires_grad_()
-    for each in (scores, exact):
-        smooth_ap(each, relevant, 0.01).sum().backward()
+    for leaf in (scores, exact):
+        smooth_ap(leaf, relevant, 0.01).sum().backward()
     assert torch.allclose(scores.grad.double(), exact.grad, rtol=1e-4, atol=1e-6)
 
 
@@ -77,7 +77,7 @@ def test_a_query_without_a_positive_sends_no_gradient():
     assert scores.grad[1].abs().sum() > 0
 
 
-@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("tau", [0.0, -1.0, float("nan"), float("inf"), 5e-324])
 def test_a_temperature_that_is_not_positive_is_refused(tau):
     with pytest.raises(ValueError, match="tau"):
         smooth_ap(torch.rand(2, 3), torch.ones(2, 3, dtype=torch.bool), tau)
@@ -95,9 +95,24 @@ def test_torch_compile_takes_it_as_one_graph():
     assert torch.allclose(*gradients)
 
 
-def test_a_second_derivative_is_refused_not_wrong():
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_gradient_penalty_is_refused_not_silently_nothing(power):
     scores, relevant = random_scores(2)
     scores.requires_grad_()
-    (gradient,) = torch.autograd.grad((smooth_ap(scores, relevant, 0.1) ** 2).nansum(), scores, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    value = (smooth_ap(scores, relevant, 0.1) ** power).nansum()
+    (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        (value + gradient.pow(2).sum()).backward()
+
+
+@pytest.mark.parametrize(
+    ("scores", "relevant"), [((2, 3, 4), (3, 2, 4)), ((2, 3, 4), (2, 3, 4)), ((), ()), ((4,), (1, 4))]
+)
+def test_shapes_that_do_not_fit_are_refused(scores, relevant):
+    with pytest.raises(ValueError, match=r"must both be \(queries, items\)"):
+        smooth_ap(torch.zeros(scores), torch.ones(relevant, dtype=torch.bool))
+
+
+def test_scores_that_a_temperature_makes_infinite_are_refused():
+    with pytest.raises(ValueError, match=r"3e\+37 divided by tau=0.01 are beyond torch.float32"):
+        smooth_ap(torch.tensor([3e37, 2e37]), torch.tensor([True, False]), 0.01)

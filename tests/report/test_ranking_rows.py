@@ -42,7 +42,8 @@ def test_the_curve_is_scikit_learns_also_with_equal_scores(toy_set, vectors):
     embeddings[4] = embeddings[5] = embeddings[9] = embeddings[0]
     row = rank(images, embeddings, 0)
     assert len(np.unique(row.scores)) < len(row.scores)
-    precision, recall = row.precision_recall()
+    curve = row.precision_recall()
+    precision, recall = curve.precision, curve.recall
     expected_precision, expected_recall, _ = precision_recall_curve(row.right, row.scores)
     rises = np.diff(expected_recall[::-1], prepend=0) > 0
     assert np.allclose(precision[1:], expected_precision[::-1][rises])

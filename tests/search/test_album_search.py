@@ -139,6 +139,11 @@ def test_wrong_questions_are_answered_with_a_sentence():
         album.search(0, recall=0.9)
     with pytest.raises(ValueError, match="at least 1"):
         album.search(0, 0)
+    with pytest.raises(ValueError, match=r"expand is how many first answers .* not -1"):
+        album.search(0, expand=-1)
+    for alpha in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="alpha is the power"):
+            album.search(0, expand=2, alpha=alpha)
     with pytest.raises(ValueError, match="no engine 'annoy'"):
         random_album(5, 3, 0, engine="annoy")
     with pytest.raises(ValueError, match="metadata of 2"):

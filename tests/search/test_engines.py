@@ -101,7 +101,7 @@ def test_an_engine_that_gives_too_few_is_not_believed(monkeypatch):
         def nearest(self, query, k):
             return np.arange(k // 2)
 
-    album._engine = Short()
+    album._neighbours.engine = Short()
     best = [hit.id for hit in Album.from_arrays(clustered()).search(np.ones(16), 30)]
     assert [hit.id for hit in album.search(np.ones(16), 30)] == best
 
@@ -139,6 +139,21 @@ def test_half_a_collection_is_filled_again(milvus):
     again = open_engine(milvus, vectors, "c" * 64)
     assert set(again.nearest(vectors[3], 5)) >= {3}
     client.drop_collection(engine.collection)
+
+
+def test_a_server_that_calls_its_key_id_is_understood(milvus, monkeypatch):
+    """As servers of Milvus 2.3 do, whatever the name of the primary field."""
+    vectors = Album.from_arrays(clustered(100, 8)).vectors
+    engine = open_engine(milvus, vectors, "d" * 64)
+    search = engine.client.search
+
+    def older_search(*arguments, **options):
+        return [[{"id": hit.id, "distance": hit["distance"], "entity": {}} for hit in search(*arguments, **options)[0]]]
+
+    rows = engine.nearest(vectors[3], 5).tolist()
+    monkeypatch.setattr(engine.client, "search", older_search)
+    assert engine.nearest(vectors[3], 5).tolist() == rows
+    engine.client.drop_collection(engine.collection)
 
 
 def test_a_server_that_is_not_there_is_named():

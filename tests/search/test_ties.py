@@ -8,9 +8,9 @@ from smoothap import evaluate
 from smoothap.search import Album, calibration
 from smoothap.search.calibration import calibrate
 from smoothap.web.decoder import Decoder
-from smoothap.web.finder import Finder
 from smoothap.web.limits import Limits
-from smoothap.web.shapes import Question
+from smoothap.web.schemas import SearchRequest
+from smoothap.web.served_album import ServedAlbum
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,9 @@ def test_a_score_is_that_of_the_definition(core_path, album):
 @pytest.mark.promise(21)
 def test_the_page_shows_the_average_precision_of_the_evaluation(album):
     report = evaluate(album.vectors, album.photos.labels(), progress=False)
-    finder = Finder(album, "album", Decoder(Limits()))
+    served = ServedAlbum(album, "album", Decoder(Limits()))
     for row in range(0, 300, 7):
-        curve = finder.answer(Question(photo=row)).curve
+        curve = served.answer(SearchRequest(photo=row)).curve
         assert curve is not None
         assert curve.average_precision == pytest.approx(report.average_precision[row], abs=1e-14)
 

@@ -14,6 +14,7 @@ from photo_makers import photo_bytes
 from PIL import Image
 from promises import short_or_long
 
+from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
 
 
@@ -92,6 +93,65 @@ def test_a_repaired_photo_is_taken_in_and_leaves_the_list(tmp_path, model, pile)
     assert report.added == ["cut.png"]
     assert "cut.png" not in report.unreadable
     assert "cut.png" not in (tmp_path / "album" / "unreadable.csv").read_text()
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "I/O error"), MemoryError()])
+def test_a_reason_that_can_pass_is_tried_again(tmp_path, model, pile, monkeypatch, error):
+    from smoothap.search import preparing
+
+    content = preparing._content
+
+    def failing(file):
+        if file.name == "0.png":
+            raise error
+        return content(file)
+
+    album = Album.create(tmp_path / "album", model, pile)
+    with monkeypatch.context() as patched:
+        patched.setattr(preparing, "_content", failing)
+        assert "0.png" in album.update(progress=False).unreadable
+        assert "0.png" in album.update(progress=False).unreadable
+    assert "0.png" in (tmp_path / "album" / "unreadable.csv").read_text()
+    report = album.update(progress=False)
+    assert report.added == ["0.png"]
+    assert set(report.unreadable) == {*BAD, "broken link.jpg", "pipe.jpg"}
+
+
+def test_memory_that_runs_out_while_decoding_is_a_reason_that_can_pass(tmp_path, model, pile, monkeypatch):
+    def failing(*_, **__):
+        raise UnreadableImage("image", "MemoryError") from MemoryError()
+
+    album = Album.create(tmp_path / "album", model, pile)
+    with monkeypatch.context() as patched:
+        patched.setattr("smoothap.search.preparing.read_image", failing)
+        album.add([pile / "0.png"], progress=False)
+    assert album.add([pile / "0.png"], progress=False).added == ["0.png"]
+
+
+def test_damage_is_not_looked_at_twice(tmp_path, model, pile, monkeypatch):
+    album = Album.create(tmp_path / "album", model, pile)
+    before = album.update(progress=False).unreadable
+    monkeypatch.setattr("smoothap.search.preparing._content", lambda file: pytest.fail(f"{file} was read again"))
+    assert album.update(progress=False).unreadable == before
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), RuntimeError("strange"), ZeroDivisionError()])
+def test_one_bad_file_is_one_line_whatever_is_bad_about_it(tmp_path, model, pile, monkeypatch, error):
+    from smoothap.search import preparing
+
+    thumbnail = preparing.thumbnail_of
+    calls = []
+
+    def failing(picture):
+        calls.append(picture)
+        if len(calls) == 1:
+            raise error
+        return thumbnail(picture)
+
+    monkeypatch.setattr(preparing, "thumbnail_of", failing)
+    report = Album.create(tmp_path / "album", model, pile).update(progress=False)
+    assert len(report.unreadable) == len(BAD) + 3
+    assert len(report.added) == GOOD - 1
 
 
 def test_a_photo_that_becomes_unreadable_is_reported_and_kept_as_it_was(tmp_path, model, pile):

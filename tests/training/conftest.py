@@ -75,12 +75,14 @@ def small_settings() -> Callable[..., Settings]:
 def run(pattern_set, small_model, small_settings, tmp_path):
     """Train the small model on small patterns; returns (result, model)."""
 
-    def train_it(folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, **changes):
+    def train_it(
+        folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, to_beat=-1.0, **changes
+    ):
         model = model or small_model()
         settings = small_settings(**changes)
         result = train(
             model, loss or SmoothAP(settings.tau), images or pattern_set(), pattern_set(6, seed=1), settings,
-            tmp_path / folder, resume=resume, minutes=minutes, device="cpu",
+            tmp_path / folder, resume=resume, minutes=minutes, to_beat=to_beat, device="cpu",
         )  # fmt: skip
         return result, model
 

@@ -7,10 +7,13 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from promises import short_or_long
 from torch import nn
 
@@ -178,6 +181,93 @@ def test_other_kernels_than_those_it_began_with_are_told(run, monkeypatch, capsy
     assert "weights will differ in their last bits" in capsys.readouterr().out
 
 
+@pytest.fixture
+def threads():
+    """Set the number of threads for a while."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+class CountedThreads(SmoothAP):
+    """Smooth-AP that notes how many threads there are at each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.threads = []
+
+    def forward(self, *arguments, **further):
+        self.threads.append(torch.get_num_threads())
+        return super().forward(*arguments, **further)
+
+
+def test_a_resumed_training_has_the_threads_it_began_with(run, threads, capsys):
+    threads(1)
+    with pytest.raises(PowerCut):
+        run("cut", loss=cut_off(SmoothAP(), 3))
+    threads(2)
+    loss = CountedThreads()
+    run("cut", loss=loss, resume=True)
+    assert set(loss.threads) == {1}
+    assert torch.get_num_threads() == 2
+    assert "began with 1 threads and goes on with as many, not with 2" in capsys.readouterr().out
+
+
+def test_threads_that_this_machine_does_not_have_are_told(run, threads, capsys, monkeypatch):
+    threads(2)
+    with pytest.raises(PowerCut):
+        run("cut", loss=cut_off(SmoothAP(), 3))
+    threads(1)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    loss = CountedThreads()
+    run("cut", loss=loss, resume=True)
+    assert set(loss.threads) == {1}
+    assert re.search(r"began with 2 threads and goes on with 1, .* differ in their last bits", capsys.readouterr().out)
+
+
+def renamed(images, column):
+    return replace(images, **{column: [f"other {name}" for name in getattr(images, column)]})
+
+
+@pytest.mark.parametrize("column", ["names", "class_names"])
+def test_other_files_or_classes_are_not_mixed_into_a_training(run, pattern_set, column):
+    run(steps=1)
+    with pytest.raises(ValueError, match=r"trained on other images or classes .* same --data, --test-classes and"):
+        run(resume=True, steps=1, images=renamed(pattern_set(), column))
+
+
+def test_other_pictures_under_the_same_names_are_not_mixed_into_a_training(run, pattern_set):
+    run(steps=1)
+    with pytest.raises(ValueError, match="trained on other images or classes"):
+        run(resume=True, steps=1, images=pattern_set(seed=2))
+
+
+def test_another_decoder_may_go_on_with_a_training(run, pattern_set):
+    run(steps=2)
+    images = pattern_set()
+
+    def read(row, shorter_side=None):
+        pixels = np.asarray(images.read(row)).copy()
+        pixels[::2, ::3] ^= 1  # grey levels that another version of a library rounds the other way
+        return Image.fromarray(pixels)
+
+    assert run(resume=True, steps=2, images=replace(images, read=read))[0].finished
+
+
+def test_a_second_training_in_the_folder_is_refused_and_the_first_goes_on(run, tmp_path):
+    class Second(SmoothAP):
+        def forward(self, *arguments, **further):
+            for resume in (False, True):
+                with pytest.raises(ValueError, match=r"Another process is training in .*run: wait until it is done"):
+                    run(resume=resume, steps=2)
+            return super().forward(*arguments, **further)
+
+    result, _ = run(loss=Second(), steps=2)
+    assert result.finished
+    assert len(read_rows(tmp_path / "run")) == 4  # two validations, two steps
+    assert run(resume=True, steps=2)[0].finished
+
+
 def test_to_resume_without_a_checkpoint_is_to_begin(run):
     assert run(resume=True, steps=2)[0].steps == 2
 
@@ -193,7 +283,7 @@ def test_a_finished_training_resumes_to_its_end(run, tmp_path):
 def test_nothing_in_a_checkpoint_is_pickled(run, tmp_path):
     run(steps=1, queue=10)
     names = sorted(file.name for file in (tmp_path / "run").iterdir())
-    assert names == ["checkpoint-1.safetensors", "checkpoint.json", "metrics.jsonl", "model"]
+    assert names == [".lock", "checkpoint-1.safetensors", "checkpoint.json", "metrics.jsonl", "model"]
 
 
 @pytest.mark.promise(9)

@@ -1,5 +1,7 @@
 """Each set is evaluated by its own protocol."""
 
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -45,8 +47,22 @@ def test_a_query_that_is_in_the_gallery_does_not_find_itself(pattern_set, small_
     images, model = pattern_set(), small_model()
     everything = np.ones(len(images), bool)
     both = replace(images, is_query=everything, is_gallery=everything)
-    report, plain = (evaluate_set(model, each, unreadable=unreadable) for each in (both, images))
+    report, plain = (evaluate_set(model, protocol, unreadable=unreadable) for protocol in (both, images))
     np.testing.assert_allclose(report.average_precision, plain.average_precision)
+
+
+def test_images_with_the_same_pixels_are_counted_as_copies(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    number = len(images)
+    twice = images.rows(np.tile(np.arange(number), 2))
+    assert evaluate_set(model, images, unreadable=unreadable).copies == 0
+    assert evaluate_set(model, twice, unreadable=unreadable).copies == 2 * number
+    halves = np.arange(2 * number) < number
+    split = replace(twice, is_query=halves, is_gallery=~halves)
+    assert evaluate_set(model, split, unreadable=unreadable).copies == number
+    everything = np.ones(number, bool)  # every query is in the gallery itself, which is no copy
+    both = replace(images, is_query=everything, is_gallery=everything)
+    assert evaluate_set(model, both, unreadable=unreadable).copies == 0
 
 
 def test_instances_are_the_mean_of_their_vectors(pattern_set):
@@ -69,11 +85,11 @@ def test_draws_are_averaged_and_their_images_embedded_once(pattern_set, small_mo
     reports = evaluate_benchmark(model, benchmark, unreadable=unreadable)
     assert sum(seen) == len(images)
     assert list(reports) == ["all", "gallery"]
-    each = [evaluate_set(model, draw, unreadable=unreadable) for draw in draws.values()]
-    mean = np.mean([report.mean_average_precision for report in each])
+    of_draws = [evaluate_set(model, draw, unreadable=unreadable) for draw in draws.values()]
+    mean = np.mean([report.mean_average_precision for report in of_draws])
     assert reports["gallery"].mean_average_precision == pytest.approx(mean, abs=1e-12)
-    assert reports["gallery"].recall[1] == pytest.approx(np.mean([report.recall[1] for report in each]), abs=1e-12)
-    assert reports["gallery"].queries == 3 * each[0].queries
+    assert reports["gallery"].recall[1] == pytest.approx(np.mean([report.recall[1] for report in of_draws]), abs=1e-12)
+    assert reports["gallery"].queries == 3 * of_draws[0].queries
 
 
 def test_the_mean_of_one_report_is_that_report(pattern_set, small_model, unreadable):
@@ -93,6 +109,19 @@ def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, un
     report = evaluate_set(small_model(), replace(images, read=broken), unreadable=unreadable)
     assert report.queries == 199
     assert "7.png,it is cut off" in unreadable.read_text()
+
+
+def test_a_killed_data_worker_is_told_in_a_sentence(pattern_set, small_model, unreadable):
+    images, here = pattern_set(), os.getpid()
+
+    def killed(row, shorter_side):
+        if os.getpid() != here and row == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return images.read(row, shorter_side)
+
+    dataset = ImageDataset(replace(images, read=killed), small_model().transform, report=unreadable)
+    with pytest.raises(ValueError, match=r"a process that reads images was killed \(process [\d, ]+\).*--workers"):
+        embed_set(small_model(), dataset, workers=2)
 
 
 def test_the_mode_of_every_layer_is_restored(pattern_set, small_model, unreadable):

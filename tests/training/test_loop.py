@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import signal
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
-from smoothap.training.loop import TrainingStopped
+from smoothap.training.loop import TrainingStopped, train
 from smoothap.training.settings import Settings
 
 
@@ -46,7 +48,7 @@ def test_the_best_epoch_is_the_model_that_stays(run, tmp_path, pattern_set):
     saved = Embedder.load(tmp_path / "run" / "model")
     assert all(torch.equal(value, saved.state_dict()[name]) for name, value in model.state_dict().items())
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
-    assert described["figures"]["validation"]["mean_average_precision"] == result.best
+    assert described["metrics"]["validation"]["mean_average_precision"] == result.best
 
 
 def test_every_step_is_written_down(run, tmp_path):
@@ -129,9 +131,9 @@ def test_a_loss_that_is_not_a_number_stops_and_the_last_checkpoint_stays(run, tm
 
 @pytest.mark.promise(5)
 @pytest.mark.parametrize(
-    ("value", "told"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
+    ("value", "sentence"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
 )
-def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, small_model, value, told):
+def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, small_model, value, sentence):
     model = small_model()
     forward = model.forward
 
@@ -142,7 +144,7 @@ def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, 
         return vectors
 
     model.forward = broken
-    with pytest.raises(TrainingStopped, match=f"after step 0: .*{told}.* in row 5"):
+    with pytest.raises(TrainingStopped, match=f"after step 0: .*{sentence}.* in row 5"):
         run(model=model)
 
 
@@ -179,6 +181,29 @@ def test_a_full_disk_stops_and_the_last_checkpoint_stays(run, tmp_path, monkeypa
             run()
     assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["step"] == 2
     assert run(resume=True)[0].finished
+
+
+def test_a_disk_that_is_full_from_the_start_is_told(run, monkeypatch):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("smoothap.training.log.write_atomically", full)
+    with pytest.raises(TrainingStopped, match=r"after step 0: the disk is full; there is no checkpoint yet"):
+        run()
+
+
+def test_a_killed_data_worker_stops_the_training_with_a_sentence(pattern_set, small_model, small_settings, tmp_path):
+    def kill_a_worker(value):
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        os.kill(int(children[-1]), signal.SIGKILL)
+        time.sleep(0.1)
+        return value
+
+    with pytest.raises(TrainingStopped, match=r"images was killed \(process [\d, ]+\).*fewer --workers; the last good"):
+        train(
+            small_model(), Sabotaged(2, kill_a_worker), pattern_set(), pattern_set(6, seed=1), small_settings(),
+            tmp_path / "run", device="cpu", workers=2,
+        )  # fmt: skip
 
 
 def test_one_image_a_class_is_too_few(run, pattern_set):
@@ -242,8 +267,6 @@ def test_sixteen_bits_train_where_they_are_asked_for_and_never_by_default_on_a_c
 
 def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_settings, tmp_path):
     pytest.importorskip("tensorboard")
-    from smoothap.training.loop import train
-
     train(
         small_model(), SmoothAP(), pattern_set(), pattern_set(6, seed=1), small_settings(steps=2), tmp_path,
         tensorboard=True, device="cpu",
@@ -264,3 +287,11 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
 def test_settings_that_make_no_sense_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Settings(**change)
+
+
+def test_an_epoch_that_does_not_beat_the_network_before_is_not_kept(run, tmp_path, small_model):
+    result, model = run(to_beat=1.0, learning_rate=1e-2)  # no mAP is above 1
+    assert (result.best_step, result.finished) == (0, True)
+    start = small_model().state_dict()
+    assert all(torch.equal(value, start[name]) for name, value in model.state_dict().items())
+    assert result.best == read_rows(tmp_path / "run")[0]["validation_map"]

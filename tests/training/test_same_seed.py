@@ -7,6 +7,7 @@ import sys
 import pytest
 from promises import TORTURE, short_or_long
 
+from smoothap.cli.options import NOT_IMPROVED
 from smoothap.models.folder import read_model
 
 STEPS = short_or_long(8, 200)
@@ -18,7 +19,8 @@ def trained(folder, out, workers, seed=3):
         *("--model", "test_resnet", "--weights", "none", "--size", "24", "--dimension", "16", "--device", "cpu"),
         *("--batch-size", "24", "--steps", str(STEPS), "--workers", str(workers), "--seed", str(seed)),
     ]
-    subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}, check=True)
+    ended = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}, check=False)
+    assert ended.returncode in (0, NOT_IMPROVED)  # so few steps need not teach it anything
     return {name: value.numpy().tobytes() for name, value in read_model(out / "model")[0].items()}
 
 

@@ -36,7 +36,7 @@ def one_pass(embed, images):
 
 
 def gradients(model):
-    return {name: each.grad for name, each in model.named_parameters()}
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
 @pytest.mark.parametrize("piece_size", [1, 4, 7, 20, 21])

@@ -16,14 +16,14 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from smoothap import experiments
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.command_line import command_line
+from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
+from smoothap.experiments.fine_tuning import train_and_test
 from smoothap.files import write_atomically
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.report.drawing import LEGEND, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
-from smoothap.training.evaluation import evaluate_set
-from smoothap.training.loop import train
 from smoothap.training.settings import QUICK, Settings
 
 VALUES: dict[str, tuple[float, ...]] = {
@@ -62,7 +62,7 @@ class AblationRun:
         steps = max(1, round(images_seen / self.batch_size))
         return replace(
             QUICK, tau=self.tau, per_class=self.per_class, batch_size=self.batch_size, seed=self.seed, steps=steps,
-            warm_up=min(QUICK.warm_up, steps - 1),
+            warm_up=min(QUICK.warm_up, steps - 1), embedding_start="random",
             piece_size=_PIECE if self.batch_size > _LARGEST_IN_ONE_PASS else None,
         )  # fmt: skip
 
@@ -94,7 +94,7 @@ def large_classes(images: ImageSet, least: int) -> ImageSet:
 
 
 @dataclass(frozen=True)
-class Row:
+class Cell:
     """One cell of the table: mAP over the seeds, and the paper's; NaN where there is none."""
 
     varied: str = column("varied")  # its symbol
@@ -108,7 +108,7 @@ class Row:
     paper_ijbc: float = column("paper IJB-C")
 
     @classmethod
-    def of(cls, varied: str, value: float, results: Sequence[float]) -> "Row":
+    def of(cls, varied: str, value: float, results: Sequence[float]) -> "Cell":
         """The cell from the mAP of each of its seeds."""
         mean = float(np.mean(results)) if results else math.nan
         deviation = float(np.std(results, ddof=1)) if len(results) > 1 else math.nan
@@ -136,6 +136,7 @@ def ablation(
 
     Each training leaves `result.json` in a folder of its own under `folder` and is not repeated where that is there.
     """
+    command = command_line("ablation", **locals())
     benchmark = experiments.open_data(data)
     cells = runs_of(vary, range(seed, seed + seeds), batch_size)
     least = int(max(run.per_class for runs in cells.values() for run in runs))
@@ -143,8 +144,8 @@ def ablation(
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     kept = replace(benchmark, train=large_classes(benchmark.train, least), validation_fraction=_VALIDATION_FRACTION)
     images, validation = kept.train_and_validation(0)
-    test_name, test = next(iter(benchmark.tests.items()))
-    test = large_classes(test, least)
+    test_name, test = next((name, large_classes(test, least)) for name, test in benchmark.tests.items())
+    tested = replace(benchmark, tests={test_name: test}, averages={})
     cells = {
         cell: [run for run in runs if run.batch_size // run.per_class <= images.classes] for cell, runs in cells.items()
     }
@@ -162,8 +163,8 @@ def ablation(
         network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=run.seed)
         network.transform = replace(network.transform, flip=flip)
         settings = run.settings(images_seen)
-        results[run] = _result(network, settings, images, validation, test, folder / run.folder, device)
-    rows = [Row.of(varied, value, [results[run] for run in runs]) for (varied, value), runs in cells.items()]
+        results[run] = _result(network, settings, images, validation, tested, folder / run.folder, device)
+    rows = [Cell.of(varied, value, [results[run] for run in runs]) for (varied, value), runs in cells.items()]
     return Analysis(
         name="ablation",
         title="Ablation of temperature, positives per class and batch size",
@@ -181,10 +182,7 @@ def ablation(
             "0.833 / 0.824; B 64 / 128 / 256 = 0.824 / 0.844 / 0.853. IJB-C has the same order."
         ),
         agreement=_agreement(rows, images_seen),
-        command=command_line(
-            "ablation", data=data, model=model, weights=weights, size=size, vary=tuple(vary), images_seen=images_seen,
-            batch_size=batch_size, seeds=seeds, seed=seed, flip=flip,
-        ),
+        command=command,
     )  # fmt: skip
 
 
@@ -193,12 +191,13 @@ def _result(
     settings: Settings,
     images: ImageSet,
     validation: ImageSet,
-    test: ImageSet,
+    tested: Benchmark,
     folder: Path,
     device: str | None,
 ) -> float:
     """mAP on the test classes, from the file of an earlier run where there is one."""
     path, training = folder / "result.json", folder / "training"
+    ((test_name, test),) = tested.tests.items()
     described = {
         "settings": settings.to_dict(), "images": len(images), "classes": images.classes, "test_images": len(test),
         "architecture": model.architecture, "dimension": model.dimension, "transform": model.transform.to_dict(),
@@ -209,28 +208,29 @@ def _result(
         if kept["described"] != described:
             raise ValueError(f"{path} is of a run with other settings: choose another --out, or delete {folder}.")
         return kept["test_map"]
-    result = train(model, SmoothAP(settings.tau), images, validation, settings, training, resume=True, device=device)
-    if not result.finished:
-        raise KeyboardInterrupt
-    report = evaluate_set(model, test, unreadable=folder / "unreadable-test.csv")
+    loss = SmoothAP(settings.tau)
+    tuned = train_and_test(
+        model, loss, images, validation, settings, training, tests=[tested], resume=True, device=device
+    )
+    report = tuned.after[test_name]
     kept = {
-        "test_map": report.mean_average_precision, "test": report.summary(), "best_step": result.best_step,
-        "validation_map": result.best, "described": described,
+        "test_map": report.mean_average_precision, "test": report.summary(), "best_step": tuned.best_step,
+        "validation_map": tuned.validation_map, "described": described,
     }  # fmt: skip
     write_atomically(path, json.dumps(kept, indent=1) + "\n")
     shutil.rmtree(training)  # a model and a checkpoint of each of two dozen runs would fill a disk
     return kept["test_map"]
 
 
-def _agreement(rows: Sequence[Row], images_seen: int) -> str:
+def _agreement(rows: Sequence[Cell], images_seen: int) -> str:
     """For each column of the table, whether the order of our means is the paper's, and how sure that is."""
     sentences = []
     for symbol in dict.fromkeys(row.varied for row in rows):
-        own = [row for row in rows if row.varied == symbol and math.isfinite(row.paper_vggface2 + row.mean)]
-        if len(own) < 2:
+        in_both = [row for row in rows if row.varied == symbol and math.isfinite(row.paper_vggface2 + row.mean)]
+        if len(in_both) < 2:
             continue
-        ours = sorted(own, key=lambda row: -row.mean)
-        theirs = sorted(own, key=lambda row: -row.paper_vggface2)
+        ours = sorted(in_both, key=lambda row: -row.mean)
+        theirs = sorted(in_both, key=lambda row: -row.paper_vggface2)
         order = " > ".join(f"{row.value:g} ({100 * row.mean:.1f})" for row in ours)
         verdict = (
             "the paper's order" if ours == theirs
@@ -247,7 +247,7 @@ def _agreement(rows: Sequence[Row], images_seen: int) -> str:
     )
 
 
-def _figure(rows: Sequence[Row]) -> Figure:
+def _figure(rows: Sequence[Cell]) -> Figure:
     """A column for each thing varied: our mean with its deviation and the range of the seeds above, Table 5 below."""
     symbols = list(dict.fromkeys(row.varied for row in rows))
     figure = panel_figure(0.8 + 3.5 * len(symbols), 6, h_pad=0.1)
@@ -255,25 +255,25 @@ def _figure(rows: Sequence[Row]) -> Figure:
     above: Axes | None = None
     below: Axes | None = None
     for place, symbol in enumerate(symbols):
-        own = [row for row in rows if row.varied == symbol and row.seeds]
-        at = range(len(own))
+        cells = [row for row in rows if row.varied == symbol and row.seeds]
+        at = range(len(cells))
         above = figure.add_subplot(2, len(symbols), place + 1, sharey=above)
         above.errorbar(
-            at, [row.mean for row in own], np.nan_to_num([row.deviation for row in own]), fmt="o-",
+            at, [row.mean for row in cells], np.nan_to_num([row.deviation for row in cells]), fmt="o-",
             color=LIGHT["green"], linewidth=2.2, markersize=7, capsize=5, label="ours, mean and deviation over seeds",
         )  # fmt: skip
-        ends = [row.lowest for row in own], [row.highest for row in own]
+        ends = [row.lowest for row in cells], [row.highest for row in cells]
         for heights, label in zip(ends, ("ours, lowest and highest seed", None), strict=True):
             above.plot(at, heights, "_", color=LIGHT["ink"], markersize=11, label=label)
         below = figure.add_subplot(2, len(symbols), len(symbols) + place + 1, sharey=below)
         for values, style, colour, label in (
-            ([row.paper_vggface2 for row in own], "o--", "blue", "the paper, VGGFace2"),
-            ([row.paper_ijbc for row in own], "s-.", "red", "the paper, IJB-C"),
+            ([row.paper_vggface2 for row in cells], "o--", "blue", "the paper, VGGFace2"),
+            ([row.paper_ijbc for row in cells], "s-.", "red", "the paper, IJB-C"),
         ):
             below.plot(at, values, style, color=LIGHT[colour], linewidth=2.2, markersize=6, label=label)
         for axes, title in ((above, "ours"), (below, "the paper, Table 5")):
-            axes.set_xticks(at, [f"{row.value:,g}" if row.value < 1 else f"{row.value:,.0f}" for row in own])
-            axes.set(xlim=(-0.4, len(own) - 0.6), xlabel=_LABELS[symbol], ylabel="" if place else "mAP")
+            axes.set_xticks(at, [f"{row.value:,g}" if row.value < 1 else f"{row.value:,.0f}" for row in cells])
+            axes.set(xlim=(-0.4, len(cells) - 0.6), xlabel=_LABELS[symbol], ylabel="" if place else "mAP")
             axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
             axes.yaxis.set_major_formatter(PercentFormatter(1))
             style_axes(axes, "" if place else title)

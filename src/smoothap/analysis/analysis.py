@@ -47,8 +47,15 @@ def column(name: str) -> Any:
 
 
 def columns(row: Any) -> dict[str, Any]:
-    """The row, a dataclass of such fields, by the names of its columns."""
-    return {cell.metadata["column"]: getattr(row, cell.name) for cell in fields(row)}
+    """The row, a dataclass of such fields, by the names of its columns; those of a row within it follow, if any."""
+    cells: dict[str, Any] = {}
+    for cell in fields(row):
+        value = getattr(row, cell.name)
+        if "column" in cell.metadata:
+            cells[cell.metadata["column"]] = value
+        elif value is not None:
+            cells |= columns(value)
+    return cells
 
 
 def _plain(value: Any) -> Any:

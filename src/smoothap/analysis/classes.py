@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from PIL import ImageOps
 
-from smoothap.analysis.analysis import Analysis
+from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.before_after import BeforeAfter
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
@@ -28,14 +28,43 @@ _NAME = 300  # pixels for a name beside its picture
 
 
 @dataclass(frozen=True)
+class ClassRow:
+    """One class: the mean AP of its queries, and the class that takes most of it after training."""
+
+    name: str = column("class")
+    images: int = column("images")
+    queries: int = column("queries")
+    before: float = column("AP before")
+    after: float = column("AP after")
+    change: float = column("change")
+    taker: str = column("loses most to")
+    taken: float = column("AP it takes")  # of a query, on average
+
+    @classmethod
+    def of(cls, images: ImageSet, change: ClassChange, confused: Confusions) -> "ClassRow":
+        taker = int(confused.taker[change.label])
+        before, after, gained, taken = (
+            round(value, 5)
+            for value in (
+                change.before, change.after, change.after - change.before,
+                float(confused.taken[change.label]) / change.queries,
+            )
+        )  # fmt: skip
+        return cls(
+            _name(images, change.label), int((images.labels == change.label).sum()), change.queries, before, after,
+            gained, "" if taker < 0 else _name(images, taker), taken,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class SizeGroup:
     """Classes of so many images, and the mean over them of their mean AP."""
 
-    smallest: int
-    largest: int
-    classes: int
-    before: float
-    after: float
+    smallest: int = column("images from")
+    largest: int = column("to")
+    classes: int = column("classes")
+    before: float = column("AP before")
+    after: float = column("AP after")
 
     @property
     def words(self) -> str:
@@ -61,25 +90,36 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
     shown = min(number, len(changes) // 2)
     gained = [change for change in changes[:shown] if change.after > change.before]
     lost = [change for change in changes[: -shown - 1 : -1] if change.after < change.before]
-    numbers = _numbers(compared, changes, confused, sizes)
+    by_class = [columns(ClassRow.of(images, change, confused)) for change in changes]
+    rose, fell = (sum(sign * (change.after - change.before) > 0 for change in changes) for sign in (1, -1))
+    before, after = compared.mean_average_precisions
     return Analysis(
         name="classes",
         title="Classes: gains, losses, confusions, and size",
-        numbers=numbers,
+        numbers={
+            "set": images.name,
+            "mAP before": before,
+            "mAP after": after,
+            "classes that gained": rose,
+            "classes that lost": fell,
+            "confusions": [_described(images, pair) for pair in confused.pairs],
+            "by size": [columns(group) for group in sizes],
+            "by class, most gained first": {name: [row[name] for row in by_class] for name in by_class[0]},
+        },
         figures={
             "changes": _changes_figure(images, gained, lost),
             "confusions": _confusions_figure(images, confused.pairs),
             "sizes": _sizes_figure(sizes),
         },
         table=[
-            _line(images, group, change, confused)
+            {"": group, **by_class[changes.index(change)]}
             for group, members in (("gained most", gained), ("lost most", lost))
             for change in members
         ],
         paper="The paper has no analysis of classes.",
         agreement=(
-            f"Of {len(changes):,} classes, {numbers['classes that gained']:,} gained and "
-            f"{numbers['classes that lost']:,} lost{_sizes_sentence(sizes)}; {_confusions_sentence(images, confused)}."
+            f"Of {len(changes):,} classes, {rose:,} gained and {fell:,} lost{_sizes_sentence(sizes)}; "
+            f"{_confusions_sentence(images, confused)}."
         ),
         command=command,
     )
@@ -99,49 +139,8 @@ def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[SizeG
     return groups
 
 
-def _line(images: ImageSet, group: str, change: ClassChange, confused: Confusions) -> dict[str, Any]:
-    taker = int(confused.taker[change.label])
-    return {
-        "": group,
-        "class": _name(images, change.label),
-        "images": int((images.labels == change.label).sum()),
-        "AP before": round(change.before, 4),
-        "AP after": round(change.after, 4),
-        "change": round(change.after - change.before, 4),
-        "loses most to": "" if taker < 0 else _name(images, taker),
-        "AP it takes": round(float(confused.taken[change.label]) / change.queries, 4),
-    }
-
-
-def _numbers(
-    compared: BeforeAfter, changes: Sequence[ClassChange], confused: Confusions, sizes: Sequence[SizeGroup]
-) -> dict[str, Any]:
-    images = compared.images
-    takers = [int(confused.taker[change.label]) for change in changes]
-    return {
-        "set": images.name,
-        "mAP before": compared.before_report.mean_average_precision,
-        "mAP after": compared.after_report.mean_average_precision,
-        "classes that gained": sum(change.after > change.before for change in changes),
-        "classes that lost": sum(change.after < change.before for change in changes),
-        "confusions": [_pair(images, pair) for pair in confused.pairs],
-        "by size": [
-            {"images from": group.smallest, "to": group.largest, "classes": group.classes, "AP before": group.before,
-             "AP after": group.after}
-            for group in sizes
-        ],
-        "by class, most gained first": {
-            "class": [str(images.class_names[change.label]) for change in changes],
-            "queries": [change.queries for change in changes],
-            "AP before": [round(change.before, 5) for change in changes],
-            "AP after": [round(change.after, 5) for change in changes],
-            "loses most to": ["" if taker < 0 else str(images.class_names[taker]) for taker in takers],
-            "AP it takes": [round(float(confused.taken[change.label]) / change.queries, 5) for change in changes],
-        },
-    }  # fmt: skip
-
-
-def _pair(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
+def _described(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
+    """A pair as classes.json has it; AP is the mean of the queries of the class that loses."""
     return {
         "losing": _name(images, pair.losing),
         "taking": _name(images, pair.taking),

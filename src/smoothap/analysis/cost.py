@@ -36,7 +36,7 @@ _PIECE = 16  # images that go through the backbone at a time
 
 
 @dataclass(frozen=True)
-class Row:
+class LossCost:
     """One loss at one batch size, in milliseconds and megabytes."""
 
     batch: int = column("B")
@@ -123,6 +123,7 @@ def cost(
 
     data: images for the backbone, by default random ones; `folder` has the list of those that cannot be read.
     """
+    command = command_line("cost", **locals())
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed)
     if data is None:
@@ -133,7 +134,7 @@ def cost(
         dataset = ImageDataset(images, network.transform, report=folder / "unreadable.csv")
         pixels = next(iter(evaluation_batches(dataset, _PIECE))).images
     per_image = backbone_milliseconds(network, pixels, backbone_rounds, on)
-    rows: list[Row] = []
+    rows: list[LossCost] = []
     with Progress("Measuring losses", len(batch_sizes) * len(COMPLEXITY), "cells") as line:
         for batch in batch_sizes:
             embeddings, labels = measured_losses.balanced(batch, on)
@@ -150,7 +151,9 @@ def cost(
                 paper = PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None
                 peak = peak_megabytes(name, batch, on)
                 together = took + backbone
-                rows.append(Row(batch, name, COMPLEXITY[name], took, backbone, together, took / together, peak, paper))
+                rows.append(
+                    LossCost(batch, name, COMPLEXITY[name], took, backbone, together, took / together, peak, paper)
+                )
                 line.advance()
     return Analysis(
         name="cost",
@@ -173,14 +176,11 @@ def cost(
             "Blackbox AP 3.7 ms, FastAP 4.2 ms, Smooth-AP 6.6 ms, a very small overhead on the backbone."
         ),
         agreement=_agreement(rows),
-        command=command_line(
-            "cost", data=data, model=model, weights=weights, size=size, batch_sizes=tuple(batch_sizes), rounds=rounds,
-            backbone_rounds=backbone_rounds, seed=seed,
-        ),
+        command=command,
     )  # fmt: skip
 
 
-def _agreement(rows: Sequence[Row]) -> str:
+def _agreement(rows: Sequence[LossCost]) -> str:
     first = {row.loss: row for row in rows if row.batch == rows[0].batch}
     ours = first[OURS]
     others = ", ".join(f"{name} {row.milliseconds:.1f} ms" for name, row in first.items() if name != OURS)
@@ -195,7 +195,7 @@ def _agreement(rows: Sequence[Row]) -> str:
     )
 
 
-def _figure(rows: Sequence[Row]) -> Figure:
+def _figure(rows: Sequence[LossCost]) -> Figure:
     """Milliseconds and megabytes by powers of ten; the backbone's time and the paper's numbers beside ours."""
     figure = panel_figure(11, 4.4)
     backbone = {row.batch: row.backbone for row in rows}
@@ -205,15 +205,15 @@ def _figure(rows: Sequence[Row]) -> Figure:
     for place, title in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1, xlabel="batch size", yscale="log")
         for loss, (colour, marker, dash) in zip(COMPLEXITY, (blue, red, soft, green), strict=True):
-            own = [row for row in rows if row.loss == loss]
-            if not own:
+            of_loss = [row for row in rows if row.loss == loss]
+            if not of_loss:
                 continue
-            values = [row.milliseconds if place == 0 else row.peak or 0 for row in own]
+            values = [row.milliseconds if place == 0 else row.peak or 0 for row in of_loss]
             axes.plot(
-                [row.batch for row in own], [max(value, 0.1) for value in values], dash, marker=marker,
+                [row.batch for row in of_loss], [max(value, 0.1) for value in values], dash, marker=marker,
                 color=LIGHT[colour], linewidth=2.2, markersize=6, label=loss,
             )  # fmt: skip
-            reported = [row for row in own if row.paper is not None and place == 0]
+            reported = [row for row in of_loss if row.paper is not None and place == 0]
             axes.plot(
                 [row.batch for row in reported], [row.paper for row in reported], marker, mfc="none", mew=1.8,
                 markersize=10, color=LIGHT[colour],

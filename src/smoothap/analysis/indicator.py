@@ -1,6 +1,7 @@
 """Figure 2: what may stand for the indicator, and the slopes that training would get from each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from smoothap.analysis.analysis import Analysis
+from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.batch import Batch
 from smoothap.analysis.command_line import command_line
 from smoothap.losses import SmoothAP
@@ -21,6 +22,26 @@ from smoothap.report.palette import LIGHT
 TEMPERATURES = (0.001, 0.01, 0.1)
 _REACH = 0.5
 _POINTS = 1001
+
+
+@dataclass(frozen=True)
+class BatchFit:
+    """How a relaxation does on a batch of images."""
+
+    approximation_error: float = column("AP_e")  # Eq. 8
+    sloped: float = column("terms with a slope")  # share of the terms of a positive and a negative
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """One that may stand for the indicator; the differences at which its slope begins and ends, None without any."""
+
+    name: str = column("relaxation")
+    largest_error: float = column("off by, within 0.5")
+    steepest: float = column("steepest")
+    slope_from: float | None = column("slope from")
+    slope_to: float | None = column("slope to")
+    on_batch: BatchFit | None = None
 
 
 def relaxations(width: float = 0.2) -> dict[str, Indicator]:
@@ -39,19 +60,21 @@ def indicator(*, width: float = 0.2, batch: Batch | None = None, device: str | N
     possible = torch.linspace(-2, 2, 4001, dtype=torch.float64)  # cosines differ by at most 2
     embedded = None if batch is None else batch.embedded(device)
     curves: dict[str, tuple[list[float], list[float]]] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[Relaxation] = []
     for name, function in relaxations(width).items():
         value, slope = function.with_slope(differences.clone())
         curves[name] = (value.tolist(), slope.tolist())
         within = possible[function.with_slope(possible.clone())[1] > NEGLIGIBLE_GRADIENT]
-        row: dict[str, Any] = {
-            "relaxation": name,
-            "off by, within 0.5": float((value - (differences > 0).double()).abs().max()),
-            "steepest": float(slope.max()),
-            "slope from": float(within.min()) if len(within) else None,
-            "slope to": float(within.max()) if len(within) else None,
-        }
-        rows.append(row if embedded is None else row | on_a_batch(function, *embedded))
+        rows.append(
+            Relaxation(
+                name,
+                largest_error=float((value - (differences > 0).double()).abs().max()),
+                steepest=float(slope.max()),
+                slope_from=float(within.min()) if len(within) else None,
+                slope_to=float(within.max()) if len(within) else None,
+                on_batch=None if embedded is None else fit_on_batch(function, *embedded),
+            )
+        )
     numbers: dict[str, Any] = {
         "differences": f"{_POINTS} from {-_REACH} to {_REACH}", "gradient": NEGLIGIBLE_GRADIENT, "width": width,
         "data": batch.data if batch else "", "batch": batch.batch_size if batch else None,
@@ -61,7 +84,7 @@ def indicator(*, width: float = 0.2, batch: Batch | None = None, device: str | N
         title="Relaxations of the indicator and their derivatives",
         numbers=numbers,
         figures={"": _figure(differences, curves)},
-        table=rows,
+        table=[columns(row) for row in rows],
         paper=(
             "Figure 2 (without numbers): the indicator, three sigmoids with increasing temperatures, a linear and an "
             "exponential relaxation, with derivatives; a small tau has a small operating region and a tight "
@@ -72,7 +95,7 @@ def indicator(*, width: float = 0.2, batch: Batch | None = None, device: str | N
     )
 
 
-def on_a_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> dict[str, float]:
+def fit_on_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> BatchFit:
     """AP_e (Eq. 8) with a relaxation, and the share of the terms of a positive and a negative that it gives a slope."""
     scores = embeddings @ embeddings.T
     same = labels[:, None] == labels[None, :]
@@ -87,19 +110,18 @@ def on_a_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> dict[
         slope = function.with_slope(differences.clone())[1]
         sloped += int((slope.abs() > NEGLIGIBLE_GRADIENT).sum())
         terms += slope.numel()
-    return {"AP_e": float((relaxed - exact)[there].abs().mean()), "terms with a slope": sloped / max(1, terms)}
+    return BatchFit(float((relaxed - exact)[there].abs().mean()), sloped / max(1, terms))
 
 
-def _agreement(rows: Sequence[Mapping[str, Any]], width: float) -> str:
+def _agreement(rows: Sequence[Relaxation], width: float) -> str:
     sigmoids = rows[1 : 1 + len(TEMPERATURES)]
-    reaches = ", ".join(
-        f"±{row['slope to']:.3g} at tau {tau:g}" for tau, row in zip(TEMPERATURES, sigmoids, strict=True)
-    )
-    widens = all(one["slope to"] < other["slope to"] for one, other in pairwise(sigmoids))
-    loosens = all(one.get("AP_e", 0) <= other.get("AP_e", 0) for one, other in pairwise(sigmoids))
-    measured = ""
-    if "AP_e" in rows[0]:
-        measured = "; on a batch AP_e is " + ", ".join(f"{row['AP_e']:.3g} ({row['relaxation']})" for row in rows[1:])
+    reach = [row.slope_to or 0.0 for row in sigmoids]
+    reaches = ", ".join(f"±{end:.3g} at tau {tau:g}" for tau, end in zip(TEMPERATURES, reach, strict=True))
+    fits = {row.name: row.on_batch.approximation_error for row in rows if row.on_batch is not None}
+    widens = all(one < other for one, other in pairwise(reach))
+    loosens = all(fits.get(one.name, 0) <= fits.get(other.name, 0) for one, other in pairwise(sigmoids))
+    errors = ", ".join(f"{error:.3g} ({name})" for name, error in list(fits.items())[1:])
+    measured = f"; on a batch AP_e is {errors}" if fits else ""
     return (
         f"{'Agrees' if widens and loosens else 'Does not agree'}: the slope is above {NEGLIGIBLE_GRADIENT:g} within "
         f"{reaches}, and the linear and exponential ones keep a slope however far a negative "

@@ -17,25 +17,36 @@ OURS, AUTHORS, FASTAP, BLACKBOX = "Smooth-AP, ours", "Smooth-AP, as the authors 
 
 
 class AuthorsSmoothAP(nn.Module):
-    """The released code's arithmetic, written plainly: a tensor of batch x batch x batch; labels sorted by class."""
+    """Smooth-AP as the released code computes it, operation for operation, with batch x batch x batch tensors.
+
+    Labels are sorted by class and all classes have `per_class` images; the query is among its own positives.
+    """
 
     def __init__(self, per_class: int = PER_CLASS, tau: float = 0.01) -> None:
         super().__init__()
         self.per_class, self.tau = per_class, tau
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """The loss of a batch of equally large classes, one after the other; embeddings (b, d)."""
+        """The loss of a batch (b, d); its vectors are first brought to length 1, as by the authors' network."""
         units = nn.functional.normalize(embeddings)
-        batch = len(units)
-        scores = units @ units.T
-        differences = scores[:, None, :] - scores[:, :, None]
-        terms = torch.sigmoid(differences / self.tau) * (1 - torch.eye(batch, device=units.device))
-        rank = 1 + terms.sum(2)
-        total = units.new_zeros(())
-        for start in range(0, batch, self.per_class):
-            here = slice(start, start + self.per_class)
-            total = total + ((1 + terms[here, here, here].sum(2)) / rank[here, here]).sum() / self.per_class
-        return 1 - total / batch
+        batch, classes = len(units), len(units) // self.per_class
+        rank = self._ranks((units @ units.T)[None])[0]  # R(i, S_Omega), of i for each query: (b, b)
+        of_class = units.view(classes, self.per_class, -1)
+        rank_among_positives = self._ranks(of_class @ of_class.transpose(1, 2))  # R(i, S_P): (classes, p, p)
+        precision = units.new_zeros(())
+        for place in range(classes):  # as released; what is cut out is small, batch x batch
+            here = slice(place * self.per_class, (place + 1) * self.per_class)
+            precision = precision + (rank_among_positives[place] / rank[here, here]).sum() / self.per_class / batch
+        return 1 - precision
+
+    def _ranks(self, scores: Tensor) -> Tensor:
+        """The smoothed rank of every item for every query. scores (groups, n, n) -> (groups, n, n)"""
+        items = scores.shape[-1]
+        others = (1 - torch.eye(items, device=scores.device)).repeat(*scores.shape[:2], 1, 1)
+        repeated = scores[:, :, None, :].repeat(1, 1, items, 1)
+        exponent = -(repeated - repeated.transpose(2, 3)) / self.tau
+        sigmoid = 1 / (1 + exponent.clamp(-50, 50).exp())
+        return (sigmoid * others).sum(3) + 1
 
 
 def loss_of(name: str) -> nn.Module:

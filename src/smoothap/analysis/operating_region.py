@@ -26,7 +26,7 @@ _SCORES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Row:
+class RegionShares:
     """What the batches of an epoch have in the operating region |D| < width, on average."""
 
     model: str = column("model")
@@ -39,7 +39,7 @@ class Row:
 
 
 def region_of(embeddings: Tensor, labels: Tensor, width: float) -> tuple[float, float, float, float]:
-    """The last four columns of a `Row` for one batch, counted in sorted scores: m^2 log m, never m^3.
+    """The last four columns of `RegionShares` for one batch, counted in sorted scores: m^2 log m, never m^3.
 
     embeddings (m, d) of length 1, labels (m,).
     """
@@ -72,7 +72,7 @@ def regions(
     per_class: int,
     tau: float,
     seed: int,
-) -> list[Row]:
+) -> list[RegionShares]:
     """The mean over the batches of an epoch for each batch size, of vectors (n, d) of length 1 with labels (n,)."""
     width, rows = operating_width(tau), []
     for batch_size in batch_sizes:
@@ -83,7 +83,7 @@ def regions(
                 counted.append(region_of(torch.from_numpy(vectors[batch]), torch.from_numpy(labels[batch]), width))
                 line.advance()
         means = (float(np.mean(values)) for values in zip(*counted, strict=True))
-        rows.append(Row(name, batch_size, len(batches), *means))
+        rows.append(RegionShares(name, batch_size, len(batches), *means))
     return rows
 
 
@@ -105,6 +105,7 @@ def operating_region(
     The vectors are made once, so the network does not change from batch to batch as it does in training. `folder` has
     the list of the images that cannot be read.
     """
+    command = command_line("operating-region", **locals())
     benchmark, largest = experiments.open_data(data), max(batch_sizes)
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
@@ -112,7 +113,7 @@ def operating_region(
     if sets[0].classes * per_class < largest:
         sets.append(next(iter(benchmark.tests.values())))
         print(f"{sets[0].classes:,} training classes are too few for batches of {largest:,}: the test images join.")
-    rows: list[Row] = []
+    rows: list[RegionShares] = []
     labels = np.zeros(0, np.int64)
     for name in model:
         embedder = experiments.open_model(name, size=size, weights=weights, seed=seed).to(device)
@@ -145,10 +146,7 @@ def operating_region(
             "region is a margin of roughly 0.1 at tau 0.01."
         ),
         agreement=_agreement(rows, width, tau),
-        command=command_line(
-            "operating-region", data=data, model=list(model), weights=weights, size=size,
-            batch_sizes=tuple(batch_sizes), per_class=per_class, tau=tau, seed=seed,
-        ),
+        command=command,
     )  # fmt: skip
 
 
@@ -157,10 +155,10 @@ def _near(ascending: Tensor, scores: Tensor, width: float) -> Tensor:
     return torch.searchsorted(ascending, scores + width) - torch.searchsorted(ascending, scores - width, right=True)
 
 
-def _agreement(rows: Sequence[Row], width: float, tau: float) -> str:
-    own = [row for row in rows if row.model == rows[-1].model]
-    first, last = own[0], own[-1]
-    rises = all(one.full < other.full for one, other in pairwise(own))
+def _agreement(rows: Sequence[RegionShares], width: float, tau: float) -> str:
+    of_model = [row for row in rows if row.model == rows[-1].model]
+    first, last = of_model[0], of_model[-1]
+    rises = all(one.full < other.full for one, other in pairwise(of_model))
     verdict = "Does not agree" if not rises else "Agrees" if last.full > 1.1 * first.full else "Agrees, but weakly"
     return (
         f"{verdict}: with {last.model} the share P {'rises' if rises else 'does not rise'} with every step of the "
@@ -172,7 +170,7 @@ def _agreement(rows: Sequence[Row], width: float, tau: float) -> str:
     )
 
 
-def _share_figure(rows: Sequence[Row], tau: float) -> Figure:
+def _share_figure(rows: Sequence[RegionShares], tau: float) -> Figure:
     """P, the negatives near a positive, and the positives that have one, against the batch size; a line a model."""
     figure = panel_figure(11.5, 3.9)
     panels = (
@@ -185,14 +183,14 @@ def _share_figure(rows: Sequence[Row], tau: float) -> Figure:
         axes = figure.add_subplot(1, 3, place + 1, xlabel="batch size")
         models = dict.fromkeys(row.model for row in rows)
         for model, (colour, marker, dash) in zip(models, cycle(LINE_STYLES), strict=False):
-            own = [row for row in rows if row.model == model]
-            at = [row.batch_size for row in own]
+            of_model = [row for row in rows if row.model == model]
+            at = [row.batch_size for row in of_model]
             axes.plot(
-                at, [getattr(row, name) for row in own], dash, marker=marker, color=LIGHT[colour], linewidth=2.2,
+                at, [getattr(row, name) for row in of_model], dash, marker=marker, color=LIGHT[colour], linewidth=2.2,
                 markersize=6, label=model,
             )  # fmt: skip
             if name == "full":
-                axes.plot(at, [row.others for row in own], ":", color=LIGHT[colour], linewidth=1.6)
+                axes.plot(at, [row.others for row in of_model], ":", color=LIGHT[colour], linewidth=1.6)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=35)
         axes.xaxis.set_minor_locator(NullLocator())

@@ -2,11 +2,12 @@
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from smoothap.analysis.analysis import Analysis
+from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.before_after import BeforeAfter
 from smoothap.report.choice import Choice, pick_queries
@@ -37,6 +38,21 @@ _REASONS = {
     "named": "asked for by name",
 }
 _RANKS_LISTED = 100
+_SIDES = ("before", "after")
+
+
+@dataclass(frozen=True)
+class QueryRow:
+    """One query before and after training."""
+
+    query: str = column("query")
+    class_name: str = column("class")
+    positives: int = column("|P|")
+    before: float = column("AP before")
+    after: float = column("AP after")
+    change: float = column("change")
+    last_right_before: int = column("all found by rank, before")
+    last_right_after: int = column("after")
 
 
 def queries_analysis(
@@ -75,6 +91,7 @@ def queries_analysis(
                 "that has something to find."
             )
     reason = "named" if names else choose
+    lines = [_query_row(images, pair) for pair in pairs]
     return Analysis(
         name=f"queries-{layout}",
         title=_TITLES[layout],
@@ -84,11 +101,15 @@ def queries_analysis(
             "classes": images.classes,
             "chosen": _REASONS[reason],
             "seed": seed,
-            "mean AP of all queries": dict(zip(("before", "after"), compared.mean_average_precisions, strict=True)),
-            "queries": [_rankings(images, pair, first) for pair in pairs],
+            "mean AP of all queries": dict(zip(_SIDES, compared.mean_average_precisions, strict=True)),
+            "queries": [
+                {"query": line.query, "class": line.class_name, "|P|": line.positives}
+                | {side: _described(images, row, first) for side, row in zip(_SIDES, pair, strict=True)}
+                for line, pair in zip(lines, pairs, strict=True)
+            ],
         },
         figures={"": LAYOUTS[layout](images, pairs, first)},
-        table=[_line(images, pair) for pair in pairs],
+        table=[columns(line) for line in lines],
         paper=_PAPER[layout],
         agreement=_agreement(layout, pairs, first, reason, compared),
         command=command,
@@ -126,32 +147,26 @@ def _agreement(
     )
 
 
-def _line(images: ImageSet, pair: tuple[RankedRow, RankedRow]) -> dict[str, Any]:
+def _query_row(images: ImageSet, pair: tuple[RankedRow, RankedRow]) -> QueryRow:
     before, after = pair
-    return {
-        "query": str(images.names[before.query]),
-        "class": class_words(str(images.class_names[images.labels[before.query]])),
-        "|P|": before.positives,
-        "AP before": round(before.average_precision, 4),
-        "AP after": round(after.average_precision, 4),
-        "change": round(after.average_precision - before.average_precision, 4),
-        "all found by rank, before": before.last_right,
-        "after": after.last_right,
-    }
+    return QueryRow(
+        query=str(images.names[before.query]),
+        class_name=class_words(str(images.class_names[images.labels[before.query]])),
+        positives=before.positives,
+        before=round(before.average_precision, 4),
+        after=round(after.average_precision, 4),
+        change=round(after.average_precision - before.average_precision, 4),
+        last_right_before=before.last_right,
+        last_right_after=after.last_right,
+    )
 
 
-def _rankings(images: ImageSet, pair: tuple[RankedRow, RankedRow], first: int) -> dict[str, Any]:
-    before, after = (_ranking(images, row, first) for row in pair)
-    line = _line(images, pair)
-    return {name: line[name] for name in ("query", "class", "|P|")} | {"before": before, "after": after}
-
-
-def _ranking(images: ImageSet, row: RankedRow, first: int) -> dict[str, Any]:
-    shown = row.items[:first]
+def _described(images: ImageSet, row: RankedRow, first: int) -> dict[str, Any]:
+    """The first images of a ranking, and where the right ones stand in all of it, as the JSON file has them."""
     return {
         "AP": row.average_precision,
         "ranks of the right images": (np.flatnonzero(row.right)[:_RANKS_LISTED] + 1).tolist(),
-        "first images": [str(images.names[item]) for item in shown],
-        "right": row.right[: len(shown)].tolist(),
-        "cosines": [round(float(score), 4) for score in row.scores[: len(shown)]],
+        "first images": [str(images.names[item]) for item in row.items[:first]],
+        "right": row.right[:first].tolist(),
+        "cosines": row.scores[:first].round(4).tolist(),
     }

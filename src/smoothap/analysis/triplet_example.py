@@ -25,7 +25,7 @@ MOVES = ((0.8, 0.5), (0.2, -0.1))  # of s4 - s1, in the paper's words
 
 
 @dataclass(frozen=True)
-class Row:
+class ViolatingTerm:
     """A violating term: a negative that scores `difference` above a positive."""
 
     term: str = column("term")
@@ -101,7 +101,7 @@ def triplet_example(
     scores = scores_in_order(step)
     gradients = example_gradients(scores, tau)
     rows = [
-        Row(
+        ViolatingTerm(
             f"{j} - {i}", scores[j] - scores[i], 1.0 if scores[j] - scores[i] + margin > 0 else 0.0, gradients[j, i],
             exact_ap(scores | {j: scores[i], i: scores[j]}) - exact_ap(scores),
         )
@@ -184,7 +184,11 @@ def _as_tensors(scores: dict[str, float]) -> tuple[Tensor, Tensor]:
 
 
 def _figure(
-    rows: Sequence[Row], curves: Mapping[str, Sequence[float]], moves: Sequence[Move], tau: float, margin: float
+    rows: Sequence[ViolatingTerm],
+    curves: Mapping[str, Sequence[float]],
+    moves: Sequence[Move],
+    tau: float,
+    margin: float,
 ) -> Figure:
     """Left the gradient of each term under both losses; right both losses against s4 - s1, with the two moves."""
     figure = panel_figure(11.5, 5.6, h_pad=0.1)

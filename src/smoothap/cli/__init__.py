@@ -26,7 +26,7 @@ app = App(
 
 Every command explains itself: smoothap COMMAND --help
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments,
-130 interrupted.""",
+3 a training that did not improve the network, 130 interrupted.""",
     version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh, fish or PowerShell.", help_epilogue="")

@@ -8,25 +8,25 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smoothap.analysis.command_line import command_line
+from smoothap.cli import options
 from smoothap.cli.analysis_output import OUT, Before, print_analysis
-from smoothap.cli.options import Data, Device, Size, Weights, Workers, check_folder, chosen_device
 from smoothap.experiments import NETWORK
 
 
 def everything(
     *,
-    data: Data = "emoji",
+    data: options.Data = "emoji",
     model: str | None = None,
     before: Before = None,
     network: str = NETWORK,
-    weights: Weights = None,
-    size: Size = 64,
+    weights: options.Weights = None,
+    size: options.Size = 64,
     steps: int = 20,
     ablation: Annotated[bool, Parameter(negative=())] = False,
     reuse: Annotated[bool, Parameter(negative=())] = False,
-    seed: int = 0,
-    device: Device = None,
-    workers: Workers = 0,
+    seed: options.Seed = 0,
+    device: options.Device = None,
+    workers: options.Workers = 0,
     out: Path = OUT,
 ) -> None:
     """Run all analyses, each at a small size (the whole takes minutes), and put them on one page.
@@ -46,18 +46,16 @@ def everything(
         Make the ablation too, which takes an hour or more on two cores.
     reuse
         Show what is saved in the folder already, and make only what is missing.
-    seed
-        Chooses everything that is left to chance.
     out
         The folder for figures, numbers and the page.
     """
     from smoothap.analysis.all import all_analyses, all_sections
     from smoothap.analysis.page import write_analyses_page
 
-    check_folder(out)
+    options.check_folder(out)
     makers = all_analyses(
         data=data, model=model, before=before, network=network, weights=weights, size=size, steps=steps, seed=seed,
-        device=chosen_device(device), workers=workers, folder=out,
+        device=options.chosen_device(device), workers=workers, folder=out,
     )  # fmt: skip
     sections = all_sections(makers, out, print_analysis, reuse=reuse, ablation=ablation)
     command = command_line(

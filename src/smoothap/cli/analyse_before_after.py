@@ -2,43 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from smoothap.analysis.command_line import command_line
+from smoothap.cli import options
 from smoothap.cli.analysis_output import OUT, Before, TestData, TrainedModel, show
-from smoothap.cli.options import (
-    Device,
-    FigureFolder,
-    TestClasses,
-    TestFraction,
-    TestName,
-    Weights,
-    Workers,
-    check_folder,
-    chosen_device,
-)
+
+if TYPE_CHECKING:
+    from smoothap.experiments import BeforeAfter
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ComparedModels:
+    """Which models are compared on which images: the options that both commands take."""
+
+    data: TestData
+    model: TrainedModel
+    before: Before = None
+    weights: options.Weights = None
+    test: options.TestName = None
+    test_fraction: options.TestFraction = None
+    test_classes: options.TestClasses = None
+    seed: options.Seed = 0
+    device: options.Device = None
+    workers: options.Workers = 0
+    out: options.FigureFolder = OUT
+
+    def compared(self) -> BeforeAfter:
+        """The images as both models see them."""
+        options.check_folder(self.out)
+        device = options.chosen_device(self.device)
+        from smoothap.experiments import compare_with_untrained
+
+        return compare_with_untrained(
+            self.data, self.model, before=self.before, weights=self.weights, test=self.test,
+            test_fraction=self.test_fraction, test_classes=self.test_classes, seed=self.seed, device=device,
+            workers=self.workers, folder=self.out,
+        )  # fmt: skip
+
+    def command(self, name: str, **options: Any) -> str:
+        """The command with these options and those of a figure."""
+        return command_line(name, **{**vars(self), "out": None}, **options)
 
 
 def queries(
     *,
-    data: TestData,
-    model: TrainedModel,
-    before: Before = None,
-    weights: Weights = None,
+    models: ComparedModels,
     layout: Literal["rows", "column", "grid", "columns"] = "rows",
     query: Annotated[list[str] | None, Parameter(negative=())] = None,
     choose: Literal["random", "gained", "lost", "changed"] = "random",
     number: int | None = None,
     first: int | None = None,
-    test: TestName = None,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
-    seed: int = 0,
-    device: Device = None,
-    workers: Workers = 0,
-    out: FigureFolder = OUT,
 ) -> None:
     """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
 
@@ -55,45 +73,21 @@ def queries(
         How many of them; by default 4 rows, 10 columns of 3, 1 grid or 5 columns of 10.
     first
         How many images of each ranking to draw; by default as many as the paper shows.
-    seed
-        Draws the queries.
     """
+    compared = models.compared()
     from smoothap.analysis.queries import queries_analysis
-    from smoothap.experiments import compare_with_untrained
 
-    given = {
-        "data": data, "model": model, "before": before, "weights": weights, "layout": layout, "query": query,
-        "choose": None if query else choose, "number": number, "first": first, "test": test,
-        "test_fraction": test_fraction, "test_classes": test_classes, "seed": seed,
-    }  # fmt: skip
-    check_folder(out)
-    compared = compare_with_untrained(
-        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
-        seed=seed, device=chosen_device(device), workers=workers, folder=out,
-    )  # fmt: skip
+    command = models.command(
+        "queries", layout=layout, query=query, choose=None if query else choose, number=number, first=first
+    )
     analysis = queries_analysis(
-        compared, layout=layout, names=query or (), choose=choose, number=number, first=first, seed=seed,
-        command=command_line("queries", **given),
+        compared, layout=layout, names=query or (), choose=choose, number=number, first=first, seed=models.seed,
+        command=command,
     )  # fmt: skip
-    show(analysis, out)
+    show(analysis, models.out)
 
 
-def classes(
-    *,
-    data: TestData,
-    model: TrainedModel,
-    before: Before = None,
-    weights: Weights = None,
-    number: int = 10,
-    pairs: int = 12,
-    test: TestName = None,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
-    seed: int = 0,
-    device: Device = None,
-    workers: Workers = 0,
-    out: FigureFolder = OUT,
-) -> None:
+def classes(*, models: ComparedModels, number: int = 10, pairs: int = 12) -> None:
     """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
 
     Parameters
@@ -102,19 +96,9 @@ def classes(
         How many classes that gained most, and as many that lost most.
     pairs
         How many pairs of classes that take each other's ranks.
-    seed
-        Draws the new layer of a network by name, where it needs one.
     """
+    compared = models.compared()
     from smoothap.analysis.classes import classes_analysis
-    from smoothap.experiments import compare_with_untrained
 
-    given = {
-        "data": data, "model": model, "before": before, "weights": weights, "number": number, "pairs": pairs,
-        "test": test, "test_fraction": test_fraction, "test_classes": test_classes, "seed": seed,
-    }  # fmt: skip
-    check_folder(out)
-    compared = compare_with_untrained(
-        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
-        seed=seed, device=chosen_device(device), workers=workers, folder=out,
-    )  # fmt: skip
-    show(classes_analysis(compared, number=number, pairs=pairs, command=command_line("classes", **given)), out)
+    command = models.command("classes", number=number, pairs=pairs)
+    show(classes_analysis(compared, number=number, pairs=pairs, command=command), models.out)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from smoothap.cli.options import check_folder, chosen_device
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
@@ -26,6 +28,12 @@ Before = Annotated[
         help="The model to compare it with, a folder or a timm name; by default the same network before it was trained."
     ),
 ]
+
+
+def make(analysis: Callable[..., Analysis], device: str | None, out: Path, **given: Any) -> None:
+    """Make an analysis on the device, where its results can be written; write it and print what it says."""
+    check_folder(out)
+    show(analysis(device=chosen_device(device), **given), out)
 
 
 def show(analysis: Analysis, out: Path) -> None:

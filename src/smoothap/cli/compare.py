@@ -6,42 +6,32 @@ import shlex
 import sys
 from pathlib import Path
 
-from smoothap.cli.options import (
-    Data,
-    Device,
-    Size,
-    TestClasses,
-    TestFraction,
-    Weights,
-    Workers,
-    check_folder,
-    chosen_device,
-)
+from smoothap.cli import options
 
 
 def compare(
     *,
-    data: Data,
+    data: options.Data,
     methods: str = "all",
     seeds: int = 3,
     steps: int = 60,
     minutes: float | None = None,
     out: Path = Path("runs/compare"),
     model: str = "tf_efficientnet_lite0",
-    weights: Weights = None,
-    size: Size = 64,
+    weights: options.Weights = None,
+    size: options.Size = 64,
     dimension: int = 512,
-    batch_size: int = 64,
-    per_class: int = 4,
+    batch_size: options.BatchSize = 64,
+    per_class: options.PerClass = 4,
     learning_rate: float = 5e-4,
     search: bool = True,
     search_steps: int | None = None,
     validations: int = 4,
-    flip: bool = True,
-    device: Device = None,
-    workers: Workers = 0,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
+    flip: options.Flip = True,
+    device: options.Device = None,
+    workers: options.Workers = 0,
+    test_fraction: options.TestFraction = None,
+    test_classes: options.TestClasses = None,
 ) -> None:
     """Train each method from the same weights, with the same batches and as many steps, and test them all.
 
@@ -63,10 +53,6 @@ def compare(
         A network by its timm name, with its published weights; or the folder of a trained model.
     dimension
         The length of the embedding vectors.
-    batch_size
-        Images in a batch.
-    per_class
-        Images of each class in a batch.
     learning_rate
         The learning rate of all methods, or the middle of the three that are searched.
     search
@@ -75,10 +61,8 @@ def compare(
         Steps of these short runs; by default half of the steps.
     validations
         How often to look at the validation classes during a training; the best look is kept.
-    flip
-        Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     """
-    check_folder(out)
+    options.check_folder(out)
     from smoothap.compare import Plan
     from smoothap.compare import compare as compare_methods
     from smoothap.compare.output import write_output
@@ -87,7 +71,7 @@ def compare(
         data=data, methods=methods, seeds=seeds, steps=steps, minutes=minutes, out=out, model=model, weights=weights,
         size=size, dimension=dimension, batch_size=batch_size, per_class=per_class, learning_rate=learning_rate,
         search_steps=(search_steps or max(1, steps // 2)) if search else 0, validations=validations, flip=flip,
-        device=chosen_device(device), workers=workers, test_fraction=test_fraction, test_classes=test_classes,
+        device=options.chosen_device(device), workers=workers, test_fraction=test_fraction, test_classes=test_classes,
     )  # fmt: skip
     try:
         untrained, outcomes = compare_methods(plan)

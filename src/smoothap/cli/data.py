@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from smoothap import experiments
 from smoothap.cli.options import TestClasses, TestFraction, check_file
 from smoothap.files import write_atomically
+from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
     from smoothap.data.check import Findings
@@ -105,19 +106,13 @@ def show(
 
 
 def _print(findings: Findings, seconds: dict[str, float]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("")
-    averaged = ["instances"] if any(part.instances is not None for part in findings.parts) else []
-    for heading in ("images", "classes", "images per class: fewest", "median", "most", *averaged):
-        table.add_column(heading, justify="right")
-    for part in findings.parts:
-        instances = [] if part.instances is None else [f"{part.instances:,}"]
-        per_class = (f"{part.fewest:,}", f"{part.median:,g}", f"{part.most:,}")
-        table.add_row(part.name, f"{part.images:,}", f"{part.classes:,}", *per_class, *instances)
-    Console(markup=False, highlight=False).print(table)
+    averaged = any(part.instances is not None for part in findings.parts)
+    rows = [
+        {"": part.name, "images": part.images, "classes": part.classes, "images per class: fewest": part.fewest,
+         "median": part.median, "most": part.most, **({"instances": part.instances} if averaged else {})}
+        for part in findings.parts
+    ]  # fmt: skip
+    print(text_table(rows))
     lines = [f"Warning: {warning}" for warning in findings.warnings]
     if findings.unreadable is not None:
         lines.append(f"Unreadable: {len(findings.unreadable):,}")

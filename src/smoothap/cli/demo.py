@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from smoothap.cli.options import Size, check_folder
+from smoothap.cli.options import NOT_IMPROVED, Seed, Size, check_folder
 from smoothap.cli.printing import comparison
 
 
@@ -14,7 +14,7 @@ def demo(
     out: Path = Path("runs/demo"),
     minutes: float = 5,
     size: Size = 64,
-    seed: int = 0,
+    seed: Seed = 0,
     serve: bool = False,
 ) -> None:
     """Train on half of the emoji for a few minutes and show what that does to finding the other half.
@@ -25,8 +25,6 @@ def demo(
         The folder for the model, the results and the report. A training found there is gone on with.
     minutes
         About how long to train on two cores, at 64 pixels.
-    seed
-        Chooses everything that is left to chance: the same seed gives the same results.
     serve
         At the end, open the page that compares searches before and after, and stay until Ctrl-C.
     """
@@ -41,6 +39,8 @@ def demo(
         print(f"{interrupted} To go on, repeat the command.")
         sys.exit(130)
     before, after = made.albums
+    if made.tuned.verdict:
+        print(f"\n{made.tuned.verdict}")
     print(
         f"\nOn {made.compared.images.classes} emoji that were not in the training:\n"
         f"{comparison(made.compared.before_report, made.compared.after_report)}\n\n"
@@ -54,3 +54,5 @@ def demo(
         from smoothap.cli.serve import serve as open_page
 
         open_page(before, after, port=0, open_page=True)
+    if not made.tuned.improved:
+        sys.exit(NOT_IMPROVED)

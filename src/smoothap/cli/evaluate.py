@@ -8,23 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap import experiments
-from smoothap.cli.options import (
-    Device,
-    NetworkSize,
-    TestClasses,
-    TestFraction,
-    Weights,
-    Workers,
-    check_file,
-    check_network_options,
-    chosen_device,
-)
+from smoothap.cli import options
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from smoothap.metrics import Report
 
 
@@ -36,15 +23,15 @@ def evaluate(
     gallery_labels: Path | None = None,
     model: str | None = None,
     data: str | None = None,
-    weights: Weights = None,
-    size: NetworkSize = None,
+    weights: options.Weights = None,
+    size: options.NetworkSize = None,
     recall_at: str | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
-    device: Device = None,
-    workers: Workers = 0,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
+    device: options.Device = None,
+    workers: options.Workers = 0,
+    test_fraction: options.TestFraction = None,
+    test_classes: options.TestClasses = None,
 ) -> None:
     """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -76,70 +63,29 @@ def evaluate(
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
     if model is not None:
-        check_network_options(model, size=size, weights=weights)
+        options.check_network_options(model, size=size, weights=weights)
     wanted = None if recall_at is None else _whole_numbers(recall_at)
 
     if out is not None:
-        check_file(out, "metrics.json")
-    place = chosen_device(device)
+        options.check_file(out, "metrics.json")
+    place = options.chosen_device(device)
     from smoothap.distributed import joined_processes
+    from smoothap.experiments.evaluation import evaluate_files, evaluate_model
 
     with joined_processes() as processes:
-        if embeddings is not None and labels is not None:
-            reports = {
-                "": _of_files(
-                    embeddings, labels, gallery, gallery_labels, wanted or [1, 10, 100, 1000], device and place
-                )
-            }
+        if model is not None and data is not None:
+            reports = evaluate_model(
+                model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
+                test_classes=test_classes, device=place, workers=workers,
+                unreadable=(out.parent if out else Path()) / "unreadable-images.csv",
+            )  # fmt: skip
         else:
-            assert model is not None
-            assert data is not None
-            benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
-            from smoothap.training.evaluation import evaluate_benchmark
-
-            embedder = experiments.open_model(model, size=size, weights=weights).to(place)
-            unreadable = (out.parent if out else Path()) / "unreadable-images.csv"
-            reports = evaluate_benchmark(embedder, benchmark, unreadable=unreadable, recall_at=wanted, workers=workers)
+            assert embeddings is not None
+            assert labels is not None
+            ks = wanted or (1, 10, 100, 1000)
+            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=device and place)}
         if processes.rank == 0:
-            _tell(reports, as_json, out)
-
-
-def _of_files(
-    embeddings: Path,
-    labels: Path,
-    gallery: Path | None,
-    gallery_labels: Path | None,
-    recall_at: list[int],
-    device: str | None,
-) -> Report:
-    from smoothap.metrics import evaluate as evaluate_vectors
-
-    return evaluate_vectors(
-        _mapped(embeddings), _mapped(labels), None if gallery is None else _mapped(gallery),
-        None if gallery_labels is None else _mapped(gallery_labels), recall_at, device=device, distributed=True,
-    )  # fmt: skip
-
-
-def _mapped(file: Path) -> np.ndarray:
-    """An array that is read from the disk as it is needed; a file that would run code when opened is refused."""
-    import numpy as np
-
-    if file.suffix != ".npy":
-        raise ValueError(f"{file}: vectors and labels are read from .npy files, which numpy.save writes")
-    try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise ValueError(f"There is no file {file}: give the .npy file that numpy.save wrote") from error
-    except (ValueError, EOFError) as error:
-        if "allow_pickle" not in str(error) and "Python objects" not in str(error):
-            raise ValueError(f"{file} is not a whole .npy file: {error}") from error
-        raise ValueError(
-            f"{file} holds pickled Python objects, which can run code when they are opened: save plain numbers or "
-            "strings, such as numpy.array(labels, dtype=str)"
-        ) from error
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{file} holds several arrays, whatever its name: save one with numpy.save")
-    return array
+            _print_reports(reports, as_json, out)
 
 
 def _whole_numbers(text: str) -> list[int]:
@@ -149,14 +95,14 @@ def _whole_numbers(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _tell(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
+def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
     whole = {name: json.loads(report.to_json()) for name, report in reports.items()}
     try:
         if out is not None:
             write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
     finally:  # metrics that took hours are printed even where the disk does not take them
         if as_json:
-            brief = {name: {key: each[key] for key in reports[name].summary()} for name, each in whole.items()}
+            brief = {name: {key: whole[name][key] for key in report.summary()} for name, report in reports.items()}
             print(json.dumps(brief.get("", brief), indent=1))
         else:
             for name, report in reports.items():

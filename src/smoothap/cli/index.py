@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,17 +11,12 @@ from cyclopts import Parameter
 
 from smoothap import experiments
 from smoothap.cli.options import Device, NetworkSize, Weights, check_folder, check_network_options, chosen_device
+from smoothap.cli.printing import printable
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from smoothap.data.benchmark import Benchmark
-    from smoothap.models import Embedder
     from smoothap.search import Album, UpdateReport
-    from smoothap.search.updating import Labels
 
 _LISTED = 10  # unreadable files that are printed
-_NETWORK = "network"  # the folder in an album for a network whose weights came from a file
 
 
 def index(
@@ -33,6 +29,7 @@ def index(
     size: NetworkSize = None,
     labels: str | None = None,
     calibrate: str | None = None,
+    remove_missing: Annotated[bool, Parameter(negative=())] = False,
     device: Device = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
@@ -51,92 +48,32 @@ def index(
         The folder of a trained model, or a timm name for its published weights; needed for a new album only.
     labels
         "folders", so that each photo is labelled by the folder it lies in, or a CSV file with the columns path
-        (relative to the photo folder) and label.
+        (relative to that file's folder, or absolute) and label.
     calibrate
         NAME or NAME:PATH, such as emoji or folder:PATH: labelled photos to learn from what a score means, for
         searches that ask for a recall. All classes are used that a training with this set leaves out.
+    remove_missing
+        Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
+        when all are gone, or more than ten and a tenth of them.
     as_json
         Print the report as JSON.
     """
-    from smoothap.models import Embedder
-    from smoothap.search import Album
-    from smoothap.search.description import NAME
-
     if model is None and (size is not None or weights is not None):
         raise ValueError("--size and --weights say more of a --model by its timm name: give that too.")
+    if model is not None:
+        check_network_options(model, size=size, weights=weights)
     check_folder(out)
-    known, place = _labels(labels), chosen_device(device)
-    benchmark = None if calibrate is None else experiments.open_data(calibrate)
-    if (out / NAME).exists():
-        source = None if model is None else _source(model, size, weights, place)
-        album = Album.open(out, root=photos, model=source, device=place)
-    elif model is None:
-        raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
-    else:
-        _check_new(photos, out)
-        source = _source(model, size, weights, place)
-        if isinstance(source, Embedder):  # weights of a file, which may move: the album keeps a copy
-            source = source.save(out / _NETWORK)
-        album = Album.create(out, source, photos, device=place)
-    report = album.update(labels=known)
-    if benchmark is not None:
-        _calibrate(album, benchmark, out)
-    _print_report(album, report, out, as_json)
-
-
-def _check_new(photos: Path, out: Path) -> None:
-    """See that there is something to make an album of, and a place for it, before there is an album."""
-    from smoothap.search.walking import walk
-
-    walk(photos)
-    # Hidden files and the network are what an index that was stopped in its first moments leaves.
-    files = [file.name for file in out.iterdir()] if out.exists() else []
-    if others := [name for name in files if name[0] != "." and name != _NETWORK]:
-        raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
-
-
-def _source(model: str, size: int | None, weights: str | None, device: str) -> Embedder | str:
-    check_network_options(model, size=size, weights=weights)
-    if weights is not None:
-        return experiments.open_model(model, size=size, weights=weights).eval().to(device)
-    return model if size is None else f"{model}@{size}"
-
-
-def _labels(labels: str | None) -> Labels | None:
-    if labels is None:
-        return None
-    if labels == "folders":
-        from smoothap.search.updating import labels_by_folder
-
-        return labels_by_folder
-    from smoothap.data.columns import read_table
-
-    if not Path(labels).is_file():
-        raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
-    table = read_table(Path(labels), ("path", "label"))
-    by_path = dict(zip(table["path"].to_pylist(), table["label"].to_pylist(), strict=True))
-    return lambda path: by_path.get(path) or None
-
-
-def _calibrate(album: Album, benchmark: Benchmark, out: Path) -> None:
-    import numpy as np
-
-    from smoothap.data.dataset import ImageDataset
-    from smoothap.training.evaluation import embed_set
-
-    unseen = [next(iter(benchmark.tests.values()))]
-    if benchmark.train is not None:
-        unseen.append(benchmark.train_and_validation()[1])
-    model, classes = album.embedder(), 0
-    vectors: list[np.ndarray] = []
-    labels: list[np.ndarray] = []
-    for images in unseen:
-        dataset = ImageDataset(images, model.transform, report=out / "unreadable-calibration.csv")
-        embedded = embed_set(model, dataset)
-        vectors.append(embedded.vectors)
-        labels.append(images.labels[embedded.rows] + classes)
-        classes += images.classes
-    album.calibrate(np.concatenate(vectors), np.concatenate(labels), f"{benchmark.name}, {classes} classes")
+    indexed = experiments.index_photos(
+        photos, out, model=model, weights=weights, size=size, labels=labels, calibrate=calibrate,
+        remove_missing=remove_missing, device=chosen_device(device),
+    )  # fmt: skip
+    if indexed.unknown_paths:
+        print(
+            f"smoothap: {len(indexed.unknown_paths):,} paths in {labels} name no photo, such as "
+            f"{printable(indexed.unknown_paths[0])}",
+            file=sys.stderr,
+        )
+    _print_report(indexed.album, indexed.report, out, as_json)
 
 
 def _print_report(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:
@@ -151,8 +88,6 @@ def _print_report(album: Album, report: UpdateReport, out: Path, as_json: bool) 
         whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "calibration": calibrated}
         print(json.dumps({"album": str(out), "model": str(album.model), **whole}, indent=1))
         return
-    from smoothap.cli.printing import printable
-
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
     for path, reason in list(report.unreadable.items())[:_LISTED]:
         print(f"  cannot be read: {printable(path)}: {printable(reason)}")

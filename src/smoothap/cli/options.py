@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
+
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
 Weights = Annotated[
     str | None,
@@ -26,6 +28,16 @@ TestClasses = Annotated[
 ]
 Device = Annotated[str | None, Parameter(help="Such as cpu or cuda; by default cuda where there is one.")]
 Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads them in this one.")]
+BatchSize = Annotated[int, Parameter(help="Images in a batch.")]
+PerClass = Annotated[int, Parameter(help="Images of each class in a batch.")]
+Tau = Annotated[float, Parameter(help="The temperature of the sigmoid.")]
+Flip = Annotated[
+    bool,
+    Parameter(
+        help="Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters."
+    ),
+]
+Seed = Annotated[int, Parameter(help="Chooses everything that is left to chance.")]
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
 
 

@@ -12,18 +12,14 @@ if TYPE_CHECKING:
 
 def comparison(before: Report, after: Report) -> str:
     """The metrics before and after training and how far apart they are, in per cent."""
-    old, new = _percentages(before), _percentages(after)
+    old, new = before.main_metrics(), after.main_metrics()
     rows = {
-        "before": {name: f"{value:.1f}" for name, value in old.items()},
-        "after": {name: f"{value:.1f}" for name, value in new.items()},
-        "gained": {name: f"{value - old[name]:+.1f}" for name, value in new.items()},
+        "before": {name: f"{100 * value:.1f}" for name, value in old.items()},
+        "after": {name: f"{100 * value:.1f}" for name, value in new.items()},
+        "gained": {name: f"{100 * (value - old[name]):+.1f}" for name, value in new.items()},
     }
-    return text_table([{"": name, **row} for name, row in rows.items()], text=[""])
-
-
-def _percentages(report: Report) -> dict[str, float]:
-    metrics = {"mAP": report.mean_average_precision, **{f"Recall@{k}": value for k, value in report.recall.items()}}
-    return {name: 100 * value for name, value in metrics.items()}
+    table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
+    return f"{table}\n{after.about_copies()}".rstrip()
 
 
 def printable(text: str) -> str:

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from smoothap.cli.options import check_file
 
 if TYPE_CHECKING:
+    from smoothap.data.reading import PixelBox
     from smoothap.search import Album, Hit
-    from smoothap.search.album import PixelBox
 
 Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
 

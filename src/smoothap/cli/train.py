@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli.options import (
-    Device,
-    TestClasses,
-    TestFraction,
-    Weights,
-    Workers,
-    check_folder,
-    check_network_options,
-    chosen_device,
-)
+from smoothap.cli import options
 from smoothap.cli.printing import comparison
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
-from smoothap.experiments.data_sets import DATA
 from smoothap.report.text_table import text_table
 from smoothap.training.settings import PAPER, QUICK  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.experiments import FineTuned
-    from smoothap.training.recipe import Recipe
 
 
 def _shown(default: object) -> Parameter:
@@ -50,7 +39,7 @@ def train(
     data: str,
     out: Path,
     model: Annotated[str | None, Parameter(show_default=lambda _: NETWORK)] = None,
-    weights: Weights = None,
+    weights: options.Weights = None,
     size: Annotated[int | None, _shown(SIZE)] = None,
     dimension: Annotated[int | None, Parameter(show_default=lambda _: DIMENSION)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
@@ -64,6 +53,7 @@ def train(
     per_class: Annotated[int | None, _setting("per_class")] = None,
     tau: Annotated[float | None, _setting("tau")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
+    embedding_start: Annotated[Literal["random", "projection"] | None, _setting("embedding_start")] = None,
     embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
     weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
     warm_up: Annotated[int | None, _setting("warm_up")] = None,
@@ -74,12 +64,12 @@ def train(
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
-    device: Device = None,
-    workers: Workers = 0,
+    device: options.Device = None,
+    workers: options.Workers = 0,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
+    test_fraction: options.TestFraction = None,
+    test_classes: options.TestClasses = None,
 ) -> None:
     """Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.
 
@@ -120,6 +110,8 @@ def train(
         The temperature of the sigmoid.
     learning_rate
         The learning rate of the backbone.
+    embedding_start
+        Of a new embedding layer: a projection of the training images' own features, or random as in the paper.
     embedding_factor
         The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay
@@ -145,91 +137,67 @@ def train(
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     """
-    given = {
-        "epochs": epochs, "steps": steps, "batch_size": batch_size, "per_class": per_class, "tau": tau,
-        "learning_rate": learning_rate, "embedding_factor": embedding_factor, "weight_decay": weight_decay,
-        "warm_up": warm_up, "clip": clip, "piece_size": piece_size, "queue": queue, "precision": precision,
-        "checkpoint_every": checkpoint_every, "seed": seed,
-    }  # fmt: skip
-    given = {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in locals().items() if value is not None}
+    changes = {field.name: said[field.name] for field in fields(QUICK) if field.name in said}
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
-    check_folder(out)
+    options.check_folder(out)
     running: dict[str, Any] = {
         "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+        "device": options.chosen_device(device), "workers": workers, "tensorboard": tensorboard,
     }  # fmt: skip
     from smoothap.distributed import joined_processes
-    from smoothap.experiments.fine_tuning import Interrupted, fine_tune, run_recipe
+    from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
 
     with joined_processes() as processes:
+        shown = processes.rank == 0
         try:
             if recipe is None:
-                check_network_options(model or NETWORK, weights=weights, dimension=dimension)
+                options.check_network_options(model or NETWORK, weights=weights, dimension=dimension)
                 tuned = fine_tune(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
-                    settings=replace(PAPER if settings == "paper" else QUICK, **given), batch_size=batch_size,
+                    settings=replace(PAPER if settings == "paper" else QUICK, **changes), batch_size=batch_size,
                     test_fraction=test_fraction, test_classes=test_classes, **running,
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
-                options = {
-                    "--model": model, "--dimension": dimension, "--settings": settings,
-                    "--test-fraction": test_fraction, "--test-classes": test_classes,
-                }  # fmt: skip
-                refused = [name for name, value in options.items() if value is not None]
-                opened = _opened(recipe, data, weights, refused, given)
-                chosen = True if weights is None else False if weights == "none" else Path(weights)
-                trainings = run_recipe(opened, data, out, weights=chosen, **running)
+                for name in ("model", "dimension", "settings", "test_fraction", "test_classes"):
+                    if name in said:
+                        raise ValueError(
+                            f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change "
+                            "it there"
+                        )
+                start = True if weights is None else False if weights == "none" else Path(weights)
+                opened = open_recipe(recipe, data, weights=start, changes=changes)
+                trainings = run_recipe(opened, data, out, weights=start, **running)
             finished = {}
             for name, tuned in trainings:
                 finished[name] = tuned
-                if processes.rank == 0:
+                if shown:
                     _print_training(tuned)
         except Interrupted as interrupted:
-            if processes.rank == 0:
+            if shown:
                 print(f"{interrupted} To go on, repeat the command with --resume.")
             sys.exit(130)
-        if len(finished) > 1 and processes.rank == 0:
+        if len(finished) > 1 and shown:
             rows = [
                 {"mAP in %": name}
                 | {test: f"{100 * report.mean_average_precision:.1f}" for test, report in tuned.after.items()}
                 for name, tuned in finished.items()
             ]
             print(f"\n{text_table(rows, text=['mAP in %'])}")
-
-
-def _opened(file: Path, data: str, weights: str | None, refused: list[str], given: dict[str, Any]) -> Recipe:
-    """The recipe of a file with what the command line sets in the place of its own settings."""
-    from smoothap.training.recipe import load_recipe
-
-    name, colon, path = data.partition(":")
-    if colon and name in DATA and DATA[name].path and not Path(data).exists():
-        raise ValueError(f"{file} says itself which set it is for: give the path alone, --data {path}.")
-    recipe = load_recipe(file)
-    clash = [f"--{name.replace('_', '-')}" for name in sorted(recipe.varies() & set(given))]
-    if refused or clash:
-        raise ValueError(
-            f"{(refused or clash)[0]} {'is for trainings without' if refused else 'is what varies in'} a recipe: "
-            f"copy {file} and change it there"
-        )
-    if recipe.weights and weights is None:
-        raise ValueError(
-            f"{file} starts from published weights that must be fetched by hand: {recipe.weights}. Give the file "
-            "as --weights FILE (--weights none: random ones, to try the recipe out)"
-        )
-    changed = {name: replace(settings, **given) for name, settings in recipe.trainings().items()}
-    return replace(recipe, settings=changed[""] if list(changed) == [""] else changed)
+    # torchrun takes every exit code but 0 for a crash, and would start the training again.
+    if processes.number == 1 and not all(tuned.improved for tuned in finished.values()):
+        sys.exit(options.NOT_IMPROVED)
 
 
 def _print_training(tuned: FineTuned) -> None:
-    untrained = "" if tuned.best_step else ", the network before training"
-    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}{untrained}.")
+    best = f"The best on the validation classes is step {tuned.best_step} of {tuned.steps}."
+    print(f"\n{tuned.verdict or best}")
     for name, after in tuned.after.items():
         print(f"\nOn unseen classes ({name}):\n{comparison(tuned.before[name], after)}")
     model = tuned.folder / "model"
-    print(
-        f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.\n"
-        f"Next: smoothap evaluate --model {model} --data {tuned.data}\n"
-        f"      smoothap export {model}"
-    )
+    print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
+    print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")
+    if tuned.improved:
+        print(f"      smoothap export {model}")

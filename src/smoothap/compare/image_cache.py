@@ -9,20 +9,19 @@ import numpy as np
 from PIL import Image
 
 from smoothap.data.benchmark import Benchmark
+from smoothap.data.dataset import fits_in_memory
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.transforms import Transform
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
-from smoothap.training.loop import fits_in_memory
 
 Sizes = list[tuple[int, int]]  # width and height of each image; 0 and 0 where it could not be decoded
 
 
 def with_cached_images(benchmark: Benchmark, transform: Transform, folder: Path) -> Benchmark:
     """The benchmark with its images read from the folder, where the first run decodes those that are not too many."""
-    sets = [images for images in (benchmark.train, *benchmark.tests.values()) if images is not None]
-    distinct = {_source(images): images for images in sets}
+    distinct = {images.source: images for images in benchmark.sets}
     index = folder / "images.json"
     files = [folder / f"images-{number}.bytes" for number in range(len(distinct))]
     if not index.is_file():
@@ -40,18 +39,13 @@ def with_cached_images(benchmark: Benchmark, transform: Transform, folder: Path)
     }
 
     def cached(images: ImageSet) -> ImageSet:
-        return replace(images, read=readers.get(_source(images), images.read))
+        return replace(images, read=readers.get(images.source, images.read))
 
     return replace(
         benchmark,
         train=None if benchmark.train is None else cached(benchmark.train),
         tests={name: cached(images) for name, images in benchmark.tests.items()},
     )
-
-
-def _source(images: ImageSet) -> tuple[int, int]:
-    """What sets over the same images have in common: they are decoded once."""
-    return id(images.read), id(images.names)
 
 
 def _reader(images: ImageSet, sizes: Sizes, file: Path) -> Callable[..., Image.Image]:

@@ -5,16 +5,17 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from smoothap.compare.page import write_page
 from smoothap.compare.plan import Plan
+from smoothap.compare.run import RunResult
 from smoothap.compare.runner import Outcome
 from smoothap.compare.table import as_markdown, tables
 from smoothap.files import write_atomically
+from smoothap.metrics.report import copies_warning
 
 
-def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outcome], command: str) -> str:
+def write_output(plan: Plan, untrained: RunResult, outcomes: Sequence[Outcome], command: str) -> str:
     """Write table.md, results.json and page.html; returns the table with its introduction, as text."""
     of_protocol = tables(untrained, outcomes)
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
@@ -30,16 +31,22 @@ def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outco
         f"best of {plan.validations + 1} looks at the validation classes, the first of them before training. "
         f"{chosen_rate} Machine: {machine}."
     )
+    warnings = {
+        protocol: copies_warning(report.get("copies", 0), report["queries"] + report["skipped"])
+        for protocol, report in untrained.test.items()
+    }
     text = "\n\n".join(
-        f"{protocol}\n\n{as_markdown(rows)}" if len(of_protocol) > 1 else as_markdown(rows)
+        part
         for protocol, rows in of_protocol.items()
+        for part in (protocol if len(of_protocol) > 1 else "", as_markdown(rows), warnings[protocol])
+        if part
     )
     results = {
         "command": command,
         "machine": machine,
         "settings": plan.described(),
         "tables": {protocol: [asdict(row) for row in rows] for protocol, rows in of_protocol.items()},
-        "runs": [result for outcome in outcomes for result in outcome.results],
+        "runs": [asdict(result) for outcome in outcomes for result in outcome.results],
         "failures": {outcome.method.name: outcome.failure for outcome in outcomes if outcome.failure},
     }
     without_nan = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no such number
@@ -47,6 +54,6 @@ def write_output(plan: Plan, untrained: dict[str, Any], outcomes: Sequence[Outco
     write_atomically(plan.out / "results.json", json.dumps(without_nan, indent=1) + "\n")
     write_page(
         plan.out / "page.html", title=f"Methods compared on {plan.data}", introduction=introduction,
-        tables=of_protocol, outcomes=outcomes, command=command,
+        tables=of_protocol, warnings=warnings, outcomes=outcomes, command=command,
     )  # fmt: skip
     return f"{introduction}\n\n{text}"

@@ -1,6 +1,7 @@
 """The page of a comparison: one HTML file with the table, a bar chart and the learning curves."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from smoothap.compare.runner import Outcome
-from smoothap.compare.table import Row
+from smoothap.compare.table import TableRow
 from smoothap.methods import Method
 from smoothap.report import document
 from smoothap.report.drawing import inline_svg, style_axes
@@ -18,7 +19,14 @@ from smoothap.report.palette import LIGHT
 OURS = "smooth-ap"  # the method that is drawn in green
 _ACROSS = 4  # small curves side by side
 
-Curve = tuple[np.ndarray, np.ndarray]  # steps (n,) and values (seeds, n) in per cent
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """mAP on the validation classes in per cent: steps (n,), and of (seeds, n)."""
+
+    method: Method
+    steps: np.ndarray
+    of_seeds: np.ndarray
 
 
 def write_page(
@@ -26,14 +34,15 @@ def write_page(
     *,
     title: str,
     introduction: str,
-    tables: dict[str, list[Row]],
+    tables: dict[str, list[TableRow]],
+    warnings: dict[str, str],
     outcomes: Sequence[Outcome],
     command: str,
 ) -> Path:
     """Write the comparison as one self-contained page."""
     headings = ["Results"] if len(tables) == 1 else [f"Results: {protocol}" for protocol in tables]
     contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
-    curves = [(outcome.method, _curve(outcome)) for outcome in outcomes if outcome.results]
+    curves = [_learning_curve(outcome) for outcome in outcomes if outcome.results]
     if curves:
         contents["learning"] = "Learning curves"
     return document.write_page(
@@ -42,35 +51,35 @@ def write_page(
         title=title,
         lead=introduction,
         contents=contents | {"methods": "Methods and the paper's numbers"},
-        protocols=[(rows, _bars(rows, outcomes)) for rows in tables.values()],
+        protocols=[(rows, _bars(rows, outcomes), warnings[protocol]) for protocol, rows in tables.items()],
         curves=inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods") if curves else "",
         methods=[outcome.method for outcome in outcomes],
         command=command,
     )
 
 
-def _bars(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> Markup | None:
+def _bars(rows: Sequence[TableRow], outcomes: Sequence[Outcome]) -> Markup | None:
     trained = [
-        (row, OURS in outcome.method.name) for row, outcome in zip(rows[1:], outcomes, strict=True) if row.figures
+        (row, OURS in outcome.method.name) for row, outcome in zip(rows[1:], outcomes, strict=True) if row.metrics
     ]
     if not trained:
         return None
-    trained.sort(key=lambda pair: pair[0].figures["mAP"].mean)
-    baseline, best = rows[0].figures["mAP"].mean, trained[-1][0]
+    trained.sort(key=lambda pair: pair[0].metrics["mAP"].mean)
+    baseline, best = rows[0].metrics["mAP"].mean, trained[-1][0]
     return inline_svg(
         _bar_figure([row for row, _ in trained], [is_ours for _, is_ours in trained], baseline),
-        f"mAP of {len(trained)} methods; the best is {best.title} with {best.figures['mAP'].mean:.1f}, untrained is "
+        f"mAP of {len(trained)} methods; the best is {best.title} with {best.metrics['mAP'].mean:.1f}, untrained is "
         f"{baseline:.1f}",
     )
 
 
-def _bar_figure(rows: Sequence[Row], ours: Sequence[bool], baseline: float) -> Figure:
+def _bar_figure(rows: Sequence[TableRow], ours: Sequence[bool], baseline: float) -> Figure:
     """Horizontal bars, the longest first; a dashed line is the untrained network."""
     figure = Figure(figsize=(7.4, 0.6 + 0.3 * len(rows)), layout="constrained")
     axes = figure.add_subplot(xlabel="mAP on the test classes, per cent")
     places = np.arange(len(rows))
-    values = np.array([row.figures["mAP"].mean for row in rows])
-    spreads = np.nan_to_num([row.figures["mAP"].spread for row in rows])
+    values = np.array([row.metrics["mAP"].mean for row in rows])
+    spreads = np.nan_to_num([row.metrics["mAP"].spread for row in rows])
     axes.barh(places, values, height=0.66, color=[LIGHT["green" if is_ours else "blue"] for is_ours in ours])
     drawn = spreads > 0
     axes.errorbar(
@@ -88,35 +97,36 @@ def _bar_figure(rows: Sequence[Row], ours: Sequence[bool], baseline: float) -> F
     return figure
 
 
-def _curve(outcome: Outcome) -> Curve:
-    """mAP on the validation classes of the seeds, as far as the shortest of them goes."""
-    curves = [np.array(result["curve"], np.float64) for result in outcome.results]
+def _learning_curve(outcome: Outcome) -> LearningCurve:
+    """The curves of all seeds, as far as the shortest of them goes."""
+    curves = [np.array(result.curve, np.float64) for result in outcome.results]
     length = min(map(len, curves))
-    return curves[0][:length, 0], np.stack([100 * curve[:length, 1] for curve in curves])
+    of_seeds = np.stack([100 * curve[:length, 1] for curve in curves])
+    return LearningCurve(outcome.method, curves[0][:length, 0], of_seeds)
 
 
-def _curves_figure(curves: Sequence[tuple[Method, Curve]]) -> Figure:
+def _curves_figure(curves: Sequence[LearningCurve]) -> Figure:
     """A small curve for each method, its seeds thin and their mean thick, with Smooth-AP's beside it in green."""
     across = min(_ACROSS, len(curves))
     down = -(-len(curves) // across)
     figure = Figure(figsize=(2.5 * across + 0.4, 1.75 * down + 0.4), layout="constrained")
-    everything = np.concatenate([values.ravel() for _, (_, values) in curves])
+    everything = np.concatenate([curve.of_seeds.ravel() for curve in curves])
     low, high = float(everything.min()), float(everything.max())
     room = 0.06 * max(high - low, 1.0)
-    reference = next((curve for method, curve in curves if method.name == OURS), None)
-    for place, (method, (steps, values)) in enumerate(curves):
+    ours = next((curve for curve in curves if curve.method.name == OURS), None)
+    for place, curve in enumerate(curves):
         axes = figure.add_subplot(down, across, place + 1, ylim=(low - room, high + room))
-        if reference is not None and method.name != OURS:
-            axes.plot(reference[0], reference[1].mean(0), color=LIGHT["green"], linewidth=1.6, linestyle="--")
-        colour = LIGHT["green" if method.name == OURS else "blue"]
-        for seed in values:
-            axes.plot(steps, seed, color=colour, linewidth=0.9, alpha=0.5)
-        axes.plot(steps, values.mean(0), "o-", color=colour, linewidth=2.2, markersize=3)
+        if ours is not None and curve is not ours:
+            axes.plot(ours.steps, ours.of_seeds.mean(0), color=LIGHT["green"], linewidth=1.6, linestyle="--")
+        colour = LIGHT["green" if curve is ours else "blue"]
+        for values in curve.of_seeds:
+            axes.plot(curve.steps, values, color=colour, linewidth=0.9, alpha=0.5)
+        axes.plot(curve.steps, curve.of_seeds.mean(0), "o-", color=colour, linewidth=2.2, markersize=3)
         axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         style_axes(axes)
         axes.tick_params(labelsize=9)
-        axes.set_title(method.title, color=LIGHT["ink"], fontsize=9.5)
+        axes.set_title(curve.method.title, color=LIGHT["ink"], fontsize=9.5)
         if place % across == 0:
             axes.set_ylabel("val. mAP", fontsize=9)
         if place >= len(curves) - across:

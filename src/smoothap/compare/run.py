@@ -8,8 +8,8 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,11 @@ from smoothap.compare.plan import Plan
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.samplers import BalancedBatches, Batches, Draw
 from smoothap.experiments.before_after import measure_untrained
+from smoothap.experiments.fine_tuning import reports_on, train_and_test
 from smoothap.methods import Parts, Setup, open_methods
-from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint
-from smoothap.training.evaluation import evaluate_benchmark
 from smoothap.training.log import read_rows
-from smoothap.training.loop import train
 from smoothap.training.settings import Settings
 
 
@@ -42,6 +40,23 @@ class TrainingRun:
     minutes: float | None = None
     start: Path | None = None  # the model folder to start from, of the first of two stages
     test: bool = True
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run leaves in `result.json`; of the untrained network there is its test alone, of a search none."""
+
+    method: str
+    seed: int = 0
+    learning_rate: float = 0.0
+    steps: int = 0
+    best_step: int = 0
+    validation_map: float = 0.0
+    last_validation_map: float = 0.0
+    seconds: float = 0.0
+    curve: Sequence[tuple[int, float]] = ()  # steps, and mAP on the validation classes after them
+    peak_megabytes: float = 0.0
+    test: dict[str, dict[str, Any]] = field(default_factory=dict)  # the summary of a report for each test protocol
 
 
 class RunFailed(Exception):  # noqa: N818
@@ -67,7 +82,7 @@ class ShortEpochs:
         return islice(rest, self._steps - first_step)
 
 
-def run_alone(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+def run_alone(work: Callable[..., RunResult], *arguments: Any) -> RunResult:
     """The result of the work, or `RunFailed` with the reason; this is the body of the process."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     try:
@@ -93,49 +108,41 @@ def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, Setup, Parts]:
     return benchmark, setup, method.build(setup)
 
 
-def train_and_test(run: TrainingRun, plan: Plan) -> dict[str, Any]:
+def run_training(run: TrainingRun, plan: Plan) -> RunResult:
     """Train, or go on where an earlier process was cut off, and test the best model on unseen classes."""
     benchmark, setup, parts = prepare(run, plan)
     _, validation = benchmark.train_and_validation(run.settings.seed)
-    result = train(
+    tuned = train_and_test(
         setup.model, parts.loss, setup.images, validation, replace(run.settings, **parts.changes), run.folder,
-        resume=True, minutes=run.minutes, batches=parts.batches or setup.batches, callbacks=parts.callbacks,
-        device=plan.device, workers=plan.workers,
+        tests=[benchmark] if run.test else [], resume=True, minutes=run.minutes, batches=parts.batches or setup.batches,
+        callbacks=parts.callbacks, device=plan.device, workers=plan.workers,
     )  # fmt: skip
-    if not result.finished:
-        raise KeyboardInterrupt
-    curve = [[row["step"], row["validation_map"]] for row in read_rows(run.folder) if "validation_map" in row]
-    return {
-        "method": run.method,
-        "seed": run.settings.seed,
-        "learning_rate": run.settings.learning_rate,
-        "steps": result.steps,
-        "best_step": result.best_step,
-        "validation_map": result.best,
-        "last_validation_map": curve[-1][1],
-        "seconds": checkpoint.seconds_spent(run.folder),
-        "curve": curve,
-        **({"test": _test(setup.model, benchmark, run.folder, plan)} if run.test else {}),
-        "peak_megabytes": _peak_megabytes(),
-    }
+    curve = [(row["step"], row["validation_map"]) for row in read_rows(run.folder) if "validation_map" in row]
+    return RunResult(
+        method=run.method,
+        seed=run.settings.seed,
+        learning_rate=run.settings.learning_rate,
+        steps=tuned.steps,
+        best_step=tuned.best_step,
+        validation_map=tuned.validation_map,
+        last_validation_map=curve[-1][1],
+        seconds=checkpoint.seconds_spent(run.folder),
+        curve=curve,
+        peak_megabytes=_peak_megabytes(),
+        test={name: report.summary() for name, report in tuned.after.items()},
+    )
 
 
-def evaluate_untrained(folder: Path, plan: Plan) -> dict[str, Any]:
+def evaluate_untrained(folder: Path, plan: Plan) -> RunResult:
     """The test results of the network before any training."""
     model = plan.open_network(None, 0)
     benchmark = with_cached_images(plan.open_benchmark(), model.transform, plan.out / "images")
     reports, _ = measure_untrained(
-        lambda network: _test(network, benchmark, folder, plan),
+        lambda network: reports_on([benchmark], network.to(plan.device), folder, workers=plan.workers),
         lambda: model,
         lambda: plan.open_network(plan.dimension, 0),
     )
-    return {"method": "untrained", "test": reports}
-
-
-def _test(model: Embedder, benchmark: Benchmark, folder: Path, plan: Plan) -> dict[str, Any]:
-    model.to(plan.device)
-    reports = evaluate_benchmark(model, benchmark, unreadable=folder / "unreadable-test.csv", workers=plan.workers)
-    return {name: report.summary() for name, report in reports.items()}
+    return RunResult("untrained", test={name: report.summary() for name, report in reports.items()})
 
 
 def _end_with_the_parent() -> None:

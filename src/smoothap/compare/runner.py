@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from smoothap.compare.plan import Plan
-from smoothap.compare.run import RunFailed, TrainingRun, evaluate_untrained, run_alone, train_and_test
+from smoothap.compare.run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_alone, run_training
 from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import NETWORK
 from smoothap.files import write_atomically
@@ -33,11 +33,11 @@ class Outcome:
 
     method: Method
     rate: float
-    results: list[dict[str, Any]] = field(default_factory=list)
+    results: list[RunResult] = field(default_factory=list)
     failure: str = ""
 
 
-def compare(plan: Plan) -> tuple[dict[str, Any], list[Outcome]]:
+def compare(plan: Plan) -> tuple[RunResult, list[Outcome]]:
     """The result of the untrained network, and an outcome for each method, in their order."""
     outcomes = [Outcome(method, plan.learning_rate) for method in open_methods(plan.methods)]
     settings = plan.settings
@@ -78,7 +78,7 @@ class _Runner:
         self._processes.set_forkserver_preload([run_alone.__module__, "numba", *networks])
         self._failures: dict[Path, RunFailed] = {}
 
-    def untrained(self) -> dict[str, Any]:
+    def untrained(self) -> RunResult:
         """The result of the network as it is before any training."""
         folder = self._plan.out / "untrained"
         return self._finish(folder, "untrained", evaluate_untrained, folder, self._plan)
@@ -91,27 +91,27 @@ class _Runner:
         failures: list[RunFailed] = []
         for rate in self._plan.rates:
             try:
-                validation_map[rate] = float(self._searched(method, rate)["last_validation_map"])
+                validation_map[rate] = self._searched(method, rate).last_validation_map
             except RunFailed as failed:
                 failures.append(failed)
         if not validation_map:
             raise failures[0]
         return max(validation_map, key=lambda rate: (validation_map[rate], -rate))
 
-    def result(self, method: Method, seed: int) -> dict[str, Any]:
+    def result(self, method: Method, seed: int) -> RunResult:
         """The result of a method with a seed; the first of two stages is trained once and serves all that follow."""
         plan, start, seconds_before = self._plan, None, 0.0
         if method.start is not None:
-            seconds_before = float(self.result(method.start, seed)["seconds"])
+            seconds_before = self.result(method.start, seed).seconds
             start = plan.out / "runs" / method.start.name / f"seed-{seed}" / MODEL
         folder = plan.out / "runs" / method.name / f"seed-{seed}"
         settings = replace(plan.settings, learning_rate=self.rate(method), seed=seed)
         epoch_steps = math.ceil(plan.steps / plan.validations)
         run = TrainingRun(folder, method.name, settings, epoch_steps, plan.minutes, start)
-        result = self._finish(folder, f"{method.title}, seed {seed}", train_and_test, run, plan)
-        return {**result, "seconds": seconds_before + result["seconds"]}
+        result = self._finish(folder, f"{method.title}, seed {seed}", run_training, run, plan)
+        return replace(result, seconds=seconds_before + result.seconds)
 
-    def _searched(self, method: Method, rate: float) -> dict[str, Any]:
+    def _searched(self, method: Method, rate: float) -> RunResult:
         plan, start, minutes = self._plan, None, None
         if method.start is not None:
             start = self._search_folder(method.start, self.rate(method.start)) / MODEL
@@ -120,12 +120,12 @@ class _Runner:
         folder = self._search_folder(method, rate)
         settings = replace(plan.settings, learning_rate=rate, seed=_SEARCH_SEED, steps=plan.search_steps)
         run = TrainingRun(folder, method.name, settings, plan.search_steps, minutes, start, test=False)
-        return self._finish(folder, f"{method.title}, search, learning rate {rate:.2g}", train_and_test, run, plan)
+        return self._finish(folder, f"{method.title}, search, learning rate {rate:.2g}", run_training, run, plan)
 
     def _search_folder(self, method: Method, rate: float) -> Path:
         return self._plan.out / "search" / method.name / f"rate-{rate:.2g}"
 
-    def _finish(self, folder: Path, title: str, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    def _finish(self, folder: Path, title: str, work: Callable[..., RunResult], *arguments: Any) -> RunResult:
         """The result of the work in its folder, done now if it was not before; what failed is not tried twice."""
         if folder in self._failures:
             raise self._failures[folder]
@@ -138,12 +138,12 @@ class _Runner:
                 self._failures[folder] = failed
                 print(f"{title}: failed, {failed}", flush=True)
                 raise
-            write_atomically(file, json.dumps(result, indent=1) + "\n")
+            write_atomically(file, json.dumps(asdict(result), indent=1) + "\n")
             checkpoint.remove(folder)
             print(f"{title}: {_in_short(result)} ({time.monotonic() - began:.0f} s)", flush=True)
-        return json.loads(file.read_text(encoding="utf-8"))
+        return RunResult(**json.loads(file.read_text(encoding="utf-8")))
 
-    def _in_a_process(self, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    def _in_a_process(self, work: Callable[..., RunResult], *arguments: Any) -> RunResult:
         """The result of the work; an interruption waits until the process has saved its checkpoint."""
         try:
             with ProcessPoolExecutor(1, self._processes) as process:
@@ -152,8 +152,7 @@ class _Runner:
             raise RunFailed("its process was killed, perhaps for want of memory") from None
 
 
-def _in_short(result: dict[str, Any]) -> str:
-    if "test" in result:
-        first = next(iter(result["test"].values()))
-        return f"mAP {100 * first['mean_average_precision']:.1f}"
-    return f"validation mAP {100 * result['last_validation_map']:.1f}"
+def _in_short(result: RunResult) -> str:
+    for report in result.test.values():
+        return f"mAP {100 * report['mean_average_precision']:.1f}"
+    return f"validation mAP {100 * result.last_validation_map:.1f}"

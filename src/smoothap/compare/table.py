@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from smoothap.compare.run import RunResult
 from smoothap.compare.runner import Outcome
 from smoothap.methods import Method
 from smoothap.report.text_table import text_table
@@ -31,11 +32,11 @@ class Statistic:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method in the table of one test protocol; `figures` is empty where it failed."""
+class TableRow:
+    """One method in the table of one test protocol; `metrics` is empty where it failed."""
 
     title: str
-    figures: dict[str, Statistic]  # mAP, Recall@K
+    metrics: dict[str, Statistic]  # mAP, Recall@K
     seconds: Statistic | None = None
     megabytes: Statistic | None = None
     rate: float | None = None
@@ -47,7 +48,7 @@ class Row:
     def cells(self, names: Sequence[str]) -> dict[str, object]:
         """The metrics of these names and what they cost, by their column; None where there is none."""
         return {
-            **{name: self.figures.get(name) for name in names},
+            **{name: self.metrics.get(name) for name in names},
             "Seconds": None if self.seconds is None else round(self.seconds.mean),
             "Peak MB": None if self.megabytes is None else round(self.megabytes.mean),
             "Steps": self.steps or None,
@@ -55,27 +56,29 @@ class Row:
         }
 
 
-def tables(untrained: dict[str, Any], outcomes: Sequence[Outcome]) -> dict[str, list[Row]]:
+def tables(untrained: RunResult, outcomes: Sequence[Outcome]) -> dict[str, list[TableRow]]:
     """The rows of each test protocol, the untrained network first."""
-    rows: dict[str, list[Row]] = {}
-    for protocol, report in untrained["test"].items():
-        first = Row("Untrained", {name: Statistic(value, math.nan) for name, value in _percentages(report).items()})
+    rows: dict[str, list[TableRow]] = {}
+    for protocol, report in untrained.test.items():
+        first = TableRow(
+            "Untrained", {name: Statistic(value, math.nan) for name, value in _percentages(report).items()}
+        )
         rows[protocol] = [first, *(_row(protocol, outcome) for outcome in outcomes)]
     return rows
 
 
-def as_markdown(rows: Sequence[Row]) -> str:
+def as_markdown(rows: Sequence[TableRow]) -> str:
     """The table in Markdown, which is legible as plain text too; the reasons of failures stand in its last column."""
-    names = list(rows[0].figures)
+    names = list(rows[0].metrics)
     lines = [{"Method": row.title, **row.cells(names), "In the paper": row.paper} for row in rows]
     for row, line in zip(rows, lines, strict=True):
         if row.failure:
-            outcome = "not all seeds were finished" if row.figures else "failed"
+            outcome = "not all seeds were finished" if row.metrics else "failed"
             line["Failures"] = f"{outcome}: {row.failure}"
     return text_table(lines, text=("Method", "In the paper", "Failures"), markdown=True)
 
 
-def paper_figures(method: Method) -> str:
+def paper_numbers(method: Method) -> str:
     """The paper's own numbers for a method, in short: the first one of each data set, at the largest batch."""
     largest = {reported.data_set: next(iter(reported.metrics.items())) for reported in method.paper}
     return ", ".join(
@@ -85,18 +88,18 @@ def paper_figures(method: Method) -> str:
     )
 
 
-def _row(protocol: str, outcome: Outcome) -> Row:
+def _row(protocol: str, outcome: Outcome) -> TableRow:
     method, results = outcome.method, outcome.results
-    paper = paper_figures(method)
+    paper = paper_numbers(method)
     if not results:
-        return Row(method.title, {}, paper=paper, failure=outcome.failure)
-    of_seeds = [_percentages(result["test"][protocol]) for result in results]
-    steps = "+".join(str(results[0]["steps"]) for _ in range(1 if method.start is None else 2))
-    return Row(
+        return TableRow(method.title, {}, paper=paper, failure=outcome.failure)
+    of_seeds = [_percentages(result.test[protocol]) for result in results]
+    steps = "+".join(str(results[0].steps) for _ in range(1 if method.start is None else 2))
+    return TableRow(
         method.title,
         {name: Statistic.of([values[name] for values in of_seeds]) for name in of_seeds[0]},
-        Statistic.of([result["seconds"] for result in results]),
-        Statistic.of([result["peak_megabytes"] for result in results]),
+        Statistic.of([result.seconds for result in results]),
+        Statistic.of([result.peak_megabytes for result in results]),
         outcome.rate,
         steps,
         len(results),

@@ -29,7 +29,7 @@ class Benchmark:
         distinct: dict[tuple[int, int], ImageSet] = {}
         for images in (self.train, *self.tests.values()):
             if images is not None:
-                distinct.setdefault((id(images.read), id(images.names)), images)
+                distinct.setdefault(images.source, images)
         return list(distinct.values())
 
     def train_and_validation(self, seed: int = 0) -> tuple[ImageSet, ImageSet]:

@@ -7,10 +7,6 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 
 
-class IncompleteSetError(ValueError):
-    """A copy of a benchmark that lacks files; the message says what was found and what was expected."""
-
-
 class Counts(NamedTuple):
     """How many images and classes a split has."""
 
@@ -32,7 +28,7 @@ def compare_counts(images: ImageSet, paper: Counts, release: Counts | None = Non
     known = [paper] if release is None else [paper, release]
     partial = all(counts.images < expected.images or counts.classes < expected.classes for expected in known)
     if partial and strict:
-        raise IncompleteSetError(
+        raise ValueError(
             f"{images.name} is partial: found {counts.in_words()}, expected {min(known).in_words()}. "
             "Download the rest, or open a part on purpose with folder:PATH or csv:PATH."
         )

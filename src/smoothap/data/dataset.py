@@ -7,13 +7,15 @@ with the row. So batches are the same with 0 and with 8 workers, and no worker h
 """
 
 import csv
+import hashlib
 import io
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice, product, repeat
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +30,9 @@ from smoothap.data.transforms import Transform
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
 
+_HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
+_LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is killed|exited unexpectedly)")
+
 Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
 
 
@@ -40,19 +45,12 @@ class Item(NamedTuple):
     bad: Bad
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(NamedTuple):
     """images (n, 3, size, size) uint8, in memory channels last, labels (n,), rows (n,); see `Transform.normalise`."""
 
     images: Tensor
     labels: Tensor
     rows: Tensor
-    epoch: int
-    step: int
-
-
-class TooManyBadImages(ValueError):  # noqa: N818
-    """More images of a set are unreadable than may be left out."""
 
 
 class BadImages:
@@ -75,11 +73,11 @@ class BadImages:
         return min(int(self.limit * self.total), self.total - 1)
 
     def add(self, name: str, reason: str) -> None:
-        """Count one image as bad; raises `TooManyBadImages` when it is one too many, with the report written."""
+        """Count one image as bad; an error when it is one too many, with the report written."""
         self.reasons.setdefault(str(name), reason)
         if len(self) > self.allowed:
             self.write()
-            raise TooManyBadImages(
+            raise ValueError(
                 f"{len(self):,} of the {self.total:,} images of {self.set_name} cannot be read, more than "
                 f"{self.limit:.1%}; the first is {next(iter(self.reasons))} ({next(iter(self.reasons.values()))}). "
                 f"{self.report} lists them: repair these files, or take them out of the set."
@@ -141,6 +139,21 @@ class ImageDataset(Dataset[Item]):
             return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
         return Item(None, int(self.images.labels[row]), row, tuple(bad))
 
+    def identity(self) -> dict[str, Any]:
+        """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
+
+        Colours rather than all bytes, because two decoders differ by a grey level here and there.
+        """
+        digest = hashlib.sha256(self.images.labels.tobytes())
+        for names in (self.images.names, self.images.class_names):
+            digest.update("\0".join(map(str, names)).encode(errors="backslashreplace"))
+        colours: list[list[float]] = []
+        for row in _a_few(len(self)):
+            with suppress(UnreadableImage):
+                image = self._read(row, self.transform.enough_pixels(True))
+                colours.append(np.asarray(image).mean((0, 1)).round(2).tolist())
+        return {"files": digest.hexdigest(), "colours": colours}
+
     def _stand_ins(self, row: int) -> Iterator[int]:
         """The row, the others of its class from there on and round again, then those of the next classes."""
         yield row  # nearly always enough: the others cost a look at all labels
@@ -172,6 +185,36 @@ class ImageDataset(Dataset[Item]):
         self.bad.write()
 
 
+def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
+    """Whether the decoded set is small enough to hold, judged by a few of its images."""
+    sizes = [0]
+    for row in _a_few(len(images)):
+        with suppress(UnreadableImage):
+            image = images.read(row, transform.enough_pixels(True))
+            sizes.append(3 * image.width * image.height)
+    return max(sizes) * len(images) <= _HELD_BYTES
+
+
+def _a_few(images: int) -> list[int]:
+    """Rows that stand for the whole set, evenly spaced."""
+    return np.linspace(0, images - 1, 16).astype(int).tolist()
+
+
+@contextmanager
+def lost_workers_explained() -> Generator[None]:
+    """A sentence where torch raises that a data worker was killed, which it does at any moment while they work."""
+    try:
+        yield
+    except RuntimeError as error:
+        lost = _LOST_WORKER.search(str(error))
+        if lost is None:
+            raise
+        raise ValueError(
+            f"a process that reads images was killed (process {lost[1]}), perhaps because the memory ran out: take "
+            "fewer --workers"
+        ) from error
+
+
 def training_batches(
     dataset: ImageDataset,
     batches: Batches,
@@ -182,41 +225,36 @@ def training_batches(
     pin_memory: bool = False,
 ) -> Iterator[Batch]:
     """Every batch from step `start` = (epoch, step) to the end of the last epoch; the workers live all that time."""
-    steps = islice(product(range(start[0], epochs), range(len(batches))), start[1], None)
-    draws = chain.from_iterable(
-        batches.draws(epoch, start[1] if epoch == start[0] else 0) for epoch in range(start[0], epochs)
-    )
-    return _load(dataset, draws, steps, workers, pin_memory)
+    draws = (batches.draws(epoch, start[1] if epoch == start[0] else 0) for epoch in range(start[0], epochs))
+    return _load(dataset, chain.from_iterable(draws), workers, pin_memory)
 
 
 def evaluation_batches(
     dataset: ImageDataset,
     batch_size: int,
     *,
+    rows: np.ndarray | None = None,
     rank: int = 0,
     ranks: int = 1,
     workers: int = 0,
     pin_memory: bool = False,
 ) -> Iterator[Batch]:
-    """Test views of the whole set in its order, or of this rank's part of it; unreadable images are left out.
+    """Test views of the whole set (or of `rows`) in its order, or of this rank's part; unreadable images are left out.
 
     The parts of all ranks, one after the other, are the set; `rows` says which image is which. A rank takes whole
     batches, the same for any number of ranks: an image's vector may depend on its batch in the last bit.
     """
-    starts = range(0, len(dataset), batch_size)
+    rows = np.arange(len(dataset)) if rows is None else rows
+    starts = range(0, len(rows), batch_size)
     mine = starts[rank * len(starts) // ranks : (rank + 1) * len(starts) // ranks]
-    rows = (range(start, min(start + batch_size, len(dataset))) for start in mine)
-    return _load(dataset, rows, zip(repeat(0), range(len(mine))), workers, pin_memory)
+    parts = (rows[start : start + batch_size].tolist() for start in mine)
+    return _load(dataset, parts, workers, pin_memory)
 
 
 def _load(
-    dataset: ImageDataset,
-    indices: Iterator[Sequence[Draw] | range],
-    steps: Iterable[tuple[int, int]],
-    workers: int,
-    pin_memory: bool,
+    dataset: ImageDataset, indices: Iterator[Sequence[Draw | int]], workers: int, pin_memory: bool
 ) -> Iterator[Batch]:
-    """The batches of these indices, numbered by `steps` of (epoch, step), without those that are empty."""
+    """The batches of these indices, without those of which no image can be read."""
     loader = DataLoader(
         dataset,
         batch_sampler=indices,  # ty: ignore[invalid-argument-type]
@@ -227,22 +265,21 @@ def _load(
         pin_memory=pin_memory,
     )
     try:
-        for (epoch, step), (images, labels, rows, bad) in zip(steps, loader, strict=True):
+        for batch, bad in loader:
             for row, reason in bad:
                 dataset.bad.add(str(dataset.images.names[row]), reason)
-            if len(rows):
-                yield Batch(images, labels, rows, epoch, step)
+            if isinstance(batch, Batch):
+                yield batch
     finally:
         dataset.bad.write()
 
 
-def _collate(items: list[Item]) -> tuple[Tensor, Tensor, Tensor, Bad]:
+def _collate(items: list[Item]) -> tuple[Batch | None, Bad]:
     """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
     kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
     bad = tuple(chain.from_iterable(item.bad for item in items))
     if not kept:
-        nothing = torch.empty(0, dtype=torch.int64)
-        return nothing, nothing, nothing, bad
+        return None, bad
     images, labels, rows = zip(*kept, strict=True)
     pixels = torch.stack([image.permute(1, 2, 0) for image in images]).permute(0, 3, 1, 2)
-    return pixels, torch.tensor(labels), torch.tensor(rows), bad
+    return Batch(pixels, torch.tensor(labels), torch.tensor(rows)), bad

@@ -159,5 +159,5 @@ def _unambiguous(
         pictures_of.append(pictures)
     owners = Counter(picture for pictures in pictures_of for picture in pictures)
     owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
-    own = [{picture: pictures[picture] for picture in pictures if owners[picture] == 1} for pictures in pictures_of]
-    return [(members, pictures) for members, pictures in zip(classes, own, strict=True) if len(pictures) >= 2]
+    unique = [{picture: pictures[picture] for picture in pictures if owners[picture] == 1} for pictures in pictures_of]
+    return [(members, pictures) for members, pictures in zip(classes, unique, strict=True) if len(pictures) >= 2]

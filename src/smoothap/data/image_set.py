@@ -40,6 +40,11 @@ class ImageSet:
     def classes(self) -> int:
         return len(self.class_names)
 
+    @property
+    def source(self) -> tuple[int, int]:
+        """Equal for sets over the same images, which need to be decoded and embedded only once."""
+        return id(self.read), id(self.names)
+
     def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
         """The set with these rows only, labels counted anew from 0 in the order of the old ones."""
         kept, labels = np.unique(self.labels[rows], return_inverse=True)

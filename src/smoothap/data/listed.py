@@ -6,7 +6,6 @@ import pyarrow as pa
 from PIL import Image
 
 from smoothap.data.columns import as_names, label_by, positions
-from smoothap.data.counts import IncompleteSetError
 from smoothap.data.image_set import ImageSet, Reader
 from smoothap.data.manifest import image_files
 from smoothap.data.reading import read_image
@@ -38,9 +37,9 @@ def find_listed(folder: Path, listed: pa.Array, listing: Path | str) -> pa.Array
     return files.take(rows)
 
 
-def missing_files(where: str, missing: list[str], listed: int, remedy: str) -> IncompleteSetError:
+def missing_files(where: str, missing: list[str], listed: int, remedy: str) -> ValueError:
     """The error for files that a list names and the disk, or another table, does not have."""
-    return IncompleteSetError(
+    return ValueError(
         f"{where}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0][:200]}. {remedy}"
     )
 

@@ -63,7 +63,7 @@ def read_image(
         except Exception:  # broken EXIF data is no reason to lose the image
             pass
         rgb = as_rgb(image)
-        return rgb if box is None else _cut(rgb, box)
+        return rgb if box is None else cut(rgb, box)
 
 
 def image_size(content: bytes) -> tuple[int, int]:
@@ -108,7 +108,8 @@ def _open_file(path: Path | str) -> BinaryIO:
     raise UnreadableImage(str(path), "a directory" if stat.S_ISDIR(mode) else "not a regular file")
 
 
-def _cut(image: Image.Image, box: PixelBox) -> Image.Image:
+def cut(image: Image.Image, box: PixelBox) -> Image.Image:
+    """The part of the image inside the box."""
     left, top, width, height = box
     right, bottom = min(left + width, image.width), min(top + height, image.height)
     left, top = max(left, 0), max(top, 0)

@@ -10,47 +10,43 @@ if TYPE_CHECKING:
     from smoothap.experiments.before_after import BeforeAfter, compare_with_untrained
     from smoothap.experiments.data_sets import open_data
     from smoothap.experiments.demo import Demo, run_demo
-    from smoothap.experiments.fine_tuning import FineTuned, Interrupted, fine_tune, run_recipe
+    from smoothap.experiments.evaluation import evaluate_files, evaluate_model
+    from smoothap.experiments.fine_tuning import (
+        FineTuned,
+        Interrupted,
+        fine_tune,
+        open_recipe,
+        run_recipe,
+        train_and_test,
+    )
+    from smoothap.experiments.indexing import Indexed, index_photos
     from smoothap.methods import METHODS, open_methods
     from smoothap.models import open_model
 
 __all__ = [
-    "DIMENSION",
-    "METHODS",
-    "NETWORK",
-    "SIZE",
-    "BeforeAfter",
-    "Demo",
-    "FineTuned",
-    "Interrupted",
-    "compare_with_untrained",
-    "fine_tune",
-    "open_data",
-    "open_methods",
-    "open_model",
-    "run_demo",
-    "run_recipe",
-]
+    "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Demo", "FineTuned", "Indexed", "Interrupted",
+    "compare_with_untrained", "evaluate_files", "evaluate_model", "fine_tune", "index_photos", "open_data",
+    "open_methods", "open_model", "open_recipe", "run_demo", "run_recipe", "train_and_test",
+]  # fmt: skip
 
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
 
-_MODULES = {
-    "METHODS": "smoothap.methods",
-    "BeforeAfter": "smoothap.experiments.before_after",
-    "Demo": "smoothap.experiments.demo",
-    "FineTuned": "smoothap.experiments.fine_tuning",
-    "Interrupted": "smoothap.experiments.fine_tuning",
-    "compare_with_untrained": "smoothap.experiments.before_after",
-    "fine_tune": "smoothap.experiments.fine_tuning",
-    "open_data": "smoothap.experiments.data_sets",
-    "open_methods": "smoothap.methods",
-    "open_model": "smoothap.models",
-    "run_demo": "smoothap.experiments.demo",
-    "run_recipe": "smoothap.experiments.fine_tuning",
-}
+_HOMES = {
+    "smoothap.experiments.before_after": ("BeforeAfter", "compare_with_untrained"),
+    "smoothap.experiments.data_sets": ("open_data",),
+    "smoothap.experiments.demo": ("Demo", "run_demo"),
+    "smoothap.experiments.evaluation": ("evaluate_files", "evaluate_model"),
+    "smoothap.experiments.fine_tuning": (
+        "FineTuned", "Interrupted", "fine_tune", "open_recipe", "run_recipe", "train_and_test",
+    ),
+    "smoothap.experiments.indexing": ("Indexed", "index_photos"),
+    "smoothap.methods": ("METHODS", "open_methods"),
+    "smoothap.models": ("open_model",),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'smoothap.experiments' has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'smoothap.experiments' has no attribute {name!r}")

@@ -7,13 +7,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from smoothap.data.dataset import ImageDataset
+from smoothap.data.dataset import ImageDataset, fits_in_memory
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.data_sets import open_data
 from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
-from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded, group_means
-from smoothap.training.loop import fits_in_memory
+from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded, instance_means
 
 Measured = TypeVar("Measured")
 
@@ -47,12 +46,12 @@ def measure_untrained(
     """What `measure` says of a network before its training, and a sentence where that needs one.
 
     The network before training is the backbone with its own features. For very small images these can be nothing but
-    zeros, which cannot be ranked; then it is the network with its new embedding layer, as the training began.
+    zeros, which cannot be ranked; then it is the network with a random embedding layer.
     """
     try:
         return measure(backbone()), ""
     except NoFeatures as blank:
-        sentence = f"{blank} Until then, before is the network with its new layer, as the training began."
+        sentence = f"{blank} Until then, before is the network with a random embedding layer."
         return measure(new_layer()), sentence
 
 
@@ -67,9 +66,8 @@ def embed_before_and_after(
     kept = images.rows(sides[0].rows) if len(sides[0].rows) < len(images) else images
     vectors = [side.vectors for side in sides]
     if kept.instances is not None:
-        _, first, instance = np.unique(kept.instances, return_index=True, return_inverse=True)
-        vectors = [group_means(rows, instance.reshape(-1), len(first)) for rows in vectors]
-        kept = replace(kept.rows(first), instances=None)
+        means = [instance_means(rows, kept.instances) for rows in vectors]
+        vectors, kept = [mean for mean, _ in means], replace(kept.rows(means[0][1]), instances=None)
     return BeforeAfter(kept, vectors[0], vectors[1], reports[0], reports[1])
 
 

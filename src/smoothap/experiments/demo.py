@@ -12,24 +12,26 @@ from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import NETWORK
 from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
-from smoothap.experiments.fine_tuning import Interrupted
+from smoothap.experiments.fine_tuning import FineTuned, train_and_test, validation_map
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
 from smoothap.report.page import write_report
 from smoothap.search import Album
 from smoothap.training.log import read_rows
-from smoothap.training.loop import MODEL, train
+from smoothap.training.loop import MODEL
 from smoothap.training.settings import DEMO
 
 _STEPS_A_MINUTE = 28  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _DIMENSION = 512
+_TEST_SCALE = 1.2  # a random crop shows an emoji larger than its test view does; a larger view makes up for that
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
     """What the demo made: the report page, the model, and an album of the test emoji before and after training."""
 
+    tuned: FineTuned
     compared: BeforeAfter
     page: Path
     model: Path
@@ -41,34 +43,35 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = emoji()
     training, validation = benchmark.train_and_validation(seed)
-    test = replace(benchmark.tests["test"], recall_at=(1, 10, 100))
+    test, test_size = replace(benchmark.tests["test"], recall_at=(1, 10, 100)), tested_at(size)
     print(
-        f"Emoji of seven vendors, {size} x {size} pixels: {training.classes} emoji to train on, "
-        f"{validation.classes} to pick the best epoch, {test.classes} to test on."
+        f"Emoji of seven vendors: {training.classes} to train on at {size} x {size} pixels, {validation.classes} to "
+        f"pick the best epoch, {test.classes} to test on at {test_size} x {test_size}."
     )
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
     model = _network(size, seed, _DIMENSION)
     start = time.monotonic()
-    result = train(model, SmoothAP(settings.tau), training, validation, settings, out, resume=True)
-    if not result.finished:
-        raise Interrupted(f"Interrupted after step {result.steps}.")
-    print(
-        f"{result.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
-        f"step {result.best_step}. Testing before and after ..."
+    to_beat = validation_map(_network(size, seed), validation, out, None)
+    tuned = train_and_test(
+        model, SmoothAP(settings.tau), training, validation, settings, out, resume=True, to_beat=to_beat
     )
+    print(
+        f"{tuned.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "
+        f"step {tuned.best_step}. Testing before and after ..."
+    )
+    model.transform = replace(model.transform, size=test_size)
 
     def measure(before: Embedder) -> tuple[Embedder, BeforeAfter]:
         before.to(next(model.parameters()).device)
         return before, embed_before_and_after(before, model, test, unreadable=out / "unreadable-test.csv")
 
     (untrained, compared), sentence = measure_untrained(
-        measure, lambda: _network(size, seed), lambda: _network(size, seed, _DIMENSION)
+        measure, lambda: _network(test_size, seed), lambda: _network(test_size, seed, _DIMENSION)
     )
     if sentence:
         print(sentence)
-    reports = {"before": compared.before_report, "after": compared.after_report}
-    summaries = {name: report.summary() for name, report in reports.items()}
-    model.save(out / MODEL, data_set="emoji", figures=summaries)
+    tuned = replace(tuned, before={"test": compared.before_report}, after={"test": compared.after_report})
+    model.save(out / MODEL, data_set="emoji", metrics=tuned.metrics())
     page = write_report(
         out / "report.html",
         title="Emoji before and after training with Smooth-AP",
@@ -78,6 +81,7 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
         before_report=compared.before_report,
         after_report=compared.after_report,
         curve=read_rows(out),
+        note=tuned.verdict,
         command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",
         seed=seed,
     )
@@ -85,11 +89,16 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     albums = tuple(
         _write_album(out / name, opener, compared.images, vectors, validation_vectors, held_out.images)
         for name, opener, vectors, validation_vectors in (
-            ("before", f"{NETWORK}@{size}", compared.before, held_out.before),
+            ("before", f"{NETWORK}@{test_size}", compared.before, held_out.before),
             ("after", out / MODEL, compared.after, held_out.after),
         )
     )
-    return Demo(compared, page, out / MODEL, albums)
+    return Demo(tuned, compared, page, out / MODEL, albums)
+
+
+def tested_at(size: int) -> int:
+    """The side of the test views of a network that was trained at `size`: a multiple of 16, as networks halve it."""
+    return max(size, 16 * round(_TEST_SCALE * size / 16))
 
 
 def _network(size: int, seed: int, dimension: int | None = None) -> Embedder:

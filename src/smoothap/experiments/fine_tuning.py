@@ -2,14 +2,16 @@
 
 import shlex
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from smoothap.data.benchmark import Benchmark
+from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes, joined_processes
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.experiments.before_after import measure_untrained
@@ -17,13 +19,13 @@ from smoothap.experiments.data_sets import DATA, open_data
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
-from smoothap.training.evaluation import evaluate_benchmark
-from smoothap.training.loop import MODEL, train
-from smoothap.training.recipe import Recipe, Weights
+from smoothap.training.evaluation import NoFeatures, evaluate_benchmark, evaluate_set
+from smoothap.training.loop import MODEL, chosen_device, train
+from smoothap.training.recipe import Recipe, Weights, load_recipe
 from smoothap.training.settings import QUICK, Settings
 
 
-class Interrupted(Exception):  # noqa: N818
+class Interrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM ended a training after a whole step; its checkpoint is written."""
 
 
@@ -31,17 +33,91 @@ class Interrupted(Exception):  # noqa: N818
 class FineTuned:
     """A trained model with the weights that did best on the validation classes, and what the training did for it.
 
-    `before` and `after` hold a report for each test protocol of the data, and for each of the further sets.
+    Where no step did better on them than the network before training, `improved` is False, and the model is the network
+    as the training began. `before` and `after` hold a report for each test protocol of the data, and for each of the
+    further sets; they are empty where it was not tested.
     """
 
     model: Embedder
     folder: Path
-    data: str  # as `smoothap evaluate --data` takes it
     steps: int
     best_step: int
     validation_map: float
-    before: dict[str, Report]
     after: dict[str, Report]
+    before: dict[str, Report] = field(default_factory=dict)
+    data: str = ""  # as `smoothap evaluate --data` takes it
+
+    @property
+    def improved(self) -> bool:
+        return self.best_step > 0
+
+    @property
+    def verdict(self) -> str:
+        """What to say of a training that did not improve the network; nothing where it did."""
+        if self.improved:
+            return ""
+        return (
+            f"The training did not improve the network: in {self.steps} steps it never ranked the validation classes "
+            "better than before. The model is the network as the training began with it. Try more steps or epochs, a "
+            "lower learning rate, a larger size, or more images and classes."
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        """What the description of the model says of its training."""
+        return {
+            "steps": self.steps,
+            "best step": self.best_step,
+            "improved": self.improved,
+            "validation mAP": self.validation_map,
+            "before": {name: report.summary() for name, report in self.before.items()},
+            "after": {name: report.summary() for name, report in self.after.items()},
+        }
+
+
+def train_and_test(
+    model: Embedder,
+    loss: nn.Module,
+    images: ImageSet,
+    validation: ImageSet,
+    settings: Settings,
+    folder: Path,
+    *,
+    tests: Sequence[Benchmark] = (),
+    **running: Any,
+) -> FineTuned:
+    """Train a model, or go on with it, and test the one that did best on the validation classes on `tests`.
+
+    `running` goes to `smoothap.training.loop.train`: resume, minutes, to_beat, batches, callbacks, device, workers ...
+    """
+    result = train(model, loss, images, validation, settings, folder, **running)
+    if not result.finished:
+        raise Interrupted(f"Interrupted after step {result.steps}.")
+    after = reports_on(tests, model, folder, workers=running.get("workers", 0))
+    return FineTuned(model, folder, result.steps, result.best_step, result.best, after)
+
+
+def validation_map(model: Embedder, validation: ImageSet, folder: Path, device: torch.device | str | None) -> float:
+    """The mAP of an untrained model on the validation classes; -1 where it gives features that cannot be ranked."""
+    try:
+        report = evaluate_set(
+            model.to(chosen_device(device)), validation, unreadable=folder / "unreadable-validation.csv"
+        )
+    except NoFeatures:
+        return -1.0
+    return report.mean_average_precision
+
+
+def reports_on(tests: Sequence[Benchmark], model: Embedder, folder: Path, *, workers: int = 0) -> dict[str, Report]:
+    """The reports of the first set by the names of its protocols, those of further sets with the set's name before.
+
+    `folder` receives the lists of images that cannot be read.
+    """
+    reports: dict[str, Report] = {}
+    for place, benchmark in enumerate(tests):
+        unreadable = folder / (f"unreadable-test-{benchmark.name}.csv" if place else "unreadable-test.csv")
+        for name, report in evaluate_benchmark(model, benchmark, unreadable=unreadable, workers=workers).items():
+            reports[f"{benchmark.name} {name}" if place else name] = report
+    return reports
 
 
 def fine_tune(
@@ -93,6 +169,24 @@ def fine_tune(
     return next(tuned for _, tuned in trainings)
 
 
+def open_recipe(file: Path, data: str, *, weights: Weights = True, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a file with changes to its settings; what does not go with it is said before anything is read."""
+    name, colon, path = data.partition(":")
+    if colon and name in DATA and DATA[name].path and not Path(data).exists():
+        raise ValueError(f"{file} says itself which set it is for: give the path alone, --data {path}.")
+    recipe = load_recipe(file)
+    clash = [f"--{name.replace('_', '-')}" for name in sorted(recipe.varies() & set(changes or {}))]
+    if clash:
+        raise ValueError(f"{clash[0]} is what varies in a recipe: copy {file} and change it there")
+    if recipe.weights and weights is True:
+        raise ValueError(
+            f"{file} starts from published weights that must be fetched by hand: {recipe.weights}. Give the file "
+            "as --weights FILE (--weights none: random ones, to try the recipe out)"
+        )
+    changed = {name: replace(settings, **(changes or {})) for name, settings in recipe.trainings().items()}
+    return replace(recipe, settings=changed[""] if list(changed) == [""] else changed)
+
+
 def run_recipe(
     recipe: Recipe,
     data: str,
@@ -112,10 +206,8 @@ def run_recipe(
     """
     benchmark = recipe.data(Path(data).expanduser())
     name = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"
-    experiment = _Experiment(
-        recipe, benchmark, [open_data(further) for further in test_on], name + options, weights, dict(transform or {}),
-        fewer_images, running,
-    )  # fmt: skip
+    tests = [benchmark, *map(open_data, test_on)]
+    experiment = _Experiment(recipe, tests, name + options, weights, dict(transform or {}), fewer_images, running)
     with joined_processes() as processes:
         for number, (training, settings) in enumerate(recipe.trainings().items()):
             if training and processes.rank == 0:
@@ -128,8 +220,7 @@ class _Experiment:
     """What the trainings of a recipe share."""
 
     recipe: Recipe
-    benchmark: Benchmark
-    further: list[Benchmark]
+    tests: list[Benchmark]  # the first is trained on too
     data: str
     weights: Weights
     transform: dict[str, Any]
@@ -138,7 +229,8 @@ class _Experiment:
 
     def run(self, settings: Settings, folder: Path, processes: Processes) -> FineTuned:
         """Train, test before and after, and save the model with its reports."""
-        training, validation = self.benchmark.train_and_validation(settings.seed)
+        benchmark, shown = self.tests[0], processes.rank == 0
+        training, validation = benchmark.train_and_validation(settings.seed)
         if self.fewer_images:
             largest = training.classes * settings.per_class
             settings = replace(settings, batch_size=min(settings.batch_size, largest))
@@ -146,53 +238,38 @@ class _Experiment:
         model = self.recipe.model(self.weights)
         model.transform = replace(model.transform, **self.transform)
         batches = None if self.recipe.batches is None else self.recipe.batches(training, settings, processes)
-        if processes.rank == 0:
-            for warning in [*self.benchmark.warnings, *(line for other in self.further for line in other.warnings)]:
+        if shown:
+            for warning in (line for test in self.tests for line in test.warnings):
                 print(f"Warning: {warning}")
             print(
                 f"{len(training):,} images of {training.classes:,} classes to train on, {validation.classes:,} classes "
-                f"to pick the best epoch, {sum(test.classes for test in self.benchmark.tests.values()):,} to test on."
+                f"to pick the best epoch, {sum(test.classes for test in benchmark.tests.values()):,} to test on."
             )
-        result = train(
-            model, self.recipe.loss(settings), training, validation, settings, folder, batches=batches, **self.running
-        )
-        if not result.finished:
-            raise Interrupted(f"Interrupted after step {result.steps}.")
-        measure = partial(self._reports, model, folder / "unreadable-test.csv")
+        to_beat = -1.0
+        if self.recipe.before is not None:  # else it is the model itself, as the training begins with it
+            untrained = self.recipe.before(self.weights)
+            untrained.transform = model.transform
+            to_beat = validation_map(untrained, validation, folder, self.running.get("device"))
+        loss = self.recipe.loss(settings)
+        tuned = train_and_test(
+            model, loss, training, validation, settings, folder, tests=self.tests, batches=batches, to_beat=to_beat,
+            **self.running,
+        )  # fmt: skip
         torch.manual_seed(settings.seed)
         before, sentence = measure_untrained(
-            measure,
+            partial(self._reports_before, model, folder),
             lambda: (self.recipe.before or self.recipe.model)(self.weights),
             lambda: self.recipe.model(self.weights),
         )
-        if sentence and processes.rank == 0:
+        if sentence and shown:
             print(sentence)
-        tuned = FineTuned(model, folder, self.data, result.steps, result.best_step, result.best, before, measure(model))
-        if processes.rank == 0:
-            model.save(folder / MODEL, data_set=self.data, figures=_summary(tuned))
+        tuned = replace(tuned, before=before, data=self.data)
+        if shown:
+            model.save(folder / MODEL, data_set=self.data, metrics=tuned.metrics())
         return tuned
 
-    def _reports(self, trained: Embedder, unreadable: Path, model: Embedder) -> dict[str, Report]:
-        """The reports of a model under the transform and on the device of the trained one.
-
-        Those of the first set go by the names of its protocols, those of further sets have the set's name before.
-        """
+    def _reports_before(self, trained: Embedder, folder: Path, model: Embedder) -> dict[str, Report]:
+        """The reports of an untrained model under the transform and on the device of the trained one."""
         model.transform = trained.transform
         model.to(next(trained.parameters()).device)
-        workers = self.running.get("workers", 0)
-        reports = evaluate_benchmark(model, self.benchmark, unreadable=unreadable, workers=workers)
-        for other in self.further:
-            listed = unreadable.with_stem(f"{unreadable.stem}-{other.name}")
-            for name, report in evaluate_benchmark(model, other, unreadable=listed, workers=workers).items():
-                reports[f"{other.name} {name}"] = report
-        return reports
-
-
-def _summary(tuned: FineTuned) -> dict[str, Any]:
-    return {
-        "steps": tuned.steps,
-        "best step": tuned.best_step,
-        "validation mAP": tuned.validation_map,
-        "before": {name: report.summary() for name, report in tuned.before.items()},
-        "after": {name: report.summary() for name, report in tuned.after.items()},
-    }
+        return reports_on(self.tests, model, folder, workers=self.running.get("workers", 0))

@@ -11,6 +11,7 @@ from torch import Tensor
 from smoothap.losses.retrieval_loss import RetrievalLoss
 from smoothap.losses.streaming import Block
 from smoothap.ranking.block import OUTSIDE
+from smoothap.ranking.indicators import check_temperature
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,7 @@ class BlackboxAP(RetrievalLoss):
 
     def __init__(self, lambda_: float = 4.0, margin: float = 0.02) -> None:
         super().__init__()
-        if not 0 < lambda_ < float("inf"):
-            raise ValueError(f"lambda_ must be a positive number, such as the paper's 4, not {lambda_!r}")
+        check_temperature(lambda_, "lambda_", "the paper's 4")
         if not 0 <= margin < 2:
             raise ValueError(f"margin is a difference of cosines from 0 to 2, such as the paper's 0.02, not {margin!r}")
         self.block = BlackboxBlock(float(lambda_), float(margin))

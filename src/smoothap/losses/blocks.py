@@ -12,6 +12,7 @@ from torch import Tensor
 from smoothap.losses.inputs import Call
 from smoothap.losses.streaming import Block, Request, Streamed
 from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.numerics.first_order import first_order
 from smoothap.numerics.threads import can_fuse
 from smoothap.ranking.block import average_precision_of_ranks, ranked_block, smooth_ap_block
 from smoothap.ranking.indicators import Indicator
@@ -84,35 +85,38 @@ def _unpack(packed: tuple[Any, ...]) -> tuple[Request, Call, Tensor | None]:
 
 def _answer(*packed: Any) -> tuple[Tensor, ...]:
     request, call, weights = _unpack(packed)
-    rows = call.embeddings
-    return tuple(rows.new_empty(0) if result is None else result for result in request.answer(call, weights))
+    loss, *gradients = request.answer(call, weights)
+    return loss, *(loss.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
 def _shapes(*packed: Any) -> tuple[Tensor, ...]:
     request, call, weights = _unpack(packed)
     embeddings = call.embeddings
-    dtype = torch.promote_types(embeddings.dtype, torch.float32)
     made = zip((embeddings, call.ref_emb), request.gradients_now(weights), strict=True)
     return (
-        embeddings.new_empty(() if request.mean else (len(embeddings),), dtype=dtype),
-        *(torch.empty_like(rows) if rows is not None and now else embeddings.new_empty(0) for rows, now in made),
+        embeddings.new_empty(() if request.mean else (len(embeddings),), dtype=call.dtype),
+        *(embeddings.new_empty(rows.shape if rows is not None and now else 0, dtype=call.dtype) for rows, now in made),
     )
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.request, call, _ = _unpack(inputs)
     ctx.no_gradient = [None] * (len(inputs) - 2)  # for all but embeddings and ref_emb
-    ctx.save_for_backward(*(output[1:] if ctx.request.mean else call.tensors()))
+    ctx.save_for_backward(*output[1:], *call.tensors())
 
 
 def _send_back(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     request: Request = ctx.request
-    if request.mean:
-        gradients = [gradient * upstream for gradient in ctx.saved_tensors]
-    else:
-        _, *gradients = _operator(*_pack(request, Call.of_tensors(*ctx.saved_tensors), upstream))
+    saved = ctx.saved_tensors
+    gradients, call = saved[:2], Call.of_tensors(*saved[2:])
+    with torch.no_grad():
+        if request.mean:
+            gradients = [gradient * upstream for gradient in gradients]
+        else:
+            _, *gradients = _operator(*_pack(request, call, upstream))
+    origins = upstream, call.embeddings, call.ref_emb
     wanted = zip(gradients, (request.with_gradient, request.with_reference_gradient), strict=True)
-    return *(gradient if is_wanted else None for gradient, is_wanted in wanted), *ctx.no_gradient
+    return *(first_order(gradient, *origins) if is_wanted else None for gradient, is_wanted in wanted), *ctx.no_gradient
 
 
 _operator = torch.library.custom_op("smoothap::smooth_ap_and_gradient", _answer, mutates_args=(), schema=_SCHEMA)

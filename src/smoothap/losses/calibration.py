@@ -54,6 +54,11 @@ class CalibrationLoss(RetrievalLoss):
 
     def __init__(self, positive_margin: float = 0.9, negative_margin: float = 0.6) -> None:
         super().__init__()
+        if not all(-1 <= margin <= 1 for margin in (positive_margin, negative_margin)):
+            raise ValueError(
+                "positive_margin and negative_margin are cosines from -1 to 1, such as the paper's 0.9 and 0.6, not "
+                f"{positive_margin!r} and {negative_margin!r}"
+            )
         self.block = HingeBlock(float(positive_margin), float(negative_margin))
 
     def loss_of(self, call: Call) -> Tensor:

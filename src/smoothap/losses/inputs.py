@@ -16,6 +16,12 @@ class Call(NamedTuple):
     ref_labels: Tensor | None = None
     own: Tensor | None = None
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the loss is computed in: float32, or better where one of the sides is."""
+        dtype = torch.promote_types(self.embeddings.dtype, torch.float32)
+        return dtype if self.ref_emb is None else torch.promote_types(dtype, self.ref_emb.dtype)
+
     def tensors(self) -> tuple[Tensor | None, ...]:
         """The call as a flat row, for autograd to keep and for an operator; the two that may learn come first."""
         pairs = self.pairs() or (None, None)
@@ -39,7 +45,7 @@ class Call(NamedTuple):
 
 
 def check_inputs(call: Call, include_query: bool = False) -> None:
-    """Refuse shapes and types that do not fit together; numbers are looked at by `unit_rows`."""
+    """Refuse shapes and types that do not fit together; numbers are looked at by `normalise`."""
     embeddings, labels, listed, ref_emb, ref_labels, own = call
     _check_matrix(embeddings, "embeddings")
     if listed is None:
@@ -120,6 +126,8 @@ def _check_listed(call: Call, listed: tuple[Tensor, ...], include_query: bool) -
     queries, items = len(call.embeddings), len(call.embeddings if call.ref_emb is None else call.ref_emb)
     limits = (queries, items, items) if len(listed) == 3 else (queries, items, queries, items)
     for place, (indices, limit) in enumerate(zip(listed, limits, strict=True)):
+        partner = listed[0] if len(listed) == 3 or place < 2 else listed[2]
+        _check_labels(indices, f"indices_tuple[{place}]", len(partner), "its other side")
         if indices.numel() and not (int(indices.min()) >= 0 and int(indices.max()) < limit):
             raise ValueError(
                 f"indices_tuple[{place}] goes up to {int(indices.max())}, but there are {limit} rows to point to"

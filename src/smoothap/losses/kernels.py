@@ -25,7 +25,7 @@ def _dot(left: np.ndarray, right: np.ndarray) -> np.float32:
 
 
 @compiled(fastmath=FAST, error_model="numpy")
-def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: float) -> np.bool_ | bool:
+def normalise(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: float) -> np.bool_ | bool:
     """units = rows / |rows|; False if a length is below `least`, infinite or NaN. (n, d), (n, d), (n, 1)"""
     good = True
     for q in range(rows.shape[0]):
@@ -40,7 +40,7 @@ def scale_rows(rows: np.ndarray, units: np.ndarray, lengths: np.ndarray, least: 
 
 
 @compiled(fastmath=FAST, error_model="numpy")
-def back_through_units(gradients: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
+def back_through_normalising(gradients: np.ndarray, units: np.ndarray, lengths: np.ndarray) -> None:
     """Turn gradients with respect to row / |row| into those with respect to the row. (n, d), (n, d), (n, 1)"""
     for q in range(gradients.shape[0]):
         gradient, unit = gradients[q], units[q]

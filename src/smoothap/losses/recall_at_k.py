@@ -13,6 +13,7 @@ from torch import Tensor
 from smoothap.losses.retrieval_loss import RetrievalLoss
 from smoothap.losses.streaming import Block
 from smoothap.ranking.block import ranked_block
+from smoothap.ranking.indicators import check_temperature
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class RecallAtK(RetrievalLoss):
             raise ValueError(f"k must be whole numbers from 1, such as (1, 2, 4, 8), not {k!r}")
         if len(temperatures) != len(k):
             raise ValueError(f"tau1 must be one number, or one for each of the {len(k)} k, not {tau1!r}")
-        if not all(0 < tau < float("inf") for tau in (*temperatures, tau2)):
-            raise ValueError(f"tau1 and tau2 must be positive, such as the paper's 1 and 0.01, not {tau1!r}, {tau2!r}")
+        for tau in temperatures:
+            check_temperature(tau, "tau1", "the paper's 1")
+        check_temperature(tau2, "tau2", "the paper's 0.01")
         self.block = RecallBlock(k, temperatures, float(tau2))

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from smoothap.losses.inputs import Call, check_inputs
+from smoothap.losses.normalising import back_through_normalising, check_gradient, normalise
 from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
-from smoothap.losses.unit_rows import back_through_units, unit_rows
+from smoothap.numerics.first_order import first_order, graph_of
 from smoothap.numerics.precision import full_precision
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
@@ -24,7 +24,7 @@ class Streamed(NamedTuple):
     """The values of each query (0 without a positive), how many have one, and the gradients for rows of length 1."""
 
     per_query: Tensor
-    asking: int
+    with_positive: int
     gradient: Tensor | None
     item_gradient: Tensor | None = None
 
@@ -90,37 +90,39 @@ class Request:
         """
         embeddings, ref_emb = call.embeddings, call.ref_emb
         with full_precision(embeddings.device.type):
-            queries, lengths = unit_rows(embeddings, "embeddings")
-            items, item_lengths = (queries, lengths) if ref_emb is None else unit_rows(ref_emb, "ref_emb")
+            queries, lengths = normalise(embeddings, "embeddings", call.dtype)
+            items, item_lengths = (queries, lengths) if ref_emb is None else normalise(ref_emb, "ref_emb", call.dtype)
             streamed = None
             if call.labels is not None and call.indices_tuple is None and ref_emb is None:
                 with_gradient, _ = self.gradients_now(weights)
                 streamed = self.block.symmetric(queries, call.labels, self.include_query, weights, with_gradient)
             if streamed is None:
                 streamed = self.stream(queries, items, retrieval_sets(call, self.include_query), weights)
-            per_query, asking, gradient, item_gradient = streamed
-            loss = per_query.sum() / max(1, asking) if self.mean else per_query
+            per_query, with_positive, gradient, item_gradient = streamed
+            loss = per_query.sum() / max(1, with_positive) if self.mean else per_query
             if gradient is not None:
-                gradient = back_through_units(gradient, queries, lengths).to(embeddings.dtype)
+                gradient = back_through_normalising(gradient, queries, lengths)
+                check_gradient(gradient, embeddings, lengths, "embeddings", weights)
             if ref_emb is None:
                 item_gradient = None  # the gradient of the batch holds both sides
             elif item_gradient is not None:
-                item_gradient = back_through_units(item_gradient, items, item_lengths).to(ref_emb.dtype)
+                item_gradient = back_through_normalising(item_gradient, items, item_lengths)
+                check_gradient(item_gradient, ref_emb, item_lengths, "ref_emb", weights)
         return loss, gradient, item_gradient
 
     def stream(self, queries: Tensor, items: Tensor, sets: RetrievalSets, weights: Tensor | None) -> Streamed:
         """The answer for rows of length 1, block by block; `answer` says what the weights are."""
         positives = sets.positives
-        asking = (positives > 0).nonzero()[:, 0]
+        with_positive = (positives > 0).nonzero()[:, 0]
         loss = queries.new_zeros(len(queries), *self.block.values)
         with_gradient, with_item_gradient = self.gradients_now(weights)
         gradient = torch.zeros_like(queries) if with_gradient else None
         item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
         if weights is None:
-            weights = loss.new_full(loss.shape, 1 / max(1, len(asking)))
+            weights = loss.new_full(loss.shape, 1 / max(1, len(with_positive)))
         weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
 
-        for chosen in _blocks(asking, positives, len(items)):
+        for chosen in _blocks(with_positive, positives, len(items)):
             rows = queries[chosen]
             scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=self.block.scale)
             columns, valid, positive_scores = sets.block(chosen, scores)
@@ -137,7 +139,7 @@ class Request:
                 gradient[chosen] += score_gradient @ items
             if item_gradient is not None:
                 item_gradient.addmm_(score_gradient.T, rows)
-        return Streamed(loss, len(asking), gradient, item_gradient)
+        return Streamed(loss, len(with_positive), gradient, item_gradient)
 
 
 def streamed_loss(block: Block, call: Call, include_query: bool = False, mean: bool = True) -> Tensor:
@@ -157,24 +159,27 @@ class _Eager(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, embeddings: Tensor, ref_emb: Tensor | None, call: Call, request: Request) -> Tensor:
         loss, *gradients = request.answer(call)
-        ctx.request = request
+        ctx.request, ctx.origins = request, graph_of(embeddings, ref_emb)
         ctx.save_for_backward(*(gradients if request.mean else call.tensors()))
         return loss
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.request.mean:
-            gradients = [None if gradient is None else gradient * upstream for gradient in ctx.saved_tensors]
-        else:
-            _, *gradients = ctx.request.answer(Call.of_tensors(*ctx.saved_tensors), upstream)
-        return *gradients, None, None
+    def backward(ctx: Any, *upstreams: Tensor) -> tuple[Tensor | None, ...]:
+        (upstream,) = upstreams  # there is one output
+        # autograd rounds the product to the rows' dtype; rounded before, small float16 gradients would be lost to a
+        # loss scaler, whose factor comes with the upstream gradient
+        with torch.no_grad():
+            if ctx.request.mean:
+                gradients = [None if gradient is None else gradient * upstream for gradient in ctx.saved_tensors]
+            else:
+                _, *gradients = ctx.request.answer(Call.of_tensors(*ctx.saved_tensors), upstream)
+        return *(first_order(gradient, upstream, *ctx.origins) for gradient in gradients), None, None
 
 
-def _blocks(asking: Tensor, positives: Tensor, items: int) -> list[Tensor | slice]:
+def _blocks(with_positive: Tensor, positives: Tensor, items: int) -> list[Tensor | slice]:
     """Blocks of the queries that have a positive; those with as many positives together, so that little is padded."""
     size = min(_MOST_QUERIES_AT_ONCE, max(16, _SCORES_AT_ONCE // items))
-    if len(asking) == len(positives) and bool((positives == positives[0]).all()):
-        return [slice(start, min(start + size, len(asking))) for start in range(0, len(asking), size)]
-    by_positives = asking[torch.argsort(positives[asking], stable=True)]
-    return list(by_positives.split(size)) if len(asking) else []
+    if len(with_positive) == len(positives) and bool((positives == positives[0]).all()):
+        return [slice(start, min(start + size, len(with_positive))) for start in range(0, len(with_positive), size)]
+    by_positives = with_positive[torch.argsort(positives[with_positive], stable=True)]
+    return list(by_positives.split(size)) if len(with_positive) else []

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from smoothap.losses.blocks import IndicatorBlock
 from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.ranking.indicators import Step
+from smoothap.ranking.indicators import Step, check_temperature
+
+_LARGEST = 1e12  # ranks are squared, and must stay in float32
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,13 @@ class SupIndicator:
     step: float = 0.5
 
     def __post_init__(self) -> None:
-        if not (0 < self.tau < float("inf") and 0 <= self.rho < float("inf") and 0 <= self.delta < float("inf")):
-            raise ValueError(
-                "tau must be positive, rho and delta at least 0, such as 0.01, 100 and 0.05, not "
-                f"{self.tau!r}, {self.rho!r} and {self.delta!r}"
-            )
+        check_temperature(self.tau, "tau", "the released 0.01")
+        for name, example in (("rho", 100), ("delta", 0.05), ("offset", 1.44), ("step", 0.5)):
+            value = getattr(self, name)
+            if not (value is None and name == "offset") and not 0 <= value <= _LARGEST:
+                raise ValueError(
+                    f"{name} must be a number from 0 to {_LARGEST}, such as the released {example}, not {value!r}"
+                )
 
     def __call__(self, difference: Tensor) -> Tensor:
         return self.with_slope(difference)[0]

@@ -25,7 +25,7 @@ def symmetric_smooth_ap(
     batch = len(units)
     order, first, size = _by_class(labels.numpy())
     count = size if include_query else size - 1
-    slots, asking = int(count.max()), int(np.count_nonzero(count))
+    slots, with_positive = int(count.max()), int(np.count_nonzero(count))
     if not slots:
         return None
     if order is not None:
@@ -48,10 +48,12 @@ def symmetric_smooth_ap(
 
     totals, slopes = sums.sum(0) if parts > 1 else sums[0]
     losses = torch.empty(batch)
-    row_weights = np.full(batch, 1 / asking, np.float32) if weights is None else weights.to(torch.float32).numpy()
+    row_weights = (
+        np.full(batch, 1 / with_positive, np.float32) if weights is None else weights.to(torch.float32).numpy()
+    )
     kernels.weigh(scores, count, middle, factors, row_weights, -1 / tau, totals, slopes, losses.numpy())
     if not with_gradient:
-        return Streamed(_in_the_order_given(losses, order), asking, None)
+        return Streamed(_in_the_order_given(losses, order), with_positive, None)
 
     one_tile = len(corners) == 1
     gradient = torch.zeros_like(units)
@@ -67,7 +69,7 @@ def symmetric_smooth_ap(
             rows, columns = _sides(units, corner)
             _sides(gradient, corner)[0].addmm_(tile, columns)
             _sides(gradient, corner)[1].addmm_(tile.T, rows)
-    return Streamed(_in_the_order_given(losses, order), asking, _in_the_order_given(gradient, order))
+    return Streamed(_in_the_order_given(losses, order), with_positive, _in_the_order_given(gradient, order))
 
 
 def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray]:

@@ -118,36 +118,34 @@ def class_losses(
     if not len(queries) or not len(items):
         return
     device = device_of(embeddings)
-    asking, matrix = (Rows.of(embeddings, rows, device, "embeddings") for rows in (queries, items))
+    query_rows, item_rows = (Rows.of(embeddings, rows, device, "embeddings") for rows in (queries, items))
     strip = min(_LONGEST_STRIP, max(1, _SCORES_AT_ONCE // len(items)))
     classes = int(labels.max()) + 1
 
     def strips(line: Progress) -> Iterator[ClassLosses]:
         for start in range(0, len(queries), strip):
             stop = min(start + strip, len(queries))
-            yield from _strip_losses(asking, start, stop, matrix, labels, classes)
+            with torch.inference_mode(), full_precision(device.type):  # not while the caller has its turn
+                losses = list(_strip_losses(query_rows, start, stop, item_rows, labels, classes))
+            yield from losses
             line.advance(stop - start)
 
-    with (
-        torch.inference_mode(),
-        full_precision(device.type),
-        Progress("Confusions", len(queries), "queries", progress) as line,
-    ):
+    with Progress("Confusions", len(queries), "queries", progress) as line:
         for _, several in groupby(strips(line), key=attrgetter("losing")):  # a class may go on in the next strip
             yield reduce(_added, several)
 
 
 def _strip_losses(
-    asking: Rows, start: int, stop: int, matrix: Rows, labels: np.ndarray, classes: int
+    query_rows: Rows, start: int, stop: int, item_rows: Rows, labels: np.ndarray, classes: int
 ) -> Iterator[ClassLosses]:
     """The losses of the classes of queries start ... stop - 1; items are sorted by class."""
-    rows, items = asking.order[start:stop], matrix.order
+    rows, items = query_rows.order[start:stop], item_rows.order
     proposed = np.empty((len(rows), len(items)), np.float32)
-    vectors = asking.units(start, stop, torch.float32)
+    vectors = query_rows.units(start, stop, torch.float32)
     bound = error_bound(vectors.shape[1], vectors.dtype)
     for left in range(0, len(items), _ITEMS_AT_ONCE):
         right = min(left + _ITEMS_AT_ONCE, len(items))
-        proposed[:, left:right] = (vectors @ matrix.units(left, right, torch.float32).T).cpu().numpy()
+        proposed[:, left:right] = (vectors @ item_rows.units(left, right, torch.float32).T).cpu().numpy()
     item_labels, query_labels = labels[items], labels[rows]
     for label in np.unique(query_labels):
         begin, end = np.searchsorted(item_labels, (label, label + 1))
@@ -156,7 +154,7 @@ def _strip_losses(
             positives = begin + np.flatnonzero(items[begin:end] != rows[query])
             proposed[query, begin:end] = -np.inf
             if len(positives):
-                definition = partial(_scores, asking, start + query, matrix)
+                definition = partial(_scores, query_rows, start + query, item_rows)
                 negatives, cost, overtaken = _shares(proposed[query], definition(positives), bound, definition)
                 taken += np.bincount(item_labels[negatives], cost, classes)
                 ranks += np.bincount(item_labels[negatives], overtaken, classes).astype(np.int64)
@@ -164,11 +162,11 @@ def _strip_losses(
         yield ClassLosses(int(label), queries, taken, ranks)
 
 
-def _scores(asking: Rows, query: int, matrix: Rows, items: np.ndarray) -> np.ndarray:
+def _scores(query_rows: Rows, query: int, item_rows: Rows, items: np.ndarray) -> np.ndarray:
     """The scores of one query with some items (k,), by the definition. -> (k,) float64"""
     places = np.arange(len(items))
-    side = asking.side(query, query + 1)
-    return pair_scores(*side, matrix.given(items), matrix.norms[items], np.zeros_like(places), places)
+    side = query_rows.side(query, query + 1)
+    return pair_scores(*side, item_rows.given(items), item_rows.norms[items], np.zeros_like(places), places)
 
 
 def _shares(

@@ -114,8 +114,8 @@ class Counter:
         answers, places = scores[cells], np.zeros(len(pairs), np.int64)
         starts = np.append(np.flatnonzero(np.diff(pairs[:, 0], prepend=-1)), len(pairs))  # pairs come query by query
         for begin, end in pairwise(starts):
-            asking = top + pairs[begin, 0]
-            thresholds = self.exact[self.offset[asking] : self.offset[asking] + self.count[asking]]
+            row = top + pairs[begin, 0]
+            thresholds = self.exact[self.offset[row] : self.offset[row] + self.count[row]]
             places[begin:end] = np.searchsorted(thresholds, answers[begin:end], side="right")
         return places
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
+from smoothap.metrics.copies import copied_vectors
 from smoothap.metrics.counting import RankedPositives, count_negatives
 from smoothap.metrics.report import Report
 from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
@@ -53,7 +54,7 @@ def evaluate(
     with torch.inference_mode(), full_precision(place.type):
         for ranked in count_negatives(sets, block_size, processes, progress):
             results.take(ranked, sets.queries.order)
-    return results.report(classes)
+    return results.report(classes, copied_vectors(sets))
 
 
 def sorted_sets(
@@ -145,15 +146,15 @@ class _Results:
         for column, k in enumerate(self.recall_at):
             self.precision[queries, column] = np.add.reduceat((rank <= k).astype(np.float64), begins) / k
 
-    def report(self, classes: np.ndarray) -> Report:
-        """Means over the queries that have a positive; classes (queries,)."""
-        asking = self.first_hit_rank > 0
+    def report(self, classes: np.ndarray, copies: int) -> Report:
+        """Means over the queries that have a positive; classes (queries,), copies: queries that have one."""
+        has_positive = self.first_hit_rank > 0
 
         def mean(values: np.ndarray) -> float:
-            return _exact_mean(values[asking])
+            return _exact_mean(values[has_positive])
 
-        sums = np.bincount(classes[asking], weights=self.average_precision[asking])
-        sizes = np.bincount(classes[asking])
+        sums = np.bincount(classes[has_positive], weights=self.average_precision[has_positive])
+        sizes = np.bincount(classes[has_positive])
         return Report(
             mean_average_precision=mean(self.average_precision),
             recall={k: mean(self.first_hit_rank <= k) for k in self.recall_at},
@@ -161,10 +162,11 @@ class _Results:
             map_at_r=mean(self.map_at_r),
             r_precision=mean(self.r_precision),
             class_mean_average_precision=_exact_mean(sums[sizes > 0] / sizes[sizes > 0]),
-            queries=int(asking.sum()),
-            skipped=int((~asking).sum()),
+            queries=int(has_positive.sum()),
+            skipped=int((~has_positive).sum()),
             average_precision=self.average_precision,
             first_hit_rank=self.first_hit_rank,
+            copies=copies,
         )
 
 
@@ -191,21 +193,44 @@ def _check_matrix(matrix: Embeddings, name: str) -> None:
         raise ValueError(
             f"{name} must have the shape (rows, dimension), with at least one row, not {tuple(matrix.shape)}"
         )
+    is_real = not matrix.is_complex() if isinstance(matrix, Tensor) else matrix.dtype.kind in "fiub"
+    if not is_real:
+        raise ValueError(f"{name} must be real numbers, not {matrix.dtype}")
 
 
 def _as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
     values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if values.shape != (rows,):
         raise ValueError(f"{name} has shape {values.shape}, but {of} has {rows} rows: give one label per row")
-    if values.dtype.kind not in "iubUSO":
+    if values.dtype.kind in "fUS" and not isinstance(labels, Tensor | np.ndarray):
+        values = np.array(list(labels), object)  # as they were, before numpy made one kind of a mixture
+    if values.dtype.kind == "O":
+        return _of_one_kind(values, name)
+    if values.dtype.kind not in "iubUS":
         raise ValueError(f"{name} must be whole numbers or strings, not {values.dtype}")
-    return values.astype(str) if values.dtype.kind == "O" else values
+    return values
+
+
+def _of_one_kind(labels: np.ndarray, name: str) -> np.ndarray:
+    """Refuse labels (n,) of several kinds, and what is no label, such as None or NaN."""
+    kinds = (str, bytes, (int, np.integer))
+    kind = next((kind for kind in kinds if isinstance(labels[0], kind)), kinds)
+    for row, label in enumerate(labels):
+        if not isinstance(label, kind):
+            raise ValueError(
+                f"{name} has {label!r} in row {row}: labels must be whole numbers or strings, one kind for all rows; "
+                "drop the rows that have no class"
+            )
+    return labels.astype(str) if kind is str else labels.astype(bytes) if kind is bytes else labels
 
 
 def _as_classes(names: np.ndarray, item_names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both lists of labels as numbers of classes, in which classes with as many items are neighbours."""
-    if (names.dtype.kind in "US") != (item_names.dtype.kind in "US"):
+    text, item_text = (values.dtype.kind if values.dtype.kind in "US" else "" for values in (names, item_names))
+    if text != item_text:
         raise ValueError(f"labels are {names.dtype} and gallery_labels {item_names.dtype}: use one kind for both")
+    if np.result_type(names, item_names).kind == "f":  # int64 beside uint64: float64 would merge what is above 2^53
+        names, item_names = names.astype(object), item_names.astype(object)
     both = names if names is item_names else np.concatenate([names, item_names])
     classes = np.unique(both, return_inverse=True)[1]
     item_classes = classes[-len(item_names) :]

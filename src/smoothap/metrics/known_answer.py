@@ -14,7 +14,6 @@ import torch
 from smoothap.distributed import Processes
 from smoothap.metrics.counting import count_negatives
 from smoothap.metrics.evaluate import evaluate, sorted_sets
-from smoothap.metrics.report import Report
 
 ROWS, DIMENSION = 3000, 96
 _KINDS = 120  # of rows, before copies
@@ -77,17 +76,8 @@ def answer_here(device: torch.device | str = "cpu") -> Answer:
                 here = slice(block.offset[query], block.offset[query] + block.count[query])
                 counts.update(block.negatives[here].astype("<i8").tobytes())
                 scores.update(block.scores[here].astype("<f8").tobytes())
-    return Answer(counts.hexdigest(), scores.hexdigest(), _metrics(report))
-
-
-def _metrics(report: Report) -> dict[str, float]:
-    recall = {f"recall@{k}": value for k, value in report.recall.items()}
-    precision = {f"precision@{k}": value for k, value in report.precision.items()}
-    return {
-        "mean_average_precision": report.mean_average_precision,
-        "map_at_r": report.map_at_r,
-        "r_precision": report.r_precision,
-        "class_mean_average_precision": report.class_mean_average_precision,
-        **recall,
-        **precision,
-    }
+    names = ("mean_average_precision", "map_at_r", "r_precision", "class_mean_average_precision")
+    metrics = {name: getattr(report, name) for name in names}
+    metrics |= {f"recall@{k}": value for k, value in report.recall.items()}
+    metrics |= {f"precision@{k}": value for k, value in report.precision.items()}
+    return Answer(counts.hexdigest(), scores.hexdigest(), metrics)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ class Report:
     skipped: int  # that have none, and are left out
     average_precision: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
     first_hit_rank: np.ndarray = field(repr=False)  # (all queries,), 0 where skipped
+    copies: int = 0  # queries that have an exact copy of themselves among their items
 
     def __str__(self) -> str:
         rows = [
@@ -38,7 +38,17 @@ class Report:
         lines.append(f"{'queries':<24}{self.queries:8,}")
         if self.skipped:
             lines.append(f"{'without a positive':<24}{self.skipped:8,}")
+        if self.copies:
+            lines.append(self.about_copies())
         return "\n".join(lines)
+
+    def main_metrics(self) -> dict[str, float]:
+        """mAP and Recall@K by their names, as fractions of 1."""
+        return {"mAP": self.mean_average_precision, **{f"Recall@{k}": value for k, value in self.recall.items()}}
+
+    def about_copies(self) -> str:
+        """A sentence on the queries that have exact copies; nothing where there are none."""
+        return copies_warning(self.copies, self.queries + self.skipped)
 
     def summary(self) -> dict[str, Any]:
         """The metrics without the arrays of each query."""
@@ -50,7 +60,8 @@ class Report:
             "average_precision": self.average_precision.tolist(),
             "first_hit_rank": self.first_hit_rank.tolist(),
         }
-        return json.dumps(_each_number(everything, _none_for_nan), indent=1)
+        # JSON has no NaN, which Python writes all the same: read it back as null
+        return json.dumps(json.loads(json.dumps(everything), parse_constant=lambda _: None), indent=1)
 
     def save(self, path: Path | str) -> None:
         """Write the report as JSON."""
@@ -61,30 +72,25 @@ class Report:
         """Read what `save` wrote."""
         expected = {column.name for column in fields(cls)}
         try:
-            values = _each_number(json.loads(Path(path).read_text(encoding="utf-8")), _nan_for_none)
+            # reports did not always have the number of copies
+            values: dict[str, Any] = {"copies": 0} | json.loads(Path(path).read_text(encoding="utf-8"))
             if set(values) != expected:
                 raise ValueError(f"it has {sorted(values)}")
+            values |= {name: math.nan for name, value in values.items() if value is None}
             for name in ("recall", "precision"):
-                values[name] = {int(k): value for k, value in values[name].items()}
-            values["average_precision"] = np.array(values["average_precision"])
+                values[name] = {int(k): math.nan if value is None else value for k, value in values[name].items()}
+            values["average_precision"] = np.array(values["average_precision"], np.float64)  # NaN for null
             values["first_hit_rank"] = np.array(values["first_hit_rank"], np.int64)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error
         return cls(**values)
 
 
-def _each_number(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same dictionaries and lists with every value in them changed."""
-    if isinstance(value, dict):
-        return {key: _each_number(inner, change) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_each_number(inner, change) for inner in value]
-    return change(value)
-
-
-def _none_for_nan(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _nan_for_none(value: Any) -> Any:
-    return math.nan if value is None else value
+def copies_warning(copies: int, queries: int) -> str:
+    """What to say where some queries have exact copies; nothing where none has."""
+    if not copies:
+        return ""
+    return (
+        f"Warning: {copies:,} of {queries:,} queries have an exact copy of themselves among what is ranked for them, "
+        "so these numbers say less about new images. smoothap data check finds copies."
+    )

@@ -22,6 +22,7 @@ class Rows:
     order: np.ndarray  # (n,) which row stands where
     norms: np.ndarray  # (n,) the length of the row that stands there, by the definition
     group: np.ndarray  # (n,) the same number for equal rows
+    marks: np.ndarray  # (n,) the same number for equal rows of any matrix, and seldom for others
     device: torch.device
     held: Tensor | None = None  # a small matrix as it was given, in order
     held_units: Tensor | None = None  # and of length 1, float32, on the device
@@ -43,7 +44,7 @@ class Rows:
                     f"{name} {what} in row {start + row}, which cannot be ranked: embed that image again or drop it"
                 )
             norms[start : start + step], marks[start : start + step] = part, marks_here
-        rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], device)
+        rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], marks[order], device)
         if number * dimension > _SMALL_ENOUGH_TO_HOLD:
             return rows
         rows = replace(rows, held=rows.given(slice(None)))
@@ -108,12 +109,15 @@ def _read(matrix: Embeddings, places: np.ndarray) -> Tensor:
 
 
 def _groups(matrix: Embeddings, marks: np.ndarray) -> np.ndarray:
-    """The same number for equal rows: those of one mark, if they are equal to the first that has it. (n,)"""
+    """The same number for equal rows, and for no others. (n,)"""
     _, first, group, sizes = np.unique(marks, return_index=True, return_inverse=True, return_counts=True)
     alike = np.flatnonzero((sizes[group] > 1) & (first[group] != np.arange(len(marks))))
     step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
+    others: dict[bytes, int] = {}
     for start in range(0, len(alike), step):
         places = alike[start : start + step]
         unequal = (_read(matrix, places) != _read(matrix, first[group[places]])).any(1).cpu().numpy()
-        group[places[unequal]] = len(first) + places[unequal]
+        for place in places[unequal]:  # rows of one mark that differ: so rare that one by one is soon enough
+            row = _read(matrix, np.array([place])).cpu().numpy().tobytes()
+            group[place] = others.setdefault(row, len(first) + place)
     return group

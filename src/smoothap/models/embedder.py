@@ -68,17 +68,28 @@ class Embedder(nn.Module):
         features = int(getattr(self.backbone, "head_hidden_size", 0))
         self.embedding = None if dimension is None else nn.Linear(features, dimension)
         self.dimension = features if dimension is None else dimension
+        self.embedding_is_new = dimension is not None  # until weights are loaded
+        self.embedding_start = "random" if dimension is not None else None  # what training made of the new layer
         # The faster layout for convolutions, also on CPU; torch's declarations leave this argument out.
         self.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
         self.train()
 
     def forward(self, images: Tensor) -> Tensor:
-        if images.dtype == torch.uint8:
-            images = self.transform.normalise(images)
-        features = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        features = self.features(images)
         if self.embedding is not None:
             features = self.embedding(features)
         return normalize(features.float(), dim=1)  # in float32 under autocast: bf16 steps are 0.4 tau near cosine 1
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the backbone gives for images (n, 3, h, w), before the linear layer: (n, features)."""
+        if images.dtype == torch.uint8:
+            images = self.transform.normalise(images)
+        return self.backbone(images.contiguous(memory_format=torch.channels_last))
+
+    def load_state_dict(self, *state: Any, **options: Any) -> Any:
+        """As every module has it; the embedding layer is no longer a new one."""
+        self.embedding_is_new = False
+        return super().load_state_dict(*state, **options)
 
     def train(self, mode: bool = True) -> "Embedder":
         """Training or evaluation mode; frozen batch-norm layers stay in the latter."""
@@ -141,15 +152,16 @@ class Embedder(nn.Module):
             for module, mode in modes:
                 module.training = mode
 
-    def save(self, folder: Path | str, *, data_set: str = "", figures: dict[str, Any] | None = None) -> Path:
+    def save(self, folder: Path | str, *, data_set: str = "", metrics: dict[str, Any] | None = None) -> Path:
         """Write the model as one folder: `model.safetensors` and `model.json`, which says how to use it."""
         description = {
             "architecture": self.architecture,
             "dimension": None if self.embedding is None else self.dimension,
+            "embedding_start": self.embedding_start,
             "freeze_batch_norm": self.freeze_batch_norm,
             "transform": self.transform.to_dict(),
             "data_set": data_set,
-            "figures": figures or {},
+            "metrics": metrics or {},
         }
         return write_model(folder, self.state_dict(), description)
 
@@ -172,6 +184,7 @@ class Embedder(nn.Module):
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{folder}: model.json does not describe a model: {error}") from error
         model.transform = transform
+        model.embedding_start = described.get("embedding_start", model.embedding_start)
         load_state(model, state, folder)
         return model.eval()
 

@@ -41,7 +41,7 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
 
 
 def read_description(folder: Path | str) -> dict[str, Any]:
-    """What `model.json` says: architecture, dimension, transform, data set, figures, version and checksum."""
+    """What `model.json` says: architecture, dimension, transform, data set, metrics, version and checksum."""
     file = Path(folder) / DESCRIPTION
     if not file.is_file():
         inner = Path(folder) / "model"  # where a training puts it

@@ -22,15 +22,20 @@ def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     return (precision.sum(1) / mask.sum(1)).reshape(scores.shape[:-1])
 
 
+def check_shapes(scores: Tensor, relevant: Tensor) -> None:
+    """Refuse anything but one score and one flag for each item of each query."""
+    if scores.shape != relevant.shape or scores.ndim not in (1, 2) or not scores.shape[-1]:
+        raise ValueError(
+            f"scores and relevant must both be (queries, items), not {tuple(scores.shape)} and {tuple(relevant.shape)}"
+        )
+
+
 def check_scores(scores: Tensor, relevant: Tensor) -> tuple[Tensor, Tensor]:
     """Scores and a relevance mask of shape (queries, items), from that or from one query's (items,).
 
     A score of -inf leaves an item out of the retrieval set; a relevant item must have a finite score.
     """
-    if scores.shape != relevant.shape or scores.ndim not in (1, 2) or not scores.shape[-1]:
-        raise ValueError(
-            f"scores and relevant must both be (queries, items), not {tuple(scores.shape)} and {tuple(relevant.shape)}"
-        )
+    check_shapes(scores, relevant)
     if not scores.is_floating_point():
         raise ValueError(f"scores must be floats, not {scores.dtype}: use scores.float()")
     if relevant.is_floating_point() or relevant.is_complex():

@@ -10,7 +10,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+_LEAST_TEMPERATURE = 1e-20  # scores and gradients divided by less may leave float32
 _LEAST_EXPONENTIAL = 0.05  # e^(2 / 0.05) of the largest difference of cosines: sums of many stay far from overflow
+
+
+def check_temperature(value: float, name: str, example: str) -> None:
+    """Refuse a number to divide by that is not positive, or so small that nothing finite would be left."""
+    if not _LEAST_TEMPERATURE <= value < float("inf"):
+        raise ValueError(
+            f"{name} must be a positive number, {_LEAST_TEMPERATURE} at least, such as {example}, not {value!r}"
+        )
 
 
 class Indicator(Protocol):
@@ -36,8 +45,7 @@ class Sigmoid:
     tau: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0 < self.tau < float("inf"):
-            raise ValueError(f"tau must be a positive number, such as the paper's 0.01, not {self.tau!r}")
+        check_temperature(self.tau, "tau", "the paper's 0.01")
 
     def __call__(self, difference: Tensor) -> Tensor:
         return torch.sigmoid(difference / self.tau)
@@ -59,8 +67,7 @@ class Linear:
     width: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0 < self.width < float("inf"):
-            raise ValueError(f"width must be a positive number, such as a margin of 0.2, not {self.width!r}")
+        check_temperature(self.width, "width", "a margin of 0.2")
 
     def __call__(self, difference: Tensor) -> Tensor:
         return (1 + difference / self.width).clamp_(min=0)

@@ -4,10 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from smoothap.numerics.first_order import first_order, graph_of
 from smoothap.ranking.block import OUTSIDE, padded_columns, smooth_ap_block
-from smoothap.ranking.exact import check_scores
+from smoothap.ranking.exact import check_scores, check_shapes
+from smoothap.ranking.indicators import check_temperature
 
 _SCORES_AT_ONCE = 1 << 22
 
@@ -22,19 +23,27 @@ def smooth_ap(scores: Tensor, relevant: Tensor, tau: float = 0.01) -> Tensor:
     >>> smooth_ap(scores, torch.tensor([True, False, True]), tau=0.01)
     tensor(0.8333, grad_fn=<ViewBackward0>)
     """
-    if not 0 < tau < float("inf"):
-        raise ValueError(f"tau must be a positive number, such as the paper's 0.01, not {tau!r}")
+    check_temperature(tau, "tau", "the paper's 0.01")
+    check_shapes(scores, relevant)
     learning = torch.is_grad_enabled() and scores.requires_grad
     rows = scores.reshape(-1, scores.shape[-1])
     mask = relevant.reshape(-1, relevant.shape[-1])
-    return smooth_ap_of_scores(rows, mask, float(tau), learning)[0].reshape(scores.shape[:-1])
+    (origin,) = graph_of(rows) if learning else (None,)
+    return smooth_ap_of_scores(rows, mask, float(tau), learning, origin)[0].reshape(scores.shape[:-1])
 
 
 @torch.library.custom_op("smoothap::smooth_ap_of_scores", mutates_args=())
-def smooth_ap_of_scores(scores: Tensor, relevant: Tensor, tau: float, with_gradient: bool) -> tuple[Tensor, Tensor]:
+def smooth_ap_of_scores(
+    scores: Tensor, relevant: Tensor, tau: float, with_gradient: bool, origin: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """AP (queries,) and dAP/dscores (queries, items): a query's AP depends on its own row alone."""
     matrix, mask = check_scores(scores, relevant)
     negatives = matrix.to(torch.promote_types(matrix.dtype, torch.float32)) / tau
+    if bool((negatives.isinf() & matrix.isfinite()).any()):
+        raise ValueError(
+            f"scores of up to {float(matrix[matrix.isfinite()].abs().max()):.3g} divided by tau={tau} are beyond "
+            f"{negatives.dtype}: scale the scores down, or raise tau"
+        )
     result = negatives.new_empty(len(negatives))
     step = max(1, _SCORES_AT_ONCE // negatives.shape[1])
     for start in range(0, len(negatives), step):
@@ -48,27 +57,30 @@ def smooth_ap_of_scores(scores: Tensor, relevant: Tensor, tau: float, with_gradi
         result[rows], positive_gradient = smooth_ap_block(block, positive_scores, valid, weights)
         if with_gradient:
             block.scatter_add_(1, columns, positive_gradient)
-    return result, negatives.to(scores.dtype) if with_gradient else scores.new_empty(0)
+    return result, negatives if with_gradient else negatives.new_empty(0)
 
 
 @smooth_ap_of_scores.register_fake
-def _shapes(scores: Tensor, relevant: Tensor, tau: float, with_gradient: bool) -> tuple[Tensor, Tensor]:
+def _shapes(
+    scores: Tensor, relevant: Tensor, tau: float, with_gradient: bool, origin: Tensor | None
+) -> tuple[Tensor, Tensor]:
     dtype = torch.promote_types(scores.dtype, torch.float32)
     return (
         scores.new_empty(len(scores), dtype=dtype),
-        torch.empty_like(scores) if with_gradient else scores.new_empty(0),
+        scores.new_empty(scores.shape if with_gradient else 0, dtype=dtype),
     )
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(output[1])
+    ctx.save_for_backward(output[1], inputs[4])
 
 
-@once_differentiable
 def _backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    (gradient,) = ctx.saved_tensors
-    return gradient * upstream[:, None].to(gradient.dtype), None, None, None
+    gradient, origin = ctx.saved_tensors
+    with torch.no_grad():
+        result = gradient * upstream[:, None]
+    return first_order(result, upstream, origin), None, None, None, None
 
 
 smooth_ap_of_scores.register_autograd(_backward, setup_context=_remember)

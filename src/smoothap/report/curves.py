@@ -19,11 +19,11 @@ _GRID = 1000  # a curve is drawn to this many steps of recall: finer than any sc
 def draw_precision_recall(axes: Axes, before: RankedRow, after: RankedRow) -> None:
     """Both curves of one query over the full ranking: before in blue and dashed, after in green."""
     for row, colour, dash, label in ((before, "blue", "--", "before"), (after, "green", "-", "after")):
-        precision, recall = row.precision_recall()
-        visible = np.append(True, np.diff(np.floor(recall * _GRID)) > 0)
+        curve = row.precision_recall()
+        visible = np.append(True, np.diff(np.floor(curve.recall * _GRID)) > 0)
         axes.plot(
-            recall[visible], precision[visible], dash, color=LIGHT[colour], linewidth=2.2, drawstyle="steps-pre",
-            clip_on=False, label=f"{label}, AP {100 * row.average_precision:.1f}%",
+            curve.recall[visible], curve.precision[visible], dash, color=LIGHT[colour], linewidth=2.2,
+            drawstyle="steps-pre", clip_on=False, label=f"{label}, AP {100 * row.average_precision:.1f}%",
         )  # fmt: skip
     axes.set(xlim=(0, 1), ylim=(0, 1), xticks=(0, 0.5, 1), yticks=(0, 0.5, 1), xlabel="recall", ylabel="precision")
     for axis in (axes.xaxis, axes.yaxis):

@@ -31,13 +31,15 @@ def write_report(
     after_report: Report,
     curve: Sequence[dict[str, Any]],
     command: str,
+    note: str = "",
     seed: int = 0,
     queries: int = 12,
 ) -> Path:
     """Write what training did to the retrieval of a test set as one self-contained HTML page.
 
     before (n, d), after (n, e): embeddings of the set; the reports are `evaluate` of them. `curve` has a dict for each
-    step with "step", "loss" and now and then "validation_map"; `seed` draws the queries that are shown.
+    step with "step", "loss" and now and then "validation_map"; `note` stands first under the results; `seed` draws the
+    queries that are shown.
     """
     rows = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
     for embeddings, report in ((before, before_report), (after, after_report)):
@@ -74,7 +76,7 @@ def write_report(
         introduction=_introduction(test_set, len(rows), after_report),
         marks={kind: "M" + "L".join(f"{x} {y}" for x, y in points) for kind, points in MARKS.items()},
         metrics=_metrics(before_report, after_report),
-        counts=_counts(before_report, after_report),
+        counts=f"{note} {_counts(before_report, after_report)}".strip(),
         loss=loss and inline_svg(loss, f"Training loss of {len(curve):,} steps"),
         validation=validation and inline_svg(validation, "mAP on the validation classes during training"),
         groups=groups,
@@ -91,7 +93,8 @@ def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
     else:
         protocol = f"{queries:,} queries are ranked against {int(test_set.is_gallery.sum()):,} images."
     skipped = f" {report.skipped:,} have no other image of their class and are left out." if report.skipped else ""
-    return f"{len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
+    words = f"{len(test_set):,} images of {test_set.classes:,} classes that were not in training. {protocol}{skipped}"
+    return f"{words} {report.about_copies()}".rstrip()
 
 
 def _metrics(before: Report, after: Report) -> list[tuple[str, float, float]]:

@@ -34,13 +34,29 @@ class RankedRow:
         """The rank, from 1, at which every right image has been found."""
         return int(np.flatnonzero(self.right)[-1]) + 1
 
-    def precision_recall(self) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall (steps,) from recall 0 on where recall rises, so that the area below is the AP."""
-        ends = np.flatnonzero(np.append(np.diff(self.scores) != 0, True))  # equal scores are one step
-        right = np.cumsum(self.right)[ends]
-        rises = np.diff(right, prepend=0) > 0
-        precision, recall = (right / (ends + 1))[rises], (right / self.positives)[rises]
-        return np.append(precision[0], precision), np.append(0.0, recall)
+    def precision_recall(self) -> "PrecisionRecall":
+        """The curve over the full ranking."""
+        return precision_recall(self.scores, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionRecall:
+    """Precision and recall (steps,) from recall 0 on where recall rises, so that the area below is the AP."""
+
+    precision: np.ndarray
+    recall: np.ndarray
+    average_precision: float
+
+
+def precision_recall(scores: np.ndarray, right: np.ndarray) -> PrecisionRecall:
+    """The curve of one query over items in any order, of which at least one is right. scores, right (m,)"""
+    thresholds, counts = np.unique(scores[right], return_counts=True)  # items of equal scores are one step
+    steps = np.searchsorted(thresholds, scores, side="right")
+    listed = np.bincount(steps, minlength=len(thresholds) + 1)[:0:-1].cumsum()
+    right_listed = counts[::-1].cumsum()
+    precision, recall = right_listed / listed, right_listed / right_listed[-1]
+    area = float((precision * counts[::-1]).sum() / right_listed[-1])
+    return PrecisionRecall(np.append(precision[0], precision), np.append(0.0, recall), area)
 
 
 def rank(images: ImageSet, embeddings: np.ndarray, query: int) -> RankedRow:

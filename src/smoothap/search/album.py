@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import read_image
-from smoothap.metrics.cosine import Cosines
+from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search.calibration import Calibration, calibrate
-from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
-from smoothap.search.engines import Engine, Ranking, best_rows, checked_name, open_engine
-from smoothap.search.identity import ModelIdentity, find_model, identity_of, load_model, same_model, source_of
+from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
+from smoothap.search.identity import AlbumModel, ModelIdentity
 from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
-from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_rows
+from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_vectors
 from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from smoothap.models import Embedder
 
 Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
-PixelBox = tuple[int, int, int, int]  # x, y, width and height in pixels
-_NO_MODEL = "This album holds vectors made elsewhere: give a vector or the id of a photo as a query."
 
 
 class Album:
@@ -48,18 +44,18 @@ class Album:
         *,
         storage: Storage | None = None,
         description: Description | None = None,
+        model: AlbumModel | None = None,
         root: Path | str | None = None,
         engine: str = "auto",
-        device: str | None = None,
     ) -> None:
-        self.photos, self.vectors, self.root = photos, vectors, None if root is None else Path(root)
-        self._storage = storage
-        self._description = description or Description(dimension=vectors.shape[1])
+        self.root, self._storage, self._model = None if root is None else Path(root), storage, model or AlbumModel()
         self._engine_name = checked_name(engine)
-        self._engine: Engine | None = None
-        self._cosines = Cosines(vectors)
-        self._embedder: Embedder | None = None
-        self.device = device  # for the model, when it is loaded; None: cuda where there is one
+        self._hold(description or Description(dimension=vectors.shape[1]), photos, vectors)
+
+    def _hold(self, description: Description, photos: Photos, vectors: np.ndarray) -> None:
+        self._description, self.photos, self.vectors = description, photos, vectors
+        sums = [segment.vectors for segment in description.segments]
+        self._neighbours = Neighbours(vectors, self._engine_name, sums[0] if len(sums) == 1 else None)
 
     @classmethod
     def open(
@@ -74,16 +70,17 @@ class Album:
         """The album in a folder, every file checked; nothing in it can run code.
 
         `model` and `root` are needed only where the model or the photos are no longer where they were. A model that
-        did not make the album is refused.
+        did not make the album is refused. `device` is where the model runs, by default cuda where there is one.
         """
         storage = Storage(Path(path))
         description, photos, vectors = storage.load()
         if root is None and description.root is not None:
             root = (storage.folder / description.root).resolve()
-        album = cls(photos, vectors, storage=storage, description=description, root=root, engine=engine, device=device)
+        identity = None if description.model is None else ModelIdentity(**description.model)
+        known = AlbumModel(identity, description.source, storage.folder, device)
         if model is not None:
-            album.use_model(model)
-        return album
+            known.use(model)
+        return cls(photos, vectors, storage=storage, description=description, model=known, root=root, engine=engine)
 
     @classmethod
     def create(
@@ -100,17 +97,14 @@ class Album:
         `model` is a model folder, the name of a network with published weights (NAME or NAME@SIZE), or an `Embedder`,
         which has then to be given again when the album is opened to be asked with images.
         """
-        storage, embedder = Storage(Path(path)), load_model(model).eval()
+        storage = Storage(Path(path))
+        known = AlbumModel.of(model, storage.folder, device)
+        assert known.identity is not None
         with storage.creating():
-            description = Description(
-                dimension=embedder.dimension,
-                model=asdict(identity_of(embedder)),
-                source=source_of(model, storage.folder),
-                root=relative(Path(root), storage.folder),
-            )
-            write_description(storage.folder, description)
-        album = cls.open(path, engine=engine, device=device)
-        album._embedder = embedder if embedder is model else album._placed(embedder)
+            place = relative(Path(root), storage.folder)
+            write_description(storage.folder, known.described(Description(known.identity.dimension, root=place)))
+        album = cls.open(path, engine=engine)
+        album._model = known
         return album
 
     @classmethod
@@ -130,31 +124,33 @@ class Album:
         `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
         a model folder or the name of published weights is found again when the album is opened.
         """
-        rows = unit_rows(vectors)
+        rows = unit_vectors(vectors)
         records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
-        description, embedder = Description(dimension=rows.shape[1]), None
-        if isinstance(model, ModelIdentity):
-            description = replace(description, model=asdict(model))
-        elif model is not None:
-            embedder, source = load_model(model), source_of(model, folder)
-            description = replace(description, model=asdict(identity_of(embedder)), source=source)
-        if folder is None:
-            album = cls(Photos(table_of(records)), rows, description=description, root=root, engine=engine)
+        if model is None or isinstance(model, ModelIdentity):
+            known = AlbumModel(model, album=folder)
         else:
-            storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
-            with storage.creating():
-                storage.append(replace(description, root=place), records, rows, [None] * len(rows))
-            album = cls.open(folder, engine=engine)
-        album._embedder = embedder
+            known = AlbumModel.of(model, folder)
+        description = known.described(Description(rows.shape[1]))
+        if folder is None:
+            return cls(Photos(table_of(records)), rows, description=description, model=known, root=root, engine=engine)
+        storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
+        with storage.creating():
+            storage.append(replace(description, root=place), records, rows, [None] * len(rows))
+        album = cls.open(folder, engine=engine)
+        album._model = known
         return album
 
-    def update(self, *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
+    def update(
+        self, *, labels: Labels | None = None, remove_missing: bool = False, progress: bool = True
+    ) -> UpdateReport:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
-        was; files that cannot be read are reported and listed in the album's unreadable.csv.
+        was; files that cannot be read are reported and listed in the album's unreadable.csv. If all photos are
+        missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
+        `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
         """
-        return self._take_in(walk(self._known_root()), labels, progress, whole=True)
+        return self._take_in(walk(self._known_root()), labels, progress, whole=True, remove_missing=remove_missing)
 
     def add(self, paths: Iterable[Path | str], *, labels: Labels | None = None, progress: bool = True) -> UpdateReport:
         """Take in these files, given by their paths, which lie below the album's root."""
@@ -176,16 +172,18 @@ class Album:
             if record["pack"] >= 0 and storage.thumbnail(record) is None:
                 raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
 
-    def _take_in(self, files: Walk, labels: Labels | None, progress: bool, whole: bool) -> UpdateReport:
-        storage = self._known_storage()
+    def _take_in(
+        self, files: Walk, labels: Labels | None, progress: bool, *, whole: bool, remove_missing: bool = False
+    ) -> UpdateReport:
+        storage, root = self._known_storage(), self._known_root()
         with storage.writing():
-            report = Updater(storage, self.embedder, self._known_root(), labels, progress).run(files, whole=whole)
+            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress)
+            report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         return report
 
     def _reload(self) -> None:
-        self._description, self.photos, self.vectors = self._known_storage().load()
-        self._engine, self._cosines = None, Cosines(self.vectors)
+        self._hold(*self._known_storage().load())
 
     def _known_storage(self) -> Storage:
         if self._storage is None:
@@ -207,8 +205,7 @@ class Album:
     @property
     def model(self) -> ModelIdentity | None:
         """Which model made the vectors, where it is known."""
-        values = self._description.model
-        return None if values is None else ModelIdentity(**values)
+        return self._model.identity
 
     @property
     def calibration(self) -> Calibration | None:
@@ -218,7 +215,7 @@ class Album:
 
     def calibrate(self, vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
         """Learn what scores mean from labelled vectors (n, d), labels (n,), by the album's model, and keep it."""
-        rows, dimension = unit_rows(vectors), self.vectors.shape[1]
+        rows, dimension = unit_vectors(vectors), self.vectors.shape[1]
         if rows.shape[1] != dimension:
             raise ValueError(f"Calibration by vectors ({rows.shape[1]},) for an album of ({dimension},).")
         learnt = calibrate(rows, labels, source)
@@ -237,28 +234,16 @@ class Album:
         if not isinstance(image, Image.Image):
             image = read_image(image, box=box)
         elif box is not None:
-            image = _cut(image, box)
+            image = cut(image, box)
         return model.embed([image], progress=False)[0].numpy()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
-        if self._embedder is None:
-            if self.model is None or self._storage is None:
-                raise ValueError(_NO_MODEL)
-            self._embedder = self._placed(find_model(self._description.source, self.model, self._storage.folder))
-        return self._embedder
+        return self._model.loaded()
 
     def use_model(self, model: Embedder | Path | str) -> None:
         """Embed queries with this model, which must be the one that made the album."""
-        if self.model is None:
-            raise ValueError(_NO_MODEL)
-        known = same_model(load_model(model), self.model, "This album")
-        self._embedder = known if known is model else self._placed(known)
-
-    def _placed(self, model: Embedder) -> Embedder:
-        import torch
-
-        return model.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._model.use(model)
 
     def search(
         self,
@@ -286,12 +271,16 @@ class Album:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
         if minimum is not None and not -1 <= minimum <= 1:
             raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+        if expand < 0:
+            raise ValueError(f"expand is how many first answers to add to the query, 0 or more, not {expand}.")
+        if not 0 <= alpha < np.inf:
+            raise ValueError(f"alpha is the power of a score, 0 or more, not {alpha}.")
         vector, query_ids = self._query_vector(query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
         left_out = [*query_ids, *wrong]
         if expand:
-            rows, scores = self._nearest(vector, expand, left_out)
+            rows, scores = self._neighbours.nearest(vector, expand, self._rows(left_out))
             vector = expanded(vector, self.vectors[rows], scores, alpha)
         if recall is not None:
             if self.calibration is None:
@@ -302,7 +291,7 @@ class Album:
             minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
         if everything or minimum is not None:
             return self._hits(*self.ranking(vector, left_out).best(minimum=minimum))
-        return self._hits(*self._nearest(vector, k, left_out))
+        return self._hits(*self._neighbours.nearest(vector, k, self._rows(left_out)))
 
     def _query_vector(self, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
         """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
@@ -328,9 +317,7 @@ class Album:
 
     def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
         """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
-        scores = self._cosines.of(vector)
-        scores[self._rows(left_out)] = -np.inf
-        return Ranking(scores)
+        return self._neighbours.ranking(vector, self._rows(left_out))
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
@@ -357,22 +344,7 @@ class Album:
     @property
     def engine(self) -> Engine:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
-        if self._engine is None:
-            sums = [segment.vectors for segment in self._description.segments]
-            if len(sums) != 1:
-                sums = [checksum(np.ascontiguousarray(self.vectors).tobytes())]
-            self._engine = open_engine(self._engine_name, self.vectors, sums[0])
-        return self._engine
-
-    def _nearest(self, vector: np.ndarray, k: int, left_out: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        wanted = min(k + len(left_out), len(self))
-        candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
-        if len(candidates) < wanted:  # too many for the engine, or it gave fewer than it was asked for
-            return self.ranking(vector, left_out).best(k)
-        candidates = np.setdiff1d(candidates, self._rows(left_out))
-        scores = self._cosines.of(vector, candidates)
-        best = best_rows(scores, k)
-        return candidates[best], scores[best]
+        return self._neighbours.engine
 
     def _rows(self, ids: Iterable[int]) -> np.ndarray:
         return np.array([self.photos.row_of(int(identity)) for identity in ids], np.int64)
@@ -381,11 +353,3 @@ class Album:
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         hits = zip(ids, scores.tolist(), paths, labels, strict=True)
         return [Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)]
-
-
-def _cut(image: Image.Image, box: PixelBox) -> Image.Image:
-    x, y, width, height = box
-    left, top, right, bottom = max(x, 0), max(y, 0), min(x + width, image.width), min(y + height, image.height)
-    if right <= left or bottom <= top:
-        raise ValueError(f"The box {box} lies outside of the image's {image.width} x {image.height} pixels.")
-    return image.crop((left, top, right, bottom))

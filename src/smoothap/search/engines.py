@@ -1,9 +1,13 @@
 """Who names the nearest vectors: an engine proposes rows, and a ranking of exact scores decides."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+
+from smoothap.metrics.cosine import Cosines
+from smoothap.search.checksums import checksum as checksum_of
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
 
@@ -82,3 +86,34 @@ def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
     else:
         rows = np.arange(len(scores))
     return rows[np.lexsort((rows, -scores[rows]))][:k]
+
+
+class Neighbours:
+    """The vectors (n, d) of an album around a query: an engine names candidates, and their exact scores decide."""
+
+    def __init__(self, vectors: np.ndarray, engine: str, checksum: str | None = None) -> None:
+        self._cosines, self._engine, self._checksum = Cosines(vectors), engine, checksum
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Who names the candidates; built, or read from the user's cache, when it is first needed."""
+        vectors = self._cosines.vectors
+        checksum = self._checksum or checksum_of(np.ascontiguousarray(vectors).tobytes())
+        return open_engine(self._engine, vectors, checksum)
+
+    def ranking(self, vector: np.ndarray, left_out: np.ndarray) -> Ranking:
+        """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine."""
+        scores = self._cosines.of(vector)
+        scores[left_out] = -np.inf
+        return Ranking(scores)
+
+    def nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The k rows that score best with a query's vector (d,), but for those left out, and their scores."""
+        wanted = min(k + len(left_out), len(self._cosines.vectors))
+        candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
+        if len(candidates) < wanted:  # too many for the engine, or it gave fewer than were wanted
+            return self.ranking(vector, left_out).best(k)
+        candidates = np.setdiff1d(candidates, left_out)
+        scores = self._cosines.of(vector, candidates)
+        best = best_rows(scores, k)
+        return candidates[best], scores[best]

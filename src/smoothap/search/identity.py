@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
+    from smoothap.search.description import Description
+
+_NO_MODEL = "This album holds vectors made elsewhere: give a vector or the id of a photo as a query."
 
 
 @dataclass(frozen=True)
@@ -42,44 +45,80 @@ def load_model(source: Embedder | Path | str) -> Embedder:
     return open_model(source).eval() if isinstance(source, (Path, str)) else source
 
 
-def same_model(model: Embedder, wanted: ModelIdentity, where: str) -> Embedder:
-    """The model, if it is the one that made the album at `where`."""
-    given = identity_of(model)
-    if given != wanted:
-        raise ValueError(
-            f"{where} was made by another model ({wanted}) than the one given ({given}), and their vectors cannot be "
-            "compared: give the album's own model, or index the photos again with this one."
-        )
-    return model
+@dataclass(eq=False)
+class AlbumModel:
+    """The network that made an album's vectors: loaded when it is first needed, and no other is taken for it."""
 
+    identity: ModelIdentity | None = None
+    source: str = ""  # where it lies: name:NAME of published weights, or folder:PATH relative to the album
+    album: Path | None = None  # the folder
+    device: str | None = None  # None: cuda where there is one
+    _embedder: Embedder | None = None
 
-def source_of(model: Embedder | Path | str, album: Path | None) -> str:
-    """Where to look for the model again: a folder relative to the album, or the name of published weights."""
-    if isinstance(model, (str, Path)):
-        if not Path(model).is_dir():
-            return f"name:{model}"
-        if album is not None:
-            return f"folder:{os.path.relpath(Path(model).resolve(), album.resolve())}"
-    return ""
+    @classmethod
+    def of(cls, model: Embedder | Path | str, album: Path | None, device: str | None = None) -> AlbumModel:
+        """The network for a new album in a folder or, with None, in memory."""
+        embedder = load_model(model)
+        known = cls(identity_of(embedder), "", album, device)
+        known._keep(embedder, model)
+        return known
 
+    def described(self, description: Description) -> Description:
+        """The description of an album with all that it says of its model."""
+        model = None if self.identity is None else asdict(self.identity)
+        return replace(description, model=model, source=self.source)
 
-def find_model(source: str, wanted: ModelIdentity, album: Path) -> Embedder:
-    """The model of an album, from where `source_of` says it was found."""
-    kind, _, name = source.partition(":")
-    if kind not in ("name", "folder"):
-        raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")
-    place = name if kind == "name" else album / name
-    try:
-        model = load_model(place)
-    except ConnectionError as error:
-        raise ValueError(
-            f"The model of this album is {place} with its published weights, which are not on this machine and "
-            "cannot be fetched: run this once with a network, or fetch the weights elsewhere and make the album "
-            f"again (smoothap index PHOTOS --model {str(place).replace('@', ' --size ')} --weights FILE --out ALBUM)."
-        ) from error
-    except ValueError as error:
-        raise ValueError(
-            f"The model of this album ({wanted}) is not at {place} any more: open the album with model=FOLDER "
-            "(--model FOLDER on the command line)."
-        ) from error
-    return same_model(model, wanted, str(album))
+    def loaded(self) -> Embedder:
+        """The network, from where the album says it was found."""
+        if self._embedder is None:
+            if self.identity is None or self.album is None:
+                raise ValueError(_NO_MODEL)
+            self._embedder = self._placed(self._checked(self._found_again(self.album), str(self.album)))
+        return self._embedder
+
+    def use(self, model: Embedder | Path | str) -> None:
+        """Take this network, which must be the one that made the album, and remember where it lies."""
+        if self.identity is None:
+            raise ValueError(_NO_MODEL)
+        self._keep(self._checked(load_model(model), "This album"), model)
+
+    def _keep(self, embedder: Embedder, model: Embedder | Path | str) -> None:
+        self._embedder = embedder if embedder is model else self._placed(embedder)
+        if isinstance(model, (str, Path)):
+            if not Path(model).is_dir():
+                self.source = f"name:{model}"
+            elif self.album is not None:
+                self.source = f"folder:{os.path.relpath(Path(model).resolve(), self.album.resolve())}"
+
+    def _checked(self, model: Embedder, where: str) -> Embedder:
+        if (given := identity_of(model)) != self.identity:
+            raise ValueError(
+                f"{where} was made by another model ({self.identity}) than the one given ({given}), and their vectors "
+                "cannot be compared: give the album's own model, or index the photos again with this one."
+            )
+        return model
+
+    def _placed(self, model: Embedder) -> Embedder:
+        import torch
+
+        return model.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def _found_again(self, album: Path) -> Embedder:
+        kind, _, name = self.source.partition(":")
+        if kind not in ("name", "folder"):
+            raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")
+        place = name if kind == "name" else album / name
+        try:
+            return load_model(place)
+        except ConnectionError as error:
+            option = str(place).replace("@", " --size ")
+            raise ValueError(
+                f"The model of this album is {place} with its published weights, which are not on this machine and "
+                "cannot be fetched: run this once with a network, or fetch the weights elsewhere and make the album "
+                f"again (smoothap index PHOTOS --model {option} --weights FILE --out ALBUM)."
+            ) from error
+        except ValueError as error:
+            raise ValueError(
+                f"The model of this album ({self.identity}) is not at {place} any more: open the album with "
+                "model=FOLDER (--model FOLDER on the command line)."
+            ) from error

@@ -1,7 +1,8 @@
 """Milvus by its address: the vectors of an album in a collection of a server or a cluster.
 
 The collection is named after the checksum of the vectors, filled once and never changed; an album that changes gets a
-new one. The album's own vectors stay the truth: Milvus names candidates, which are scored again here.
+new one. The album's own vectors stay the truth: Milvus names candidates, which are scored again here. Tried with the
+clients pymilvus 2.6.17 and 3.0.2, each against a server of Milvus 2.3.5 and one of milvus-lite 3.2.2.
 """
 
 import os
@@ -12,6 +13,7 @@ from smoothap.progress import Progress
 
 _LIMIT = 16_384  # Milvus returns fewer than asked for beyond this, without a word
 _BYTES = 16 << 20  # of vectors in one message
+_KEY = "id"  # the row; older servers call the primary field so in their answers, whatever its name
 
 
 class Milvus:
@@ -30,7 +32,7 @@ class Milvus:
             self.client = MilvusClient(uri=server, token=os.environ.get("MILVUS_TOKEN", ""), timeout=10)
         except (MilvusException, OSError) as error:
             raise ValueError(f"Milvus does not answer at {address}: start it, or choose another engine.") from error
-        self.collection = f"smoothap_{checksum[:40]}"
+        self.collection = f"smoothap_by_id_{checksum[:40]}"  # not that of versions with another primary field
         self.limit = min(_LIMIT, len(vectors))
         if not self._is_filled(len(vectors)):
             self._fill(vectors)
@@ -40,7 +42,7 @@ class Milvus:
         answers = self.client.search(
             self.collection, [query.tolist()], limit=min(k, self.limit), output_fields=[], consistency_level="Strong"
         )
-        return np.array([hit["row"] for hit in answers[0]], np.int64)
+        return np.array([hit[_KEY] for hit in answers[0]], np.int64)
 
     def _is_filled(self, rows: int) -> bool:
         """Whether the collection is there and whole; half of one, from an interrupted run, is dropped."""
@@ -58,14 +60,14 @@ class Milvus:
 
     def _fill(self, vectors: np.ndarray) -> None:
         self.client.create_collection(
-            self.collection, dimension=vectors.shape[1], primary_field_name="row", id_type="int",
+            self.collection, dimension=vectors.shape[1], primary_field_name=_KEY, id_type="int",
             vector_field_name="vector", metric_type="IP", auto_id=False, consistency_level="Strong",
         )  # fmt: skip
         step = max(1, _BYTES // (4 * vectors.shape[1]))
         with Progress("Sending to Milvus", len(vectors), "vectors") as line:
             for start in range(0, len(vectors), step):
                 part = vectors[start : start + step]
-                rows = [{"row": start + place, "vector": vector} for place, vector in enumerate(part.tolist())]
+                rows = [{_KEY: start + place, "vector": vector} for place, vector in enumerate(part.tolist())]
                 self.client.insert(self.collection, rows)
                 line.advance(len(part))
         self.client.flush(self.collection)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageOps
 
 from smoothap.data.reading import UnreadableImage, image_size, read_image
-from smoothap.search.walking import Found
+from smoothap.search.walking import PhotoFile
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ FILE_LIMIT = 1 << 29  # bytes of an image file
 class PreparedPhoto:
     """A photo on its way into the album; `view` is None where its content is known already."""
 
-    found: Found
+    file: PhotoFile
     sha256: bytes
     size: tuple[int, int]
     view: Tensor | None
@@ -40,26 +40,28 @@ class PreparedPhoto:
 
 @dataclass(frozen=True)
 class RefusedPhoto:
-    """A photo that cannot be read, and why."""
+    """A photo that cannot be read, and why; a reason that may pass is one of the machine, not of the file."""
 
-    found: Found
+    file: PhotoFile
     reason: str
+    may_pass: bool
 
 
-def prepare(root: Path, found: Found, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
+def prepare(root: Path, file: PhotoFile, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
     """Read one file; where its hash is the `known` one nothing is decoded."""
     try:
-        content = _content(root / found.path)
+        content = _content(root / file.path)
         digest = hashlib.sha256(content).digest()
         if digest == known:
-            return PreparedPhoto(found, digest, (0, 0), None, None)
+            return PreparedPhoto(file, digest, (0, 0), None, None)
         enough = max(transform.enough_pixels(train=False), THUMBNAIL)
         picture = read_image(content, shorter_side=enough)
-        return PreparedPhoto(found, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
+        return PreparedPhoto(file, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
     except UnreadableImage as error:
-        return RefusedPhoto(found, error.reason)
-    except (OSError, ValueError, MemoryError) as error:
-        return RefusedPhoto(found, str(getattr(error, "strerror", None) or error or type(error).__name__).lower())
+        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, MemoryError))
+    except Exception as error:  # one bad file is one line of the report, whatever is bad about it
+        reason = str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
+        return RefusedPhoto(file, reason, may_pass=isinstance(error, (OSError, MemoryError)))
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:
@@ -78,14 +80,14 @@ def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def prepared_in_order(
-    root: Path, wanted: Iterable[tuple[Found, bytes | None]], transform: Transform
+    root: Path, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform
 ) -> Iterator[PreparedPhoto | RefusedPhoto]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too."""
     waiting: deque[Future[PreparedPhoto | RefusedPhoto]] = deque()
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="reader") as pool:
         try:
-            for found, known in wanted:
-                waiting.append(pool.submit(prepare, root, found, known, transform))
+            for file, known in wanted:
+                waiting.append(pool.submit(prepare, root, file, known, transform))
                 if len(waiting) > 128:
                     yield waiting.popleft().result()
             while waiting:

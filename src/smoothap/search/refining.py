@@ -11,7 +11,7 @@ ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 
 RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query's own weight of 1
 
 
-def unit_rows(vectors: np.ndarray) -> np.ndarray:
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Vectors (n, d) as float32 of length 1; a row that is zero or not finite is named."""
     array = np.asarray(vectors)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
@@ -26,14 +26,14 @@ def unit_rows(vectors: np.ndarray) -> np.ndarray:
 
 def unit(vector: np.ndarray) -> np.ndarray:
     """The vector (d,) at length 1."""
-    return unit_rows(np.asarray(vector)[None])[0]
+    return unit_vectors(np.asarray(vector)[None])[0]
 
 
 def joined(queries: Sequence[np.ndarray]) -> np.ndarray:
     """Several photos of one thing as one query: the direction of their mean, (d,)."""
     if not len(queries):
         raise ValueError("A query needs at least one photo.")
-    return unit(np.mean(unit_rows(np.stack(queries)), axis=0))
+    return unit(np.mean(unit_vectors(np.stack(queries)), axis=0))
 
 
 def expanded(query: np.ndarray, answers: np.ndarray, scores: np.ndarray, alpha: float = ALPHA) -> np.ndarray:

@@ -9,10 +9,11 @@ A crash between any two writes leaves the old description with all its files; wh
 by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
 """
 
+import errno
 import io
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +24,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from smoothap.files import write_atomically
+from smoothap.files import locked, write_atomically
 from smoothap.search.checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
 from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Storage:
@@ -44,19 +46,18 @@ class Storage:
 
     @contextmanager
     def writing(self) -> Generator[None]:
-        """Alone with the album: a second writer is told so at once."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("a") as lock:
-            try:
-                import fcntl
-            except ImportError:  # Windows: nothing keeps a second writer away
+        """Alone with the album: a second writer gets an error at once, and so does one without room on the disk."""
+        try:
+            with locked(self.folder, f"Another process is writing to {self.folder}: wait until it is done."):
                 yield
-                return
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise ValueError(f"Another process is writing to {self.folder}: wait until it is done.") from error
-            yield
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            raise OSError(
+                f"The album {self.folder} cannot be written: {os.strerror(error.errno).lower()}. It opens as it was "
+                "last written, with all photos taken in until then: free its disk, or make it writable, and run this "
+                "again."
+            ) from error
 
     @contextmanager
     def creating(self) -> Generator[None]:
@@ -143,22 +144,14 @@ class Storage:
         write_description(self.folder, description)
         return description
 
-    def rewrite(
-        self,
-        description: Description,
-        photos: Photos,
-        vectors: np.ndarray,
-        keep: np.ndarray,
-        changed: Callable[[pa.Table], pa.Table] = lambda table: table,
-    ) -> Description:
-        """Bring the kept rows into one segment; `changed` may alter their table, row by row."""
-        table = changed(photos.table.take(pa.array(keep)))
+    def rewrite(self, description: Description, table: pa.Table, vectors: np.ndarray, keep: np.ndarray) -> None:
+        """Bring the kept rows of the photos' table and of their vectors (n, d) into one segment."""
+        table = table.take(pa.array(keep))
         parts = (vectors[keep[start : start + _COPIED]] for start in range(0, len(keep), _COPIED))
         segment = self._write(description.next_segment, table, parts, description.dimension)
         description = replace(description, segments=(segment,), next_segment=segment.number + 1)
         write_description(self.folder, description)
         self.sweep(description, table)
-        return description
 
     def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], dimension: int) -> Segment:
         def write_vectors(path: Path) -> None:

@@ -22,7 +22,8 @@ from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
 from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, prepared_in_order
 from smoothap.search.storage import Storage, relative
-from smoothap.search.walking import Found, Walk, read_unreadable, write_unreadable
+from smoothap.search.unreadable import Refusal, read_refusals, write_refusals
+from smoothap.search.walking import PhotoFile, Walk
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 BATCH = 64
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
+_FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
 
 
@@ -57,62 +59,74 @@ class Updater:
     """One run over some files of the photo folder, by the album's only writer."""
 
     def __init__(
-        self, storage: Storage, model: Callable[[], Embedder], root: Path, labels: Labels | None, progress: bool
+        self,
+        storage: Storage,
+        model: Callable[[], Embedder],
+        source: str,
+        root: Path,
+        labels: Labels | None,
+        progress: bool,
     ) -> None:
-        self.storage, self.model, self.root, self.labels, self.progress = storage, model, root, labels, progress
+        self.storage, self.model, self.source = storage, model, source
+        self.root, self.labels, self.progress = root, labels, progress
         self.description, self.photos, _ = storage.load()
         storage.sweep(self.description, self.photos.table)
         self.report = UpdateReport()
         self._rows = {path: row for row, path in enumerate(self.photos.paths())}
         self._sizes, self._times = (whole_numbers(self.photos.table[name]) for name in ("bytes", "modified"))
-        self._refused: dict[Found, str] = {}  # files that could not be read -> reason
-        self._seen_again: dict[int, Found] = {}  # id -> file whose time changed, but not its content
+        self._refusals: dict[str, Refusal] = {}
+        self._seen_again: dict[int, PhotoFile] = {}  # id -> file whose time changed, but not its content
         self._next_id = self.description.next_id
         self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
         self._committed = time.monotonic()
 
-    def run(self, walk: Walk, *, whole: bool) -> UpdateReport:
-        """Take in the files of a walk; with `whole`, photos that it did not meet are removed from the album."""
-        met = {file.path for file in walk.found} | walk.unreadable.keys()
-        if whole and self._rows and not self._rows.keys() & met and not walk.closed:
-            raise ValueError(
-                f"None of the {len(self._rows):,} photos of {self.storage.folder} is in {self.root}: this is another "
-                "folder, or its disk is not mounted. Choose another --out for it."
-            )
-        root = relative(self.root, self.storage.folder)
-        if root != self.description.root:  # the folder or the album has been moved
-            self.description = replace(self.description, root=root)
-            write_description(self.storage.folder, self.description)
-        self.report.ignored = walk.ignored
-        self.report.unreadable = dict(walk.unreadable)
-        earlier = read_unreadable(self.storage.folder)
+    def run(self, walk: Walk, *, whole: bool, remove_missing: bool) -> UpdateReport:
+        """Take in the files of a walk; with `whole`, photos that are gone from it are removed from the album."""
+        gone = walk.missing(self._rows) if whole else []
+        if not remove_missing:
+            self._check_missing(gone)
+        # The photo folder, the album or the model may have been moved.
+        moved = replace(self.description, root=relative(self.root, self.storage.folder), source=self.source)
+        if moved != self.description:
+            self.description = moved
+            write_description(self.storage.folder, moved)
+        earlier = read_refusals(self.storage.folder)
         if not whole:
-            self._refused = {file: reason for file, reason in earlier.items() if file.path not in met}
-        wanted: list[tuple[Found, bytes | None]] = []
-        for file in walk.found:
-            row = self._rows.get(file.path)
+            present = {file.path for file in walk.files}
+            self._refusals = {path: refusal for path, refusal in earlier.items() if path not in present}
+        self.report.ignored = walk.ignored
+        for path, reason in walk.unreadable.items():
+            self._refuse(path, Refusal(reason))
+        wanted: list[tuple[PhotoFile, bytes | None]] = []
+        for file in walk.files:
+            row, refusal = self._rows.get(file.path), earlier.get(file.path)
             if row is not None and (self._sizes[row], self._times[row]) == (file.bytes, file.modified):
                 self.report.unchanged += 1
-            elif file in earlier:
-                self._refuse(file, earlier[file])
+            elif refusal is not None and refusal == Refusal(refusal.reason, file.bytes, file.modified):
+                self._refuse(file.path, refusal)
             else:
                 wanted.append((file, None if row is None else self.photos.record(row)["sha256"]))
         self._take_in(wanted)
-        write_unreadable(self.storage.folder, self._refused, walk.unreadable)
-        self._finish(self._gone(walk) if whole else {})
+        write_refusals(self.storage.folder, self._refusals)
+        self._finish(gone)
         return self.report
 
-    def _gone(self, walk: Walk) -> dict[str, int]:
-        """Path and id of photos that are no longer there; those in a folder that cannot be entered may well be."""
-        met = {file.path for file in walk.found}
-        closed = tuple(f"{folder}/" for folder in walk.closed)
-        gone = {path: row for path, row in self._rows.items() if path not in met and not path.startswith(closed)}
-        return {path: int(self.photos.ids[row]) for path, row in gone.items()}
+    def _check_missing(self, gone: list[str]) -> None:
+        """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
+        known = len(self._rows)
+        if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
+            examples = ", ".join(repr(path) for path in gone[:3])
+            raise ValueError(
+                f"{len(gone):,} of the {known:,} photos of {self.storage.folder} are not in {self.root}, such as "
+                f"{examples}: is this another folder, or is its disk not mounted? Nothing was changed. If they are "
+                "gone for good, take them out of the album with --remove-missing (in Python: remove_missing=True)."
+            )
 
-    def _refuse(self, file: Found, reason: str) -> None:
-        self._refused[file] = self.report.unreadable[file.path] = reason
+    def _refuse(self, path: str, refusal: Refusal) -> None:
+        self._refusals[path] = refusal
+        self.report.unreadable[path] = refusal.reason
 
-    def _take_in(self, wanted: list[tuple[Found, bytes | None]]) -> None:
+    def _take_in(self, wanted: list[tuple[PhotoFile, bytes | None]]) -> None:
         if not wanted:
             return
         model = self.model()
@@ -124,7 +138,7 @@ class Updater:
             self._commit()
 
     def _batches(
-        self, wanted: list[tuple[Found, bytes | None]], transform: Transform, line: Progress
+        self, wanted: list[tuple[PhotoFile, bytes | None]], transform: Transform, line: Progress
     ) -> Iterator[tuple[Tensor, list[PreparedPhoto]]]:
         """The views of photos that need a vector, `BATCH` at a time; the other files are reported on the way."""
         import torch
@@ -133,9 +147,10 @@ class Updater:
         for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform), start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
-                self._refuse(outcome.found, outcome.reason)
+                when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
+                self._refuse(outcome.file.path, Refusal(outcome.reason, *when))
             elif outcome.view is None:
-                self._seen_again[int(self.photos.ids[self._rows[outcome.found.path]])] = outcome.found
+                self._seen_again[int(self.photos.ids[self._rows[outcome.file.path]])] = outcome.file
                 self.report.unchanged += 1
             else:
                 batch.append(outcome)
@@ -146,14 +161,15 @@ class Updater:
     def _add(self, vectors: np.ndarray, batch: list[PreparedPhoto]) -> None:
         for photo, vector in zip(batch, vectors, strict=True):
             if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
-                self._refuse(photo.found, "the model gives no vector for it")
+                refusal = Refusal("the model gives no vector for it", photo.file.bytes, photo.file.modified)
+                self._refuse(photo.file.path, refusal)
             else:
                 self._pending.append((self._record(photo), vector, photo.thumbnail))
         if len(self._pending) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
             self._commit()
 
     def _record(self, photo: PreparedPhoto) -> dict[str, Any]:
-        path, row = photo.found.path, self._rows.get(photo.found.path)
+        path, row = photo.file.path, self._rows.get(photo.file.path)
         if row is None:
             identity, self._next_id = self._next_id, self._next_id + 1
             self.report.added.append(path)
@@ -161,10 +177,15 @@ class Updater:
             identity = int(self.photos.ids[row])
             self.report.changed.append(path)
         return new_record(
-            identity, path, label=self.labels(path) if self.labels else None,
-            bytes=photo.found.bytes, modified=photo.found.modified, sha256=photo.sha256,
+            identity, path, label=self._label(path),
+            bytes=photo.file.bytes, modified=photo.file.modified, sha256=photo.sha256,
             width=photo.size[0], height=photo.size[1],
         )  # fmt: skip
+
+    def _label(self, path: str) -> str | None:
+        label = None if self.labels is None else self.labels(path)
+        # A folder's name need not be UTF-8, a label is: what is not is spelled out.
+        return None if label is None else label.encode(errors="backslashreplace").decode()
 
     def _commit(self) -> None:
         if self._pending:
@@ -173,46 +194,40 @@ class Updater:
             self._pending = []
         self._committed = time.monotonic()
 
-    def _finish(self, gone: dict[str, int]) -> None:
+    def _finish(self, gone: list[str]) -> None:
         """Bring all rows into one segment, without those that are gone, if anything is to be done at all."""
         self.report.removed = sorted(gone)
         description, photos, vectors = self.storage.load()
-        labels = self._labels(photos)
-        relabelled = labels is not None and labels != photos.column("label").to_pylist()
-        if len(description.segments) <= 1 and not gone and not self._seen_again and not relabelled:
-            return
-        keep = np.flatnonzero(~np.isin(photos.ids, list(gone.values())))
+        table = self._relabelled(self._with_new_times(photos))
+        keep = np.flatnonzero(~np.isin(photos.ids, [self.photos.ids[self._rows[path]] for path in gone]))
+        if len(description.segments) > 1 or gone or not table.equals(photos.table):
+            self.storage.rewrite(description, table, vectors, keep)
 
-        def changed(table: pa.Table) -> pa.Table:
-            rows = np.searchsorted(photos.ids[keep], list(self._seen_again))
-            for name in ("bytes", "modified") if len(rows) else ():
-                values = whole_numbers(table[name]).copy()
-                values[rows] = [getattr(file, name) for file in self._seen_again.values()]
-                table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values))
-            if labels is not None:
-                column = pa.array([labels[row] for row in keep], pa.string())
-                table = table.set_column(SCHEMA.get_field_index("label"), "label", column)
-            return table
+    def _with_new_times(self, photos: Photos) -> Photos:
+        """The photos with the times of files that were written anew with the same content."""
+        rows, table = np.searchsorted(photos.ids, list(self._seen_again)), photos.table
+        for name in ("bytes", "modified") if len(rows) else ():
+            values = whole_numbers(table[name]).copy()
+            values[rows] = [getattr(file, name) for file in self._seen_again.values()]
+            table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values))
+        return Photos(table)
 
-        self.storage.rewrite(description, photos, vectors, keep, changed)
-
-    def _labels(self, photos: Photos) -> list[str | None] | None:
+    def _relabelled(self, photos: Photos) -> pa.Table:
         if self.labels is None:
-            return None
-        old = photos.column("label").to_pylist()
-        new = [self.labels(path) for path in photos.paths()]
-        fresh = {*self.report.added, *self.report.changed}
-        for path, before, after in zip(photos.paths(), old, new, strict=True):
+            return photos.table
+        paths, fresh = photos.paths(), {*self.report.added, *self.report.changed, *self.report.removed}
+        labels = [self._label(path) for path in paths]
+        for path, before, after in zip(paths, photos.labels(), labels, strict=True):
             if before != after and path not in fresh:
                 self.report.relabelled.append(path)
-        return new
+        return photos.table.set_column(SCHEMA.get_field_index("label"), "label", pa.array(labels, pa.string()))
 
 
 def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
     """Take photos out of the album, whose ids are not given to any other."""
     description, photos, vectors = storage.load()
     if rows := {photos.row_of(int(identity)) for identity in ids}:
-        storage.rewrite(description, photos, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
+        storage.rewrite(description, photos.table, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
 
 
 def labels_by_folder(path: str) -> str | None:

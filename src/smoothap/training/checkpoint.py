@@ -7,11 +7,13 @@ Random states are not saved: what a step draws is a function of (seed, step, pro
 """
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -26,6 +28,8 @@ from smoothap.training.queue import EmbeddingQueue
 FILE = "checkpoint.json"
 _COUNTERS = ("step", "best", "best_step", "seconds")  # of `State`
 _REMEDY = "Restore it from a copy, or train anew elsewhere"
+_IMAGES = {"trained_on": "trained on", "validated_on": "validated on"}  # of the settings, what `identity` says
+_SAME_COLOUR = 1.0  # of 255: two decoders agree in the mean of an image to a tenth of that
 _KINDS: Kinds = {
     "step": int, "best": (int, float), "best_step": int, "seconds": float, "settings": dict, "groups": list,
     "values": dict, "scaler": dict, "tensors": str, "sha256": str,
@@ -87,6 +91,7 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
         **{name: getattr(state, name) for name in _COUNTERS},
         "settings": settings,
         "kernels": _kernels(),
+        "threads": torch.get_num_threads(),
         "groups": optimiser["param_groups"],
         "values": values,
         "scaler": state.scaler.state_dict(),
@@ -103,17 +108,10 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
 def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
     described = _SEALED.read(folder / FILE)
-    differing = [name for name, value in settings.items() if described["settings"].get(name) != value]
-    if differing:
-        both = ", ".join(f"{name} was {described['settings'].get(name)} and is {settings[name]}" for name in differing)
-        raise ValueError(
-            f"{folder} holds a training with other settings ({both}): repeat its command, or choose another folder"
-        )
-    if (before := described.get("kernels", _kernels())) != _kernels() and Processes.here().rank == 0:
-        print(
-            f"Note: this training began with layers computed by {before} and goes on with {_kernels()}, so that its "
-            "weights will differ in their last bits from those of one that was not interrupted."
-        )
+    _refuse_another(folder, described["settings"], settings)
+    if (before := described.get("kernels", _kernels())) != _kernels():
+        _note(f"layers computed by {before} and goes on with {_kernels()}")
+    _use_threads(described.get("threads", torch.get_num_threads()))
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
     content = (folder / described["tensors"]).read_bytes()
@@ -123,6 +121,52 @@ def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
         _put(load(content), described, state)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / FILE} is the checkpoint of another training: {error}") from error
+
+
+def _refuse_another(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """An error where a training was begun with other settings or on other images."""
+    differing = [name for name, value in now.items() if not _is_same(name, before.get(name), value)]
+    values = [f"{name} was {before.get(name)} and is {now[name]}" for name in differing if name not in _IMAGES]
+    if values:
+        raise ValueError(
+            f"{folder} holds a training with other settings ({', '.join(values)}): repeat its command, or choose "
+            "another folder"
+        )
+    if differing:
+        raise ValueError(
+            f"{folder} holds a training that was {_IMAGES[differing[0]]} other images or classes than those that are "
+            "given now: repeat its command with the same --data, --test-classes and --test-fraction, or choose another "
+            "folder"
+        )
+
+
+def _is_same(name: str, before: Any, now: Any) -> bool:
+    if name not in _IMAGES or not isinstance(before, dict):
+        return before == now
+    colours, others = (np.array(images.get("colours")) for images in (before, now))
+    same_colours = colours.shape == others.shape and bool(np.allclose(colours, others, atol=_SAME_COLOUR))
+    return before.get("files") == now["files"] and same_colours
+
+
+def _use_threads(wanted: int) -> None:
+    """Go on with the number of threads that the training began with: another sums in another order."""
+    here = torch.get_num_threads()
+    if wanted == here:
+        return
+    if wanted > (os.cpu_count() or 1):
+        _note(f"{wanted} threads and goes on with {here}, because this machine has no more than {os.cpu_count()} cores")
+        return
+    torch.set_num_threads(wanted)
+    if Processes.here().rank == 0:
+        print(f"This training began with {wanted} threads and goes on with as many, not with {here}.")
+
+
+def _note(change: str) -> None:
+    if Processes.here().rank == 0:
+        print(
+            f"Note: this training began with {change}, so that its weights will differ in their last bits from those "
+            "of one that was not interrupted."
+        )
 
 
 def _kernels() -> str:

@@ -1,18 +1,21 @@
 """A model evaluated on a set by the set's own protocol: leave-one-out or a gallery, images or instances."""
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.dataset import ImageDataset, evaluation_batches, lost_workers_explained
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
 from smoothap.metrics import Report, evaluate
+from smoothap.metrics.copies import queries_with_copies
 from smoothap.models import Embedder
 from smoothap.progress import Progress
 
@@ -25,18 +28,23 @@ class NoFeatures(ValueError):  # noqa: N818
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """The vectors (n, d) of the images that could be read, and their rows (n,) in the set."""
+    """The vectors (n, d) of the images that could be read, and their rows (n,) in the set.
+
+    `digests` (n,) are equal for views with the same pixels, None where they are not known.
+    """
 
     vectors: np.ndarray
     rows: np.ndarray
+    digests: np.ndarray | None = None
 
 
 @freed_memory_kept()
+@lost_workers_explained()
 def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
     """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
     processes = Processes.here()
     vectors = np.zeros((len(dataset), model.dimension), np.float32)
-    readable = np.zeros(len(dataset), np.int64)
+    readable, digests = np.zeros((2, len(dataset)), np.int64)
     batches = evaluation_batches(
         dataset,
         BATCH_SIZE,
@@ -47,11 +55,12 @@ def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown
     )
     total, shown = len(dataset) // processes.number, shown and processes.rank == 0
     with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
-        for part, rows in model.embed_batches((batch.images, batch.rows.numpy()) for batch in batches):
-            vectors[rows], readable[rows] = part, 1
+        for part, batch in model.embed_batches((batch.images, batch) for batch in batches):
+            rows = batch.rows.numpy()
+            vectors[rows], readable[rows], digests[rows] = part, 1, _digests(batch.images)
             line.advance(len(rows))
-    processes.add_up(vectors)  # each row has one process that filled it, the others hold zeros
-    processes.add_up(readable)
+    for filled in (vectors, readable, digests):  # each row has one process that filled it, the others hold zeros
+        processes.add_up(filled)
     rows = np.flatnonzero(readable)
     blank = len(rows) - int(vectors[rows].any(axis=1).sum())
     if blank:
@@ -59,29 +68,40 @@ def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown
             f"{model.architecture} gives nothing but zeros for {blank:,} of {len(rows):,} images of "
             f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
         )
-    return Embedded(vectors if len(rows) == len(vectors) else vectors[rows], rows)
+    return Embedded(vectors if len(rows) == len(vectors) else vectors[rows], rows, digests[rows])
+
+
+def _digests(views: Tensor) -> np.ndarray:
+    """A number (n,) for each of the views (n, 3, size, size) that only views of the same pixels share."""
+    pixels = views.permute(0, 2, 3, 1).contiguous().numpy()  # as they lie in memory
+    contents = (hashlib.blake2b(view, digest_size=8).digest() for view in pixels)
+    return np.array([int.from_bytes(content, "little", signed=True) for content in contents])
 
 
 def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None = None) -> Report:
     """The exact report by the protocol of the set: its K, its queries and gallery, its instances."""
     vectors, rows = embedded.vectors, embedded.rows
     if images.instances is not None:
-        _, first, instance = np.unique(images.instances[rows], return_index=True, return_inverse=True)
-        vectors, rows = group_means(vectors, instance.reshape(-1), len(first)), rows[first]
-    labels = images.labels[rows]
+        vectors, first = instance_means(vectors, images.instances[rows])
+        rows = rows[first]
+    labels, digests = images.labels[rows], embedded.digests if images.instances is None else None
     recall_at = images.recall_at if recall_at is None else recall_at
     shown = Processes.here().rank == 0
     if images.is_query is None and images.is_gallery is None:
-        return evaluate(vectors, labels, recall_at=recall_at, distributed=True, progress=shown)
+        report = evaluate(vectors, labels, recall_at=recall_at, distributed=True, progress=shown)
+        return report if digests is None else replace(report, copies=queries_with_copies(digests))
     queries, gallery = (
         np.arange(len(rows)) if mask is None else np.flatnonzero(mask[rows])
         for mask in (images.is_query, images.is_gallery)
     )
     itself = queries[:, None] == gallery[None, :] if len(np.intersect1d(queries, gallery)) else None
-    return evaluate(
+    report = evaluate(
         vectors[queries], labels[queries], vectors[gallery], labels[gallery], recall_at,
         ignore=itself, distributed=True, progress=shown,
     )  # fmt: skip
+    if digests is None:
+        return report
+    return replace(report, copies=queries_with_copies(digests[queries], digests[gallery], itself))
 
 
 def evaluate_set(model: Embedder, images: ImageSet, *, unreadable: Path | str) -> Report:
@@ -104,11 +124,10 @@ def evaluate_benchmark(
     embedded: dict[tuple[int, int], Embedded] = {}
     reports: dict[str, Report] = {}
     for name, images in benchmark.tests.items():
-        same = (id(images.read), id(images.names))
-        if same not in embedded:
+        if images.source not in embedded:
             dataset = ImageDataset(images, model.transform, report=unreadable)
-            embedded[same] = embed_set(model, dataset, workers=workers)
-        reports[name] = evaluate_embedded(embedded[same], images, recall_at)
+            embedded[images.source] = embed_set(model, dataset, workers=workers)
+        reports[name] = evaluate_embedded(embedded[images.source], images, recall_at)
     for name, draws in benchmark.averages.items():
         reports[name] = mean_report([reports.pop(draw) for draw in draws])
     return reports
@@ -128,8 +147,9 @@ def mean_report(reports: Sequence[Report]) -> Report:
     return Report(**{name: joined([getattr(report, name) for report in reports]) for name in names})
 
 
-def group_means(vectors: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:
-    """The mean of the vectors (n, d) of each group (n,): (groups, d)."""
-    sums = np.zeros((groups, vectors.shape[1]))
-    np.add.at(sums, group, vectors)
-    return (sums / np.bincount(group, minlength=groups)[:, None]).astype(np.float32)
+def instance_means(vectors: np.ndarray, instances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the vectors (n, d) of each of m instances (n,), (m, d), and the row of its first image, (m,)."""
+    _, first, instance, images = np.unique(instances, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(first), vectors.shape[1]))
+    np.add.at(sums, instance.reshape(-1), vectors)
+    return (sums / images[:, None]).astype(np.float32), first

@@ -1,28 +1,27 @@
 """The training loop, top to bottom: batches, the step, validation, checkpoints."""
 
-import errno
 import signal
 import threading
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothap.data.dataset import Batch, ImageDataset, training_batches
+from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, lost_workers_explained, training_batches
 from smoothap.data.image_set import ImageSet
-from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import BalancedBatches, Batches
-from smoothap.data.transforms import Transform
 from smoothap.distributed import Processes
+from smoothap.files import is_full, locked
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
@@ -30,6 +29,7 @@ from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
+from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
 from smoothap.training.queue import EmbeddingQueue
@@ -37,7 +37,7 @@ from smoothap.training.settings import Settings
 from smoothap.training.two_pass import refuse_batch_statistics, two_pass
 
 MODEL = "model"  # the folder of the best model, in that of the training
-_HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
+Arguments = ParamSpec("Arguments")
 
 
 class TrainingStopped(ValueError):  # noqa: N818
@@ -66,6 +66,25 @@ class Callbacks(Protocol):
         ...
 
 
+def _alone_in_its_folder(train: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Let one training at a time write to a folder; afterwards torch has as many threads again as before."""
+
+    @wraps(train)
+    def alone(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        folder = Path(signature(train).bind(*arguments, **options).arguments["folder"])
+        refusal = f"Another process is training in {folder}: wait until it is done, or choose another folder."
+        threads = torch.get_num_threads()
+        torch.set_num_threads(threads)  # said aloud, MKL keeps to the number: then it does so with and without a resume
+        try:
+            with locked(folder, refusal) if Processes.here().rank == 0 else nullcontext():
+                return train(*arguments, **options)
+        finally:
+            torch.set_num_threads(threads)
+
+    return alone
+
+
+@_alone_in_its_folder
 @freed_memory_kept()
 def train(
     model: Embedder,
@@ -77,6 +96,7 @@ def train(
     *,
     resume: bool = False,
     minutes: float | None = None,
+    to_beat: float = -1.0,
     batches: Batches | None = None,
     callbacks: Callbacks | None = None,
     device: torch.device | str | None = None,
@@ -87,12 +107,14 @@ def train(
 
     `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
     and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
-    goes on from its checkpoint, and one without a checkpoint begins. `batches` takes the place of balanced ones;
-    `callbacks` are called before each epoch and step.
+    goes on from its checkpoint, with the number of threads it began with, and one without a checkpoint begins.
+    `batches` takes the place of balanced ones; `callbacks` are called before each epoch and step. An epoch that does
+    not beat the start, and `to_beat`, an mAP on `validation`, is not kept: where none does, the best step is 0, and the
+    model the one that the training began with.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = chosen_device(device)
     if checkpoint.exists(folder) and not resume:
         raise ValueError(f"{folder} already holds a training: go on with --resume, or choose another folder")
 
@@ -135,9 +157,14 @@ def train(
         **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
         "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
         "least_area": model.transform.least_area, "flip": model.transform.flip,
+        "trained_on": dataset.identity(), "validated_on": validation_dataset.identity(),
     }  # fmt: skip
+    projects = settings.embedding_start == "projection" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, described)
+        model.embedding_start = "projection" if projects else model.embedding_start
+    elif projects:
+        start_as_projection(model, dataset, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor) -> Tensor:
@@ -165,17 +192,17 @@ def train(
             "validation_map": report.mean_average_precision,
         }
         log.write(row | {f"validation_recall_at_{k}": value for k, value in report.recall.items()})
-        if report.mean_average_precision > state.best:
+        if state.step == 0 or report.mean_average_precision > max(state.best, to_beat):
             state.best, state.best_step = report.mean_average_precision, state.step
             if writes:
-                model.save(folder / MODEL, data_set=images.name, figures={"validation": report.summary()})
+                model.save(folder / MODEL, data_set=images.name, metrics={"validation": report.summary()})
 
     started = time.monotonic() - state.seconds  # as if the training had never been cut off
-    log = Log(folder, state.step, tensorboard=tensorboard, writes=writes)
     interrupted = timed_out = False
     try:
         with (
-            closing(log),
+            lost_workers_explained(),
+            closing(Log(folder, state.step, tensorboard=tensorboard, writes=writes)) as log,
             _caught_signals() as signals,
             Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
         ):
@@ -243,10 +270,9 @@ def train(
                 if interrupted or timed_out:
                     break
     except (ValueError, OSError) as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if isinstance(error, OSError) and not full:
+        if isinstance(error, OSError) and not is_full(error):
             raise
-        reason = "the disk is full" if full else str(error).rstrip(".")
+        reason = "the disk is full" if is_full(error) else str(error).rstrip(".")
         stays = f"the last good checkpoint stays in {folder}, and --resume goes on from there"
         raise TrainingStopped(
             f"Training stopped after step {state.step}: {reason}; "
@@ -279,6 +305,11 @@ def loss_backward(
         if parameter.grad is not None:
             parameter.grad /= processes.number
     return value.detach()
+
+
+def chosen_device(device: torch.device | str | None) -> torch.device:
+    """The device that was asked for, or the fastest that is here."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def _precision(settings: Settings, device: torch.device) -> torch.dtype:
@@ -320,13 +351,3 @@ def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -
         )
     if np.bincount(validation.labels).max() < 2:
         raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")
-
-
-def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
-    """Whether the decoded set is small enough to hold, judged by a few of its images."""
-    sizes = [0]
-    for row in np.linspace(0, len(images) - 1, 16).astype(int).tolist():
-        with suppress(UnreadableImage):
-            image = images.read(row, transform.enough_pixels(True))
-            sizes.append(3 * image.width * image.height)
-    return max(sizes) * len(images) <= _HELD_BYTES

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 Optimiser = Literal["adam", "adamw"]
 Schedule = Literal["steps", "cosine"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+EmbeddingStart = Literal["random", "projection"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Settings:
     steps: int | None = None  # stop after so many steps, whatever `epochs` says
     optimiser: Optimiser = "adam"
     learning_rate: float = 1e-5
+    embedding_start: EmbeddingStart = "random"  # of a new embedding layer: `training/embedding_start.py` has the other
     embedding_factor: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
     loss_factor: float = 1.0  # times the learning rate, for parameters of the loss itself
     weight_decay: float = 4e-5
@@ -36,7 +38,9 @@ class Settings:
     diagnose_every: int = 50  # steps between two looks at the operating region and AP_e
 
     def __post_init__(self) -> None:
-        choices = {"optimiser": Optimiser, "schedule": Schedule, "precision": Precision}
+        choices = {
+            "optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "embedding_start": EmbeddingStart,
+        }  # fmt: skip
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
@@ -78,6 +82,9 @@ class Settings:
 
 PAPER = Settings()
 # A small set of images and a pretrained network, in minutes.
-QUICK = Settings(batch_size=128, epochs=3, optimiser="adamw", learning_rate=5e-4, schedule="cosine", warm_up=5)
+QUICK = Settings(
+    batch_size=128, epochs=3, optimiser="adamw", learning_rate=5e-4, schedule="cosine", warm_up=5,
+    embedding_start="projection",
+)  # fmt: skip
 # The emoji at 64 pixels in five minutes on two cores, tuned on validation classes.
 DEMO = replace(QUICK, batch_size=256, learning_rate=1e-3)

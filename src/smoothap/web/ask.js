@@ -18,7 +18,7 @@ export async function ask(address, options = {}) {
     lost();
     throw new Lost("The server does not answer.");
   }
-  found();
+  connected();
   if (answer.status === 503 && !options.second) {
     await new Promise((done) => setTimeout(done, 1000));
     return ask(address, { ...options, second: true });
@@ -43,23 +43,23 @@ export async function askJson(address, question) {
 
 function lost() {
   banner.hidden = false;
-  polling ??= setInterval(knock, 3000);
+  polling ??= setInterval(retry, 3000);
 }
 
-function found() {
+function connected() {
   banner.hidden = true;
   clearInterval(polling);
   polling = null;
 }
 
-async function knock() {
+async function retry() {
   try {
     await fetch("/api/albums", { cache: "no-store" });
   } catch {
     return;
   }
-  found();
+  connected();
   whenBack();
 }
 
-document.getElementById("retry").addEventListener("click", knock);
+document.getElementById("retry").addEventListener("click", retry);

@@ -60,7 +60,7 @@ export class Column {
       this.grid.replaceChildren();
       this.append(question ? answer.hits : answer.photos);
       if (inside) this.focus(this.grid.firstElementChild); // whoever came by keyboard goes on from the first photo
-      this.tell(question ? answer : null);
+      this.showSummary(question ? answer : null);
       return answer;
     } finally {
       if (turn === this.turn) this.element.classList.remove("waiting");
@@ -97,7 +97,7 @@ export class Column {
     if (this.hits.length < this.total) this.observer.observe(this.sentinel);
   }
 
-  tell(answer) {
+  showSummary(answer) {
     this.csv.hidden = answer === null || answer.total === 0;
     const parts = [];
     if (answer === null) {
@@ -108,7 +108,7 @@ export class Column {
         parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
       }
       if (answer.expected_recall !== null) {
-        const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((each) => Math.round(100 * each));
+        const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
         parts.push(`expected recall ${recall}%, precision ${precision}%`);
       }
     }
@@ -153,13 +153,13 @@ export class Column {
     for (const [kind, is] of Object.entries(pressed)) tile.querySelector(`.${kind}`)?.setAttribute("aria-pressed", is);
   }
 
-  dressAll() {
+  markTiles() {
     for (const tile of this.grid.children) this.markTile(tile, Number(tile.dataset.id));
   }
 
   act(tile, action) {
     const id = Number(tile.dataset.id);
-    const hit = this.hits.find((each) => each.id === id);
+    const hit = this.hits.find((shown) => shown.id === id);
     if (action === "picture") {
       this.page.pick(this, id);
     } else if (hit.rank && action === "keep") {
@@ -186,7 +186,7 @@ export class Column {
       this.act(tile, action);
     } else {
       const tiles = [...this.grid.children];
-      const wide = tiles.findIndex((each) => each.offsetTop > tiles[0].offsetTop);
+      const wide = tiles.findIndex((other) => other.offsetTop > tiles[0].offsetTop);
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -(wide < 0 ? tiles.length : wide), ArrowDown: wide < 0 ? tiles.length : wide };
       const places = { Home: 0, End: tiles.length - 1 };
       const place = places[event.key] ?? tiles.indexOf(tile) + step[event.key];
@@ -198,7 +198,7 @@ export class Column {
 
   focus(tile) {
     if (!tile) return;
-    for (const each of this.grid.querySelectorAll('.picture[tabindex="0"]')) each.tabIndex = -1;
+    for (const focusable of this.grid.querySelectorAll('.picture[tabindex="0"]')) focusable.tabIndex = -1;
     const picture = tile.querySelector(".picture");
     picture.tabIndex = 0;
     picture.focus();

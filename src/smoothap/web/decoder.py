@@ -13,7 +13,7 @@ from PIL import Image
 from smoothap.data.reading import UnreadableImage
 from smoothap.web.decoder_process import receive, send
 from smoothap.web.limits import Limits
-from smoothap.web.shapes import ShareBox
+from smoothap.web.schemas import ShareBox
 
 
 class Decoder:

@@ -38,9 +38,9 @@ function well() {
 async function pick(column, id) {
   try {
     const photo = await askJson(`/api/albums/${column.number}/photos/${id}`);
-    const missing = columns.find((each) => photo.twins[each.number] === null);
+    const missing = columns.find((column) => photo.twins[column.number] === null);
     if (missing) throw new Error(`${photo.name} is not in ${missing.album.name}: choose a photo that both albums have.`);
-    const address = `#photo=${columns.map((each) => photo.twins[each.number]).join(",")}`;
+    const address = `#photo=${columns.map((column) => photo.twins[column.number]).join(",")}`;
     if (location.hash === address) open();
     else location.hash = address; // which opens it, and lets the browser's back button work
   } catch (error) {
@@ -68,7 +68,7 @@ async function take(file) {
     failed(new Error(`${file.name} has ${(file.size / 1e6).toFixed(0)} MB, more than the ${server.upload_bytes / 1e6} MB that are taken here.`));
     return;
   }
-  const without = columns.find((each) => !each.album.takes_photos);
+  const without = columns.find((column) => !column.album.takes_photos);
   if (without) {
     failed(new Error(`${without.album.name} has vectors and no model: search with one of its own photos.`));
     return;
@@ -104,7 +104,7 @@ $("query-image").addEventListener("error", () => {
 
 // The query as the column's model sees it, asked for once: the slider and the marks do not send a photo again.
 async function vectorOf(column, photo) {
-  const part = box.value ? box.value.map((each) => each.toFixed(5)).join(",") : "";
+  const part = box.value ? box.value.map((share) => share.toFixed(5)).join(",") : "";
   const name = `${column.number} ${part}`;
   const { vectors, file } = query;
   if (!vectors.has(name)) {
@@ -118,16 +118,16 @@ async function vectorOf(column, photo) {
 }
 
 async function question(column) {
-  const asked = { right: column.marked("right"), wrong: column.marked("wrong") };
-  if (query.ids) asked.photo = query.ids[columns.indexOf(column)];
-  if (query.file || box.value) asked.vector = await vectorOf(column, asked.photo);
+  const request = { right: column.marked("right"), wrong: column.marked("wrong") };
+  if (query.ids) request.photo = query.ids[columns.indexOf(column)];
+  if (query.file || box.value) request.vector = await vectorOf(column, request.photo);
   const value = Number($("slider").value);
   if ($("slider").dataset.kind === "recall") {
-    if (value < 1) asked.recall = value;
+    if (value < 1) request.recall = value;
   } else if (lowest !== null && value > lowest) {
-    asked.minimum = value;
+    request.minimum = value;
   }
-  return asked;
+  return request;
 }
 
 async function search() {
@@ -158,10 +158,10 @@ function forget() {
 }
 
 function showQuality(answers) {
-  const labelled = server.albums.every((each) => each.labelled);
+  const labelled = server.albums.every((album) => album.labelled);
   const drawn = answers.map((answer, place) => ({
     name: columns[place].album.name, before: columns[place].role === "before", curve: answer.curve,
-  })).filter((each) => each.curve !== null);
+  })).filter(({ curve }) => curve !== null);
   $("quality").hidden = !labelled;
   $("curves").replaceChildren(...(drawn.length ? [drawCurves(drawn)] : []));
   $("legend").replaceChildren(...drawn.map(({ name, before, curve }) => make(
@@ -176,7 +176,7 @@ function showQuality(answers) {
 }
 
 function showMarks() {
-  const [right, wrong] = ["right", "wrong"].map((kind) => columns.reduce((sum, each) => sum + each.marked(kind).length, 0));
+  const [right, wrong] = ["right", "wrong"].map((kind) => columns.reduce((sum, column) => sum + column.marked(kind).length, 0));
   $("again").disabled = right + wrong === 0;
   $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
   $("clear").hidden = right + wrong === 0;
@@ -195,9 +195,9 @@ function resetSlider() {
 
 function showRange(answers) {
   if ($("slider").dataset.kind === "recall" || lowest !== null) return showSlider();
-  const ends = answers.filter((each) => each.lowest !== null);
-  lowest = Math.floor(200 * Math.min(0.995, ...ends.map((each) => each.lowest))) / 200;
-  const highest = Math.ceil(200 * Math.max(lowest + 0.005, ...ends.map((each) => each.highest))) / 200;
+  const ends = answers.filter((answer) => answer.lowest !== null);
+  lowest = Math.floor(200 * Math.min(0.995, ...ends.map((answer) => answer.lowest))) / 200;
+  const highest = Math.ceil(200 * Math.max(lowest + 0.005, ...ends.map((answer) => answer.highest))) / 200;
   Object.assign($("slider"), { min: lowest, max: highest, value: lowest });
   return showSlider();
 }
@@ -246,13 +246,13 @@ function showBasket() {
     });
     return make("li", {}, make("img", { src: column.thumbnail(hit.id), alt: hit.name, title: hit.name }), remove);
   }));
-  for (const column of columns) column.dressAll();
+  for (const column of columns) column.markTiles();
 }
 
 async function downloadBasket() {
   try {
     for (const column of columns) {
-      const photos = [...basket.values()].filter((each) => each.column === column).map(({ hit }) => ({ id: hit.id, score: hit.score }));
+      const photos = [...basket.values()].filter((kept) => kept.column === column).map(({ hit }) => ({ id: hit.id, score: hit.score }));
       if (!photos.length) continue;
       save(await (await post(`${column.base}/basket.csv`, { photos })).blob(), "basket.csv");
     }
@@ -314,7 +314,7 @@ $("whole").addEventListener("click", () => {
 $("again").addEventListener("click", search);
 $("clear").addEventListener("click", () => {
   for (const column of columns) column.marks.clear();
-  for (const column of columns) column.dressAll();
+  for (const column of columns) column.markTiles();
   search();
 });
 $("mistake-close").addEventListener("click", well);
@@ -341,16 +341,16 @@ async function begin() {
   const two = server.albums.length === 2;
   const page = { pick, kept, failed, inBasket: (column, id) => basket.has(key(column, id)), marked: (text) => { say(text); showMarks(); } };
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
-  $("results").replaceChildren(...columns.map((each) => each.element));
+  $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
-  $("title").replaceChildren(make("bdi", { textContent: server.albums.map((each) => each.name).join(" and ") }));
-  document.title = `${server.albums.map((each) => each.name).join(" and ")} · smoothap`;
+  $("title").replaceChildren(make("bdi", { textContent: server.albums.map((album) => album.name).join(" and ") }));
+  document.title = `${server.albums.map((album) => album.name).join(" and ")} · smoothap`;
   $("summary").textContent = two ? "The same photos by two models, side by side" : "Find all the photos of a thing by one of them";
-  $("slider-kind").hidden = !server.albums.every((each) => each.calibrated);
-  $("query-note").textContent = server.albums.every((each) => each.takes_photos)
+  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  $("query-note").textContent = server.albums.every((album) => album.takes_photos)
     ? "Or click any photo. Drag over the query to search with a part of it."
     : "Click any photo to search with it: this album has no model to see others with.";
-  $("choose-label").hidden = !server.albums.every((each) => each.takes_photos);
+  $("choose-label").hidden = !server.albums.every((album) => album.takes_photos);
   $("stage-hint").textContent = $("choose-label").hidden ? "Click a photo" : "Drop or paste a photo";
   showBasket();
   if (location.hash.startsWith("#photo=")) {
@@ -360,7 +360,7 @@ async function begin() {
     await open();
     $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Click any other photo.";
   }
-  if (query === null) await Promise.all(columns.map((each) => each.show(null))).catch(failed);
+  if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
 }
 
 onBack(() => (server === null ? begin() : search()));

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp
 from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
 from smoothap.search.photos import NoSuchPhoto
-from smoothap.web import LOOPBACK, shapes
+from smoothap.web import LOOPBACK, schemas
 from smoothap.web.decoder import Decoder
-from smoothap.web.finder import Finder, typical_photo
 from smoothap.web.gate import Gate
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
-from smoothap.web.shapes import error_response
+from smoothap.web.schemas import error_response
+from smoothap.web.served_album import ServedAlbum, typical_photo
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
@@ -34,7 +34,7 @@ _SENTENCES = {  # for what the router says of itself
     "Method Not Allowed": "This address does not take that method.",
 }
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": shapes.ErrorAnswer, "description": meaning}
+    status: {"model": schemas.ErrorInfo, "description": meaning}
     for status, meaning in {
         400: "A request that cannot be read", 401: "No token, or a wrong one", 403: "Sent by a page of another site",
         404: "No such album or photo", 408: "Sent too slowly", 409: "Not possible in this album",
@@ -60,14 +60,14 @@ AlbumNumber = Annotated[int, Path(ge=0, le=1_000, description="Its place among t
 PhotoNumber = Annotated[int, Path(ge=0, le=2**53)]
 
 
-async def _chosen_finder(request: Request, album: AlbumNumber) -> Finder:
-    finders: list[Finder] = request.app.state.finders
-    if album >= len(finders):
-        raise HTTPException(404, f"There is no album {album}: this server has {len(finders)}, counted from 0.")
-    return finders[album]
+async def _chosen_album(request: Request, album: AlbumNumber) -> ServedAlbum:
+    served_albums: list[ServedAlbum] = request.app.state.served_albums
+    if album >= len(served_albums):
+        raise HTTPException(404, f"There is no album {album}: this server has {len(served_albums)}, counted from 0.")
+    return served_albums[album]
 
 
-ChosenFinder = Annotated[Finder, Depends(_chosen_finder)]
+ChosenAlbum = Annotated[ServedAlbum, Depends(_chosen_album)]
 
 
 def create_app(
@@ -86,12 +86,12 @@ def create_app(
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
     decoder, queue = Decoder(limits), WorkQueue(limits)
-    finders = [Finder(album, name, decoder) for name, album in albums.items()]
+    served_albums = [ServedAlbum(album, name, decoder) for name, album in albums.items()]
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         # Models and the decoder take seconds to load: better now than when the first photo comes.
-        warming = asyncio.create_task(queue.run(lambda: [finder.warm_up() for finder in finders]))
+        warming = asyncio.create_task(queue.run(lambda: [served.warm_up() for served in served_albums]))
         yield
         warming.cancel()
         queue.close()
@@ -105,10 +105,10 @@ def create_app(
             (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
         ),
     )  # fmt: skip
-    app.state.finders = finders
+    app.state.served_albums = served_albums
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_routes(app, finders, queue, limits)
+    _add_routes(app, served_albums, queue, limits)
     guarded = BoundedRequests(app, limits)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
@@ -119,82 +119,82 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_routes(app: FastAPI, finders: list[Finder], queue: WorkQueue, limits: Limits) -> None:
-    first_photo = cache(lambda: typical_photo(finders))
+def _add_routes(app: FastAPI, served_albums: list[ServedAlbum], queue: WorkQueue, limits: Limits) -> None:
+    first_photo = cache(lambda: typical_photo(served_albums))
 
     @app.get("/api/albums")
-    async def albums() -> shapes.Albums:
+    async def albums() -> schemas.AlbumList:
         """The albums of this server and what can be done with them."""
         described = [
-            shapes.AlbumShape(
-                name=finder.name,
-                photos=len(finder.album),
-                labelled=finder.labels is not None,
-                takes_photos=finder.album.model is not None,
-                calibrated=finder.album.calibration is not None,
+            schemas.AlbumInfo(
+                name=served.name,
+                photos=len(served.album),
+                labelled=served.labels is not None,
+                takes_photos=served.album.model is not None,
+                calibrated=served.album.calibration is not None,
             )
-            for finder in finders
+            for served in served_albums
         ]
-        return shapes.Albums(albums=described, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
+        return schemas.AlbumList(albums=described, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
 
     @app.get("/api/albums/{album}/photos")
     def photos(
-        finder: ChosenFinder,
+        served: ChosenAlbum,
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    ) -> shapes.PhotoPage:
+    ) -> schemas.PhotoPage:
         """Photos of the album in their order."""
-        total = len(finder.album)
+        total = len(served.album)
         rows = range(offset, min(offset + limit, total))
-        return shapes.PhotoPage(total=total, photos=[finder.photo(row, finders) for row in rows])
+        return schemas.PhotoPage(total=total, photos=[served.photo(row, served_albums) for row in rows])
 
     @app.get("/api/albums/{album}/photos/{photo}")
-    def photo_by_id(finder: ChosenFinder, photo: PhotoNumber) -> shapes.PhotoShape:
+    def photo_by_id(served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoInfo:
         """One photo, and its id in every album of the server."""
-        return finder.photo(finder.album.photos.row_of(photo), finders)
+        return served.photo(served.album.photos.row_of(photo), served_albums)
 
     @app.get("/api/albums/{album}/photos/{photo}/thumbnail", response_class=Response, responses=_JPEG)
-    def thumbnail(finder: ChosenFinder, photo: PhotoNumber) -> Response:
+    def thumbnail(served: ChosenAlbum, photo: PhotoNumber) -> Response:
         """A small picture: pixels, and nothing else that the file held."""
-        return _picture(finder.thumbnail(photo))
+        return _picture(served.thumbnail(photo))
 
     @app.get("/api/albums/{album}/photos/{photo}/image", response_class=Response, responses=_JPEG)
-    async def image(finder: ChosenFinder, photo: PhotoNumber) -> Response:
+    async def image(served: ChosenAlbum, photo: PhotoNumber) -> Response:
         """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
-        return _picture(await queue.run(finder.image, photo))
+        return _picture(await queue.run(served.image, photo))
 
     @app.post("/api/albums/{album}/embed", openapi_extra=_PHOTO_BODY)
     async def embed(
         request: Request,
-        finder: ChosenFinder,
+        served: ChosenAlbum,
         box: Annotated[
             str | None,
             Query(pattern=r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$", description="left,top,width,height as shares of 1"),
         ] = None,
-    ) -> shapes.Vector:
+    ) -> schemas.Vector:
         """The vector of the photo in the body, to search with. The photo is not kept."""
         part = None if box is None else _share_box(box)
-        return shapes.Vector(vector=shapes.packed(await queue.run(finder.embed, await request.body(), part)))
+        return schemas.Vector(vector=schemas.packed(await queue.run(served.embed, await request.body(), part)))
 
     @app.post("/api/albums/{album}/photos/{photo}/part")
-    async def part(finder: ChosenFinder, photo: PhotoNumber, part: shapes.PhotoPart) -> shapes.Vector:
+    async def part(served: ChosenAlbum, photo: PhotoNumber, part: schemas.PhotoPart) -> schemas.Vector:
         """The vector of a part of one of the album's photos, to search with."""
-        return shapes.Vector(vector=shapes.packed(await queue.run(finder.embed, photo, part.box)))
+        return schemas.Vector(vector=schemas.packed(await queue.run(served.embed, photo, part.box)))
 
     @app.post("/api/albums/{album}/search")
-    async def search(finder: ChosenFinder, question: shapes.Question) -> shapes.AnswerPage:
+    async def search(served: ChosenAlbum, request: schemas.SearchRequest) -> schemas.SearchPage:
         """The album's photos by how much they look like the query, best first."""
-        return await queue.run(finder.answer, question)
+        return await queue.run(served.answer, request)
 
     @app.post("/api/albums/{album}/search.csv", response_class=Response, responses=_CSV)
-    async def search_list(finder: ChosenFinder, question: shapes.Question) -> Response:
+    async def search_list(served: ChosenAlbum, request: schemas.SearchRequest) -> Response:
         """The same as a list to download, from its beginning and whole."""
-        return _list(await queue.run(finder.list_of, question))
+        return _list(await queue.run(served.list_of, request))
 
     @app.post("/api/albums/{album}/basket.csv", response_class=Response, responses=_CSV)
-    async def basket_list(finder: ChosenFinder, basket: shapes.Basket) -> Response:
+    async def basket_list(served: ChosenAlbum, basket: schemas.Basket) -> Response:
         """Chosen photos as a list to download."""
-        return _list(await queue.run(finder.list_of_basket, basket.photos))
+        return _list(await queue.run(served.list_of_basket, basket.photos))
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:
@@ -213,9 +213,9 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return error_response(500, "The server made a mistake: its own window says which.")
 
 
-def _share_box(text: str) -> shapes.ShareBox:
+def _share_box(text: str) -> schemas.ShareBox:
     try:
-        return TypeAdapter(shapes.ShareBox).validate_python(text.split(","))
+        return TypeAdapter(schemas.ShareBox).validate_python(text.split(","))
     except ValidationError:
         raise ValueError(
             "A box is four numbers such as 0.1,0.2,0.5,0.5: left, top, width and height as shares from 0 to 1, the "

@@ -21,7 +21,7 @@ def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float
 ShareBox = Annotated[tuple[Start, Start, Side, Side], AfterValidator(_inside)]
 
 
-class Question(BaseModel, extra="forbid"):
+class SearchRequest(BaseModel, extra="forbid"):
     """A search: with a photo of the album, or with the vector that `embed` gave for another."""
 
     photo: Identity | None = Field(None, description="A photo of the album; it is left out of the answer.")
@@ -55,7 +55,7 @@ class Basket(BaseModel, extra="forbid"):
     photos: list[BasketPhoto] = Field(max_length=5_000)
 
 
-class AlbumShape(BaseModel):
+class AlbumInfo(BaseModel):
     """An album and what can be done with it."""
 
     name: str
@@ -65,15 +65,15 @@ class AlbumShape(BaseModel):
     calibrated: bool
 
 
-class Albums(BaseModel):
+class AlbumList(BaseModel):
     """All albums of this server; `start` is a photo to begin with, by its id in each."""
 
-    albums: list[AlbumShape]
+    albums: list[AlbumInfo]
     start: list[int] | None
     upload_bytes: int
 
 
-class PhotoShape(BaseModel):
+class PhotoInfo(BaseModel):
     """A photo; `twins` has its id in each album of the server, None where it is not."""
 
     id: int
@@ -86,7 +86,7 @@ class PhotoPage(BaseModel):
     """Photos of an album in their order."""
 
     total: int
-    photos: list[PhotoShape]
+    photos: list[PhotoInfo]
 
 
 class Vector(BaseModel):
@@ -95,7 +95,7 @@ class Vector(BaseModel):
     vector: str
 
 
-class HitShape(BaseModel):
+class HitInfo(BaseModel):
     """One answer; `right` says whether its label is the query's, where both are known."""
 
     id: int
@@ -115,7 +115,7 @@ class PrecisionRecallCurve(BaseModel):
     precision: list[float]
 
 
-class AnswerPage(BaseModel):
+class SearchPage(BaseModel):
     """A page of a ranking; `total` photos score at least `minimum`."""
 
     total: int
@@ -125,11 +125,11 @@ class AnswerPage(BaseModel):
     expected_recall: float | None
     expected_precision: float | None
     right_in_list: int | None = Field(description="Of the `total`, where the query's label is known.")
-    hits: list[HitShape]
+    hits: list[HitInfo]
     curve: PrecisionRecallCurve | None = Field(description="With the first page only.")
 
 
-class ErrorAnswer(BaseModel):
+class ErrorInfo(BaseModel):
     """What every error looks like: one sentence that names the cause and the remedy."""
 
     error: str

@@ -7,26 +7,26 @@ from smoothap.losses.inputs import first_of
 from smoothap.numerics.threads import can_fuse
 
 
-def unit_rows(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def normalise(matrix: Tensor, name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Rows of length 1 in float32 or better, and the lengths (n, 1); NaN, infinite and zero rows are refused."""
-    matrix = matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32))
-    limits = torch.finfo(matrix.dtype)
+    matrix = matrix.detach().to(dtype)
+    limits = torch.finfo(dtype)
     least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
     if can_fuse(matrix):
         from smoothap.losses import kernels
 
         units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
-        good = kernels.scale_rows(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
+        good = kernels.normalise(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
     else:
         lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
         units = matrix / lengths
         good = bool(((lengths > least) & (lengths < float("inf"))).all())
     if good:
         return units, lengths
-    return _unit_rows_of_odd_lengths(matrix, name)
+    return _normalise_odd_lengths(matrix, name)
 
 
-def _unit_rows_of_odd_lengths(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def _normalise_odd_lengths(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
     finite = matrix.isfinite().all(1)
     if not bool(finite.all()):
         raise ValueError(
@@ -42,17 +42,38 @@ def _unit_rows_of_odd_lengths(matrix: Tensor, name: str) -> tuple[Tensor, Tensor
     relative = matrix / largest
     relative_lengths = torch.linalg.vector_norm(relative, dim=1, keepdim=True)
     lengths = relative_lengths * largest
-    if not bool(((lengths >= torch.finfo(matrix.dtype).tiny) & (lengths < float("inf"))).all()):
-        raise ValueError(f"{name} holds numbers too large or too small for {matrix.dtype}: scale them nearer to 1")
+    fits = (lengths[:, 0] >= torch.finfo(matrix.dtype).tiny) & (lengths[:, 0] < float("inf"))
+    if not bool(fits.all()):
+        raise ValueError(
+            f"{name} holds numbers too large or too small for {matrix.dtype} in row {first_of(~fits)}: scale them "
+            "nearer to 1"
+        )
     return relative / relative_lengths, lengths
 
 
-def back_through_units(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
+def check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, upstream: Tensor | None) -> None:
+    """Refuse rows (n, d) so short that their gradient (n, d), which grows as 1 / length, is beyond their dtype.
+
+    A gradient that is so large because the upstream gradient is, as that of a loss scaler, is left to the scaler.
+    """
+    limits = torch.finfo(rows.dtype)
+    if limits.max > 1e30 and bool(lengths.min() > limits.tiny**0.5):  # what is not so short stays far from the limit
+        return
+    most = limits.max if upstream is None else limits.max * max(1.0, float(upstream.abs().max()))
+    beyond = ~(gradient.abs().amax(1) <= most)
+    if bool(beyond.any()):
+        raise ValueError(
+            f"{name} is so short in row {first_of(beyond)}, with a length of {float(lengths[beyond][0]):.1g}, that its "
+            f"gradient is beyond {rows.dtype}: scale the last layer's output up, or keep that layer in float32"
+        )
+
+
+def back_through_normalising(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
     """The gradient with respect to x from that with respect to x / |x|, in place. (n, d), (n, d), (n, 1)"""
     if can_fuse(gradient):
         from smoothap.losses import kernels
 
-        kernels.back_through_units(gradient.numpy(), units.numpy(), lengths.numpy())
+        kernels.back_through_normalising(gradient.numpy(), units.numpy(), lengths.numpy())
         return gradient
     along = torch.linalg.vecdot(gradient, units)[:, None]
     return gradient.addcmul_(units, along, value=-1).div_(lengths)

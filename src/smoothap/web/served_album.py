@@ -15,11 +15,12 @@ from starlette.exceptions import HTTPException
 
 from smoothap.data.reading import read_image
 from smoothap.report.markup import visible
+from smoothap.report.ranking_rows import precision_recall
 from smoothap.search import Album
 from smoothap.search.engines import Ranking
 from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import corrected, unit
-from smoothap.web import shapes
+from smoothap.web import schemas
 from smoothap.web.decoder import Decoder
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
@@ -39,26 +40,22 @@ class LabelledRanking:
     right: np.ndarray | None
 
     @cached_property
-    def curve(self) -> shapes.PrecisionRecallCurve | None:
+    def curve(self) -> schemas.PrecisionRecallCurve | None:
         """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
         if self.right is None or not self.right.any():
             return None
-        thresholds, counts = np.unique(self.ranking.scores[self.right], return_counts=True)
-        places = np.searchsorted(thresholds, self.ranking.scores, side="right")
-        listed = np.bincount(places, minlength=len(thresholds) + 1)[:0:-1].cumsum()
-        right_listed = counts[::-1].cumsum()
-        # At each score of a right photo, the highest first.
-        precision, recall = right_listed / listed, right_listed / right_listed[-1]
-        drawn = np.unique(np.linspace(0, len(counts), min(len(counts) + 1, _POINTS)).round().astype(int))
-        return shapes.PrecisionRecallCurve(
-            average_precision=float((precision * counts[::-1]).sum() / right_listed[-1]),
-            positives=int(right_listed[-1]),
-            recall=[round(share, 5) for share in np.append(0.0, recall)[drawn].tolist()],
-            precision=[round(share, 5) for share in np.append(precision[0], precision)[drawn].tolist()],
+        curve = precision_recall(self.ranking.scores, self.right)
+        steps = len(curve.recall)
+        drawn = np.unique(np.linspace(0, steps - 1, min(steps, _POINTS)).round().astype(int))
+        return schemas.PrecisionRecallCurve(
+            average_precision=curve.average_precision,
+            positives=int(self.right.sum()),
+            recall=curve.recall[drawn].round(5).tolist(),
+            precision=curve.precision[drawn].round(5).tolist(),
         )
 
 
-class Finder:
+class ServedAlbum:
     """One album behind the server."""
 
     def __init__(self, album: Album, name: str, decoder: Decoder) -> None:
@@ -81,7 +78,7 @@ class Finder:
             with self._model_lock, contextlib.suppress(OSError, ValueError):
                 self.album.embedder()
 
-    def embed(self, photo: bytes | int, box: shapes.ShareBox | None) -> np.ndarray:
+    def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> np.ndarray:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
         if self.album.model is None:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
@@ -93,7 +90,7 @@ class Finder:
                 raise HTTPException(409, f"The album's model cannot be used: {error}") from error
             return model.embed([image], progress=False)[0].numpy()
 
-    def _decoded(self, identity: int, box: shapes.ShareBox | None = None) -> Image.Image:
+    def _decoded(self, identity: int, box: schemas.ShareBox | None = None) -> Image.Image:
         """One of the album's photos, or a part of it: from its file, or from its thumbnail if that is gone."""
         self.album.photos.row_of(identity)
         try:
@@ -116,23 +113,23 @@ class Finder:
             except _NO_PICTURE as error:
                 raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
 
-    def photo(self, row: int, twins: Iterable["Finder"]) -> shapes.PhotoShape:
+    def photo(self, row: int, albums: Iterable["ServedAlbum"]) -> schemas.PhotoInfo:
         """The photo in a row, and its ids in all albums."""
         photo = self.album.photos[row]
-        return shapes.PhotoShape(
+        return schemas.PhotoInfo(
             id=photo.id,
             name=visible(photo.path),
             label=None if photo.label is None else visible(photo.label),
-            twins=[photo.id if twin is self else twin.ids_by_path.get(photo.path) for twin in twins],
+            twins=[photo.id if served is self else served.ids_by_path.get(photo.path) for served in albums],
         )
 
-    def answer(self, question: shapes.Question) -> shapes.AnswerPage:
-        """A page of the ranking that the question asks for."""
-        labelled, minimum, calibration = self._ranking_for(question), self._minimum(question), self.album.calibration
+    def answer(self, request: schemas.SearchRequest) -> schemas.SearchPage:
+        """A page of the ranking that the request asks for."""
+        labelled, minimum, calibration = self._ranking_for(request), self._minimum(request), self.album.calibration
         scores, listed = labelled.ranking.scores, labelled.ranking.at_least(minimum)
         ranked = scores[labelled.ranking.at_least()]
         known = calibration is not None and minimum is not None
-        return shapes.AnswerPage(
+        return schemas.SearchPage(
             total=int(listed.sum()),
             minimum=minimum,
             lowest=float(ranked.min()) if len(ranked) else None,
@@ -140,28 +137,28 @@ class Finder:
             expected_recall=calibration.recall_at(minimum) if known else None,
             expected_precision=calibration.precision_at(minimum) if known else None,
             right_in_list=None if labelled.right is None else int((labelled.right & listed).sum()),
-            hits=list(self._hits(labelled, minimum, question.offset, question.offset + question.limit)),
-            curve=labelled.curve if question.offset == 0 else None,
+            hits=list(self._hits(labelled, minimum, request.offset, request.offset + request.limit)),
+            curve=labelled.curve if request.offset == 0 else None,
         )
 
-    def _minimum(self, question: shapes.Question) -> float | None:
-        """The least score of the list that the question asks for."""
-        if question.recall is None:
-            return question.minimum
+    def _minimum(self, request: schemas.SearchRequest) -> float | None:
+        """The least score of the list that the request asks for."""
+        if request.recall is None:
+            return request.minimum
         if (calibration := self.album.calibration) is None:
             raise HTTPException(409, "This album is not calibrated, so recall cannot be asked for: give a score.")
-        return calibration.score_for_recall(question.recall)
+        return calibration.score_for_recall(request.recall)
 
-    def _ranking_for(self, question: shapes.Question) -> LabelledRanking:
-        """The ranking for a question, made now or kept from the page before."""
-        row = None if question.photo is None else self.album.photos.row_of(question.photo)
-        if question.vector is not None:
-            vector = unit(shapes.unpacked(question.vector, self.album.vectors.shape[1]))
+    def _ranking_for(self, request: schemas.SearchRequest) -> LabelledRanking:
+        """The ranking for a request, made now or kept from the page before."""
+        row = None if request.photo is None else self.album.photos.row_of(request.photo)
+        if request.vector is not None:
+            vector = unit(schemas.unpacked(request.vector, self.album.vectors.shape[1]))
         elif row is not None:
             vector = self.album.vectors[row]
         else:
             raise HTTPException(409, "A search needs a photo of the album or a vector: give one of them.")
-        return self._kept_ranking(vector.tobytes(), row, tuple(question.right), tuple(question.wrong))
+        return self._kept_ranking(vector.tobytes(), row, tuple(request.right), tuple(request.wrong))
 
     def ranking(
         self, vector: bytes, query_row: int | None, right: tuple[int, ...] = (), wrong: tuple[int, ...] = ()
@@ -180,12 +177,12 @@ class Finder:
 
     def _hits(
         self, labelled: LabelledRanking, minimum: float | None, first: int, last: int | None
-    ) -> Iterator[shapes.HitShape]:
+    ) -> Iterator[schemas.HitInfo]:
         """What stands in these places of the list, counted from 0."""
         rows, scores = (column[first:] for column in labelled.ranking.best(last, minimum))
         ids, right = self.album.photos.ids[rows], None if labelled.right is None else labelled.right[rows]
         for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
-            yield shapes.HitShape(
+            yield schemas.HitInfo(
                 id=int(ids[place]),
                 rank=first + place + 1,
                 score=float(scores[place]),
@@ -194,26 +191,26 @@ class Finder:
                 right=None if right is None else bool(right[place]),
             )
 
-    def list_of(self, question: shapes.Question) -> str:
-        """Everything that the question finds, as CSV."""
-        hits = self._hits(self._ranking_for(question), self._minimum(question), 0, None)
+    def list_of(self, request: schemas.SearchRequest) -> str:
+        """Everything that the request finds, as CSV."""
+        hits = self._hits(self._ranking_for(request), self._minimum(request), 0, None)
         return _csv((hit.rank, hit.score, hit.name, hit.label) for hit in hits)
 
-    def list_of_basket(self, basket: list[shapes.BasketPhoto]) -> str:
+    def list_of_basket(self, basket: list[schemas.BasketPhoto]) -> str:
         """The photos of a basket, as CSV."""
         photos = [(place, chosen.score, self.album.photo(chosen.id)) for place, chosen in enumerate(basket, start=1)]
         return _csv((place, score, photo.path, photo.label) for place, score, photo in photos)
 
 
-def typical_photo(finders: list[Finder]) -> list[int] | None:
+def typical_photo(albums: list[ServedAlbum]) -> list[int] | None:
     """The photo that a comparison opens on, a typical one and not the best: its id in each of two labelled albums.
 
     Of about a hundred photos drawn at random it is the one whose AP rises by the median from the first album to the
     second.
     """
-    if len(finders) != 2 or any(finder.labels is None or not len(finder.album) for finder in finders):
+    if len(albums) != 2 or any(served.labels is None or not len(served.album) for served in albums):
         return None
-    first, second = finders
+    first, second = albums
     paths = np.random.default_rng(0).permutation(first.album.photos.paths())[: 4 * _DRAWN].tolist()
     pairs = [(first.ids_by_path[path], second.ids_by_path[path]) for path in paths if path in second.ids_by_path]
     sizes = Counter(label for label in first.album.photos.labels() if label is not None)
@@ -226,9 +223,9 @@ def typical_photo(finders: list[Finder]) -> list[int] | None:
     return list(pairs[int(np.argsort(gains, kind="stable")[len(gains) // 2])])
 
 
-def _average_precision(finder: Finder, identity: int) -> float:
-    row = finder.album.photos.row_of(identity)
-    curve = finder.ranking(finder.album.vectors[row].tobytes(), row).curve
+def _average_precision(served: ServedAlbum, identity: int) -> float:
+    row = served.album.photos.row_of(identity)
+    curve = served.ranking(served.album.vectors[row].tobytes(), row).curve
     return np.nan if curve is None else curve.average_precision
 
 

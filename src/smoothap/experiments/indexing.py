@@ -1,0 +1,157 @@
+"""An album of a folder of photos: made, brought up to date, labelled and calibrated in one call."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.columns import read_table
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.image_set import ImageSet
+from smoothap.experiments.data_sets import open_data
+from smoothap.models import Embedder, open_model
+from smoothap.search import Album, UpdateReport
+from smoothap.search.description import NAME
+from smoothap.search.updating import Labels, labels_by_folder
+from smoothap.search.walking import walk
+from smoothap.training.evaluation import embed_set
+
+_NETWORK = "network"  # the folder in an album for a network whose weights came from a file
+
+
+@dataclass(frozen=True, eq=False)
+class Indexed:
+    """An album that is up to date, what was done for that, and paths in the table of labels that name no photo."""
+
+    album: Album
+    report: UpdateReport
+    unknown_paths: list[str]
+
+
+def index_photos(
+    photos: Path | str,
+    out: Path | str,
+    *,
+    model: str | None = None,
+    weights: str | None = None,
+    size: int | None = None,
+    labels: str | None = None,
+    calibrate: str | None = None,
+    remove_missing: bool = False,
+    device: str | None = None,
+    progress: bool = True,
+) -> Indexed:
+    """Make an album of a folder of photos, or bring it up to date: `smoothap index`.
+
+        indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
+        print(len(indexed.album), indexed.report.unreadable)
+
+    `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; it is
+    needed for a new album only. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to that
+    file's folder) and label. `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score means.
+    `remove_missing` is that of `Album.update`.
+    """
+    photos, out = Path(photos), Path(out)
+    is_new = not (out / NAME).exists()
+    if is_new:
+        _check_new(photos, out, model)
+    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos)
+    labelled = None if calibrate is None else _Labelled.of(open_data(calibrate))
+    source = None if model is None else _network(model, size, weights)
+    if is_new and source is not None:
+        if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
+            source = source.save(out / _NETWORK)
+        album = Album.create(out, source, photos, device=device)
+    else:
+        album = Album.open(out, root=photos, model=source, device=device)
+    report = album.update(labels=label_of, remove_missing=remove_missing, progress=progress)
+    if labelled is not None:
+        labelled.calibrate(album, unreadable=out / "unreadable-calibration.csv")
+    return Indexed(album, report, unknown)
+
+
+def _check_new(photos: Path, out: Path, model: str | None) -> None:
+    """See that there is something to make an album of, and a place for it, before there is an album."""
+    if model is None:
+        raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
+    walk(photos)
+    # Hidden files and the network are what an index that was stopped in its first moments leaves.
+    files = [file.name for file in out.iterdir()] if out.exists() else []
+    if others := [name for name in files if name[0] != "." and name != _NETWORK]:
+        raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
+
+
+def _network(model: str, size: int | None, weights: str | None) -> Embedder | str:
+    if weights is not None:
+        return open_model(model, size=size, weights=weights).eval()
+    return model if size is None else f"{model}@{size}"
+
+
+def read_labels(labels: str, photos: Path) -> tuple[Labels, list[str]]:
+    """What gives the label of a photo by its path below `photos`, and paths of the table that name no file there.
+
+    Paths in a table are relative to its folder, or absolute, as in every table of images.
+    """
+    if labels == "folders":
+        return labels_by_folder, []
+    file = Path(labels)
+    if not file.is_file():
+        raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
+    table = read_table(file, ("path", "label"))
+    listed = [Path(path) for path in table["path"].to_pylist()]
+    # A table names many photos of few folders, and links are followed for the folders only.
+    folders = {folder: _below(photos, file.parent / folder) for folder in {path.parent for path in listed}}
+    by_path, unknown = dict[str, str](), list[str]()
+    for path, label in zip(listed, table["label"].to_pylist(), strict=True):
+        folder = folders[path.parent]
+        # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
+        if folder is None or not os.path.isfile(photos / folder / path.name):  # noqa: PTH113
+            unknown.append(str(path))
+        elif by_path.setdefault(key := (folder / path.name).as_posix(), label) != label:
+            raise ValueError(f"{file} labels {key!r} as {by_path[key]!r} and as {label!r}: give it one label.")
+    if not by_path:
+        example = f", such as {unknown[0]!r}" if unknown else ""
+        raise ValueError(
+            f"None of the {len(listed):,} paths in {file}{example}, names a photo in {photos}. Paths are relative to "
+            f"the folder of the table, {file.parent.resolve()}, or absolute."
+        )
+    return lambda path: by_path.get(path) or None, unknown
+
+
+def _below(photos: Path, folder: Path) -> Path | None:
+    """The folder as seen from the photo folder, by its name or else by where links lead; None if it lies elsewhere."""
+    by_name = (Path(os.path.normpath(place.absolute())) for place in (photos, folder))
+    by_links = (place.resolve() for place in (photos, folder))
+    for top, place in (by_name, by_links):
+        if place.is_relative_to(top):
+            return place.relative_to(top)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """Labelled photos of all classes that a training with a data set leaves out."""
+
+    name: str
+    parts: list[ImageSet]
+
+    @classmethod
+    def of(cls, benchmark: Benchmark) -> "_Labelled":
+        parts = [next(iter(benchmark.tests.values()))]
+        if benchmark.train is not None:
+            parts.append(benchmark.train_and_validation()[1])
+        return cls(benchmark.name, parts)
+
+    def calibrate(self, album: Album, unreadable: Path) -> None:
+        """Teach the album what its scores mean."""
+        model, classes = album.embedder(), 0
+        vectors: list[np.ndarray] = []
+        labels: list[np.ndarray] = []
+        for images in self.parts:
+            embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable))
+            vectors.append(embedded.vectors)
+            labels.append(images.labels[embedded.rows] + classes)
+            classes += images.classes
+        album.calibrate(np.concatenate(vectors), np.concatenate(labels), f"{self.name}, {classes} classes")

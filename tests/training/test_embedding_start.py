@@ -1,0 +1,95 @@
+"""A new embedding layer that starts as a projection of the training images' features."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from smoothap.data.dataset import ImageDataset
+from smoothap.metrics import evaluate
+from smoothap.models import Embedder
+from smoothap.training import embedding_start
+from smoothap.training.embedding_start import projection, start_as_projection
+from smoothap.training.log import read_rows
+
+
+def classes_in_noise(classes, per_class, seed, features=40):
+    """Features whose first half tells classes apart, and whose second half is loud and tells nothing."""
+    random = np.random.default_rng(seed)
+    middles = random.normal(size=(classes, features // 2)).repeat(per_class, 0)
+    quiet = middles + random.normal(scale=0.3, size=middles.shape)
+    loud = random.normal(scale=1.5, size=middles.shape)
+    return np.concatenate([quiet, loud], 1) + 5, np.arange(classes).repeat(per_class)
+
+
+def mean_average_precision(features, labels):
+    return evaluate(features.astype(np.float32), labels, recall_at=(1,)).mean_average_precision
+
+
+def test_the_projection_finds_unseen_classes_better_than_the_features_themselves():
+    weight, bias = projection(*classes_in_noise(30, 6, seed=0), dimension=40)
+    features, labels = classes_in_noise(30, 6, seed=1)
+    assert mean_average_precision(features @ weight.T + bias, labels) > mean_average_precision(features, labels) + 0.3
+
+
+@pytest.mark.parametrize(
+    ("images", "classes", "dimension"), [(3, 2, 16), (12, 12, 16), (30, 5, 64)], ids=["few", "one of each", "wide"]
+)
+def test_there_are_as_many_directions_as_there_can_be_however_few_the_images(images, classes, dimension):
+    features = np.random.default_rng(0).normal(size=(images, 40))
+    weight, bias = projection(features, np.arange(images) % classes, dimension)
+    assert weight.shape == (min(dimension, 40), 40)
+    assert bias.shape == (len(weight),)
+    assert np.linalg.matrix_rank(weight) == len(weight)
+    np.testing.assert_allclose((features @ weight.T + bias).mean(0), 0, atol=1e-9)
+
+
+def test_rows_beyond_the_features_stay_random_and_small(small_model, pattern_set, tmp_path):
+    features = small_model().backbone.head_hidden_size
+    model = small_model(dimension=features + 8)
+    start_as_projection(model, ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv"))
+    lengths = model.embedding.weight.detach().norm(dim=1)
+    assert 0 < lengths[features:].max() < lengths[:features].min() / 10
+
+
+def test_a_training_starts_from_the_projection_and_says_so(run, tmp_path):
+    run("random", steps=1)
+    _, model = run("projected", steps=1, embedding_start="projection")
+    started, random = (read_rows(tmp_path / name)[0]["validation_map"] for name in ("projected", "random"))
+    assert started > random
+    assert model.embedding_start == "projection"
+    described = json.loads((tmp_path / "projected" / "model" / "model.json").read_text())
+    assert described["embedding_start"] == "projection"
+    assert json.loads((tmp_path / "random" / "model" / "model.json").read_text())["embedding_start"] == "random"
+    assert json.loads((tmp_path / "projected" / "checkpoint.json").read_text())["settings"]["embedding_start"] == (
+        "projection"
+    )
+    assert Embedder.load(tmp_path / "projected" / "model").embedding_start == "projection"
+
+
+def test_a_layer_that_was_trained_is_not_replaced(run, small_model, tmp_path):
+    small_model(seed=5).save(tmp_path / "trained")
+    trained = Embedder.load(tmp_path / "trained")
+    before = trained.embedding.weight.detach().clone()
+    run("further", model=trained, steps=1, to_beat=1.0, embedding_start="projection")
+    assert torch.equal(trained.embedding.weight, before)
+
+
+def test_a_training_that_goes_on_does_not_look_at_the_features_again(run, tmp_path, monkeypatch):
+    whole, model = run("whole", epochs=2, embedding_start="projection")
+    run("cut", epochs=2, embedding_start="projection", minutes=1e-9)  # ends after one step
+    monkeypatch.setattr(embedding_start, "_features", None)
+    result, resumed = run("cut", epochs=2, embedding_start="projection", resume=True)
+    assert result == whole
+    assert resumed.embedding_start == "projection"
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in resumed.state_dict().items())
+
+
+def test_large_sets_are_looked_at_in_part(small_model, pattern_set, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedding_start, "_IMAGES", 10)
+    model = small_model()
+    dataset = ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv")
+    features, rows = embedding_start._features(model, dataset, 0)
+    assert len(features) == len(rows) == 10
+    assert (rows[0], rows[-1]) == (0, len(dataset) - 1)
