@@ -2,8 +2,8 @@
 
 The data are CPU tensors that nothing outside can see. As on CUDA, an operation of this device's tensors with a CPU
 tensor that has dimensions is an error, and so is `.numpy()`. As on Apple's device, float64 can be refused. What makes
-the CPU wait for a GPU (`.item()`, `nonzero`, a boolean index, a copy to the CPU) is counted, and so are the bytes of all
-tensors alive.
+the CPU wait for a GPU (`.item()`, `nonzero`, a boolean index, a copy to the CPU) is counted, and so are the
+bytes of all tensors alive.
 """
 
 import sys
@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_leaves, tree_map
 
-from smoothap.metrics.rows import has_float64
+from smoothap.numerics.devices import has_float64
 
 NAME = "second"
 MISSING = "" if hasattr(backend_registration, "_setup_privateuseone_for_python_backend") else (

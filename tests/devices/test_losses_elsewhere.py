@@ -46,7 +46,7 @@ def rows(number, seed=0):
 
 
 def value_and_gradients(loss, form, place):
-    """What the loss gives for a batch whose tensors are all in one place, and its gradients, brought back to the CPU."""
+    """What the loss gives for a batch whose tensors are all in one place, and its gradients, on the CPU."""
     torch.manual_seed(0)
     inputs = {"embeddings": rows(len(LABELS)).to(place).requires_grad_()}
     named = {name: _moved(value, place) for name, value in form.items()}

@@ -5,15 +5,14 @@ import json
 import numpy as np
 import pytest
 import torch
-from photo_makers import pattern_folder, photo_folder, tiny_model
+from photo_makers import pattern_folder, photo_folder
 
 from smoothap import SmoothAP, evaluate
-from smoothap.experiments import fine_tune, open_data, open_methods
 from smoothap.data.samplers import BalancedBatches
+from smoothap.experiments import open_data, open_methods
 from smoothap.methods import Setup
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
-from smoothap.search import Album
 from smoothap.training.loop import train
 from smoothap.training.settings import Settings
 

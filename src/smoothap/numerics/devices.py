@@ -28,6 +28,15 @@ def widest_float(device: torch.device) -> torch.dtype:
     return torch.float64 if has_float64(device) else torch.float32
 
 
+def on_cpu(*numbers: Tensor) -> list[Tensor]:
+    """Whole numbers and flags, each of any shape, on the CPU: brought there in one copy, for which it waits once."""
+    if all(tensor.device.type == "cpu" for tensor in numbers):
+        return list(numbers)
+    together = torch.cat([tensor.long().flatten() for tensor in numbers]).cpu()
+    parts = together.split([tensor.numel() for tensor in numbers])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, numbers, strict=True)]
+
+
 def rng_states(device: torch.device) -> list[Tensor]:
     """The state of torch's random numbers: of the CPU, and of the device where it has its own."""
     return [torch.get_rng_state(), *(module.get_rng_state(device) for module in _own_random_numbers(device))]

@@ -43,7 +43,9 @@ def score_noise(exact: Tensor, rounded: Tensor) -> float:
     return float((2 * others.var(1).mean()).sqrt())  # a difference has the noise of two scores
 
 
-def warn_of_noise(embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module) -> None:
+def warn_of_noise(
+    embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module
+) -> None:
     """Embed one batch both ways, and warn if fewer bits blur what the loss looks at."""
     bears = tolerated_noise(loss)
     if dtype == torch.float32 or bears is None:
