@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 
-def default_device() -> torch.device:
-    """The accelerator of this machine (CUDA, Apple's, Intel's ...) where it is there to be used, otherwise the CPU."""
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return found or torch.device("cpu")
+def chosen_device(device: torch.device | str | None = None) -> torch.device:
+    """The device that was asked for; without one, the accelerator of this machine where it has one, else the CPU."""
+    if device is None and torch.accelerator.is_available():
+        device = torch.accelerator.current_accelerator()
+    return torch.device(device or "cpu")
 
 
 @cache

@@ -51,7 +51,7 @@ def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown
         rank=processes.rank,
         ranks=processes.number,
         workers=workers,
-        pin_memory=next(model.parameters()).is_cuda,
+        pin_memory=next(model.parameters()).device.type != "cpu",
     )
     total, shown = len(dataset) // processes.number, shown and processes.rank == 0
     with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
