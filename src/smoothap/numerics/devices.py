@@ -24,6 +24,15 @@ def has_float64(device: torch.device) -> bool:
     return True
 
 
+@cache
+def pins_memory(device: torch.device) -> bool:
+    """Whether the CPU's memory can be pinned, which lets copies to the device go on beside the work."""
+    try:
+        return device.type != "cpu" and torch.empty(1).pin_memory().is_pinned()
+    except RuntimeError:  # a device without such a thing
+        return False
+
+
 def widest_float(device: torch.device) -> torch.dtype:
     """The float with the most digits that the device computes in."""
     return torch.float64 if has_float64(device) else torch.float32

@@ -25,7 +25,7 @@ from smoothap.files import is_full, locked
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
-from smoothap.numerics.devices import chosen_device
+from smoothap.numerics.devices import chosen_device, pins_memory
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
@@ -175,7 +175,7 @@ def train(
 
     def batches_from(step: int) -> Iterator[Batch]:
         """Every batch from `step` on; no batch of an epoch is drawn before the callbacks of that epoch are called."""
-        load = partial(training_batches, dataset, batches, workers=workers, pin_memory=device.type != "cpu")
+        load = partial(training_batches, dataset, batches, workers=workers, pin_memory=pins_memory(device))
         first, skipped = divmod(step, per_epoch)
         if callbacks is None:
             yield from load(epochs=epochs, start=(first, skipped))
