@@ -71,7 +71,7 @@ def against_the_product(quick: bool) -> list[tuple[int, int, float, float, float
 
 
 def against_peers() -> None:
-    """The authors' formula and pytorch-metric-learning at batch 384, |P| = 4."""
+    """The authors' code and pytorch-metric-learning at batch 384, |P| = 4."""
     from pytorch_metric_learning.losses import FastAPLoss, SmoothAPLoss
 
     embeddings, labels = balanced(384, 4)
@@ -82,7 +82,7 @@ def against_peers() -> None:
     seconds = take_turns(candidates, rounds=5)
     print("\nBatch 384, |P| = 4, forward and backward")
     for name, label in (
-        ("authors", "the authors' formula, B^3"),
+        ("authors", "the authors' released code, B^3"),
         ("SmoothAPLoss", "pytorch-metric-learning SmoothAPLoss"),
         ("FastAPLoss", "pytorch-metric-learning FastAPLoss"),
     ):
@@ -102,7 +102,7 @@ def memory() -> None:
     authors = peak_growth(setup.format(folder=folder, batch=384), "loss_cost.loss(loss_cost.AuthorsSmoothAP(4), x, y)")
     large = peak_growth(setup.format(folder=folder, batch=16384), "loss_cost.loss(SmoothAP(), x, y)")
     print("\nGrowth of the process by one forward and backward")
-    print(f"  batch 384: ours {ours:.1f} MB, the authors' formula {authors:.0f} MB, {authors / max(ours, 0.1):.0f}x")
+    print(f"  batch 384: ours {ours:.1f} MB, the authors' code {authors:.0f} MB, {authors / max(ours, 0.1):.0f}x")
     print(f"  batch 16,384, d = 512: ours {large:.0f} MB (aim: at most 200)")
 
 

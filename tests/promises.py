@@ -46,8 +46,8 @@ PROMISES = {
         "bit-equal over 200 steps",
     ),
     9: Promise(
-        "resume is exact, on one machine with one number of threads",
-        "kill -9 at random steps",
+        "resume is exact, on one machine",
+        "kill -9 at random steps, resumed with other threads set; other images and a second process are refused",
         "50 kills, bit-equal at the end",
     ),
     10: Promise(
@@ -98,6 +98,17 @@ PROMISES = {
         "one constant for the world; ranks against the definition of a score in plain Python; the tests of exactness, "
         "loss and resume with the instruction sets of older processors and other libraries' code paths",
         "every setting, bit for bit",
+    ),
+    22: Promise(
+        "a served album may change",
+        "serve under mixed and hanging clients while index adds and removes photos, the model's folder is replaced and "
+        "the disk fills and empties",
+        "one hour: every answer is of one version, nothing leaks, the album equals one made from nothing",
+    ),
+    23: Promise(
+        "a training survives what happens in an hour",
+        "SIGTERM, SIGKILL, a full disk, killed data workers and a second process in the same folder, at random moments",
+        "one hour; weights, checkpoint, metrics and reports equal to the undisturbed run, nothing left behind",
     ),
 }
 

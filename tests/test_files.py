@@ -90,3 +90,12 @@ def test_a_child_process_that_ends_leaves_its_parent_the_lock(tmp_path):
         os.waitpid(child, 0)
         with pytest.raises(ValueError, match="Wait"), locked(tmp_path, "Wait."):
             pass
+
+
+def test_a_disk_without_locks_can_be_written_to(tmp_path, monkeypatch):
+    def without_locks(lock, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", without_locks)
+    with locked(tmp_path, "Wait."):
+        (tmp_path / "file").write_text("written")

@@ -52,6 +52,12 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
     return path
 
 
+def sweep(folder: Path) -> None:
+    """Delete what writers that were killed left half written; only where no other process writes to the folder."""
+    for file in folder.glob(".*.????????.partial"):
+        file.unlink(missing_ok=True)
+
+
 def rename(path: Path, target: Path) -> None:
     """Give a file that is on the disk its new name, in the place of an older one, and see the name to the disk too."""
     path.replace(target)
@@ -73,13 +79,12 @@ def locked(folder: Path, refusal: str) -> Generator[None]:
     with (folder / ".lock").open("a") as lock:
         try:
             import fcntl
-        except ImportError:  # Windows: nothing keeps a second process away
-            yield
-            return
-        try:
+
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(refusal) from error
+        except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
+            pass
         _locks.add(lock)
         try:
             yield

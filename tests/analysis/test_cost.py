@@ -8,7 +8,7 @@ import pytest
 import torch
 from oracles import authors_loss
 
-from smoothap.analysis.cost import milliseconds, peak_megabytes
+from smoothap.analysis.cost import cost, milliseconds, peak_megabytes
 from smoothap.analysis.measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 from smoothap.losses import SmoothAP
 
@@ -37,6 +37,19 @@ def test_a_tensor_of_the_cube_of_the_batch_is_never_cut_into_slices():
             assert math.prod(node._saved_self_sym_sizes) <= 32**2
         waiting += [further for further, _ in node.next_functions]
     assert any("Slice" in node.name() for node in seen)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_sizes": (112, 6)}, "A batch of 6 cannot hold 4 images of each of two classes"),
+        ({"batch_sizes": (4,)}, "A batch of 4 cannot hold"),
+        ({"rounds": 0}, "Nothing is measured in 0 rounds"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_before_the_work(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        cost(folder=tmp_path, **options)
 
 
 def test_candidates_take_turns():

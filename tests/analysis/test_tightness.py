@@ -29,5 +29,5 @@ def test_it_runs_again_without_training_again(analyse):
 
 
 def test_a_list_that_is_none_is_named(analyse):
-    with pytest.raises(ValueError, match=r"'0\.1;0\.01' is not a list of numbers with commas"):
+    with pytest.raises(ValueError, match=r"'0\.1;0\.01' is not a list of positive numbers with commas"):
         analyse("tightness", "--tau", "0.1;0.01")

@@ -35,6 +35,24 @@ def test_beyond_this_machine_a_token_is_required(album, host, monkeypatch):
         serve(album, "--host", host)
 
 
+def test_by_a_name_of_a_proxy_others_reach_the_page_so_a_token_is_required(album, monkeypatch):
+    monkeypatch.delenv("SMOOTHAP_TOKEN", raising=False)
+    with pytest.raises(ValueError, match=r"On photos\.example\.org .* a token is required: .*leave --name out"):
+        serve(album, "--name", "photos.example.org")
+
+
+def test_names_proxies_and_the_limit_of_an_address_reach_the_server(album, monkeypatch):
+    given = {}
+    monkeypatch.setattr("smoothap.web.running.run_server", lambda *_, **options: given.update(options))
+    options = ["--token", "only-for-this-test", "--name", "photos.example.org", "--trusted-proxy", "192.0.2.7"]
+    serve(album, "--port", 0, *options, "--requests-per-address", 7)
+    assert (given["names"], given["proxies"], given["limits"].per_address) == (["photos.example.org"], ["192.0.2.7"], 7)
+    with pytest.raises(ValueError, match=r"IP address of a proxy, such as .* not 'proxy'"):
+        serve(album, "--trusted-proxy", "proxy")
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        serve(album, "--requests-per-address", 0)
+
+
 def test_two_albums_without_a_common_photo_are_not_compared(album, tmp_path, monkeypatch):
     monkeypatch.setattr("smoothap.web.running.run_server", lambda *_, **__: None)  # a server that started would not end
     metadata = [{"path": f"other-{number}.jpg"} for number in range(6)]

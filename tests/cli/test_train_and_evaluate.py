@@ -238,7 +238,14 @@ def test_a_file_cut_short_is_told(vectors):
         ((), "Give --embeddings and --labels, or --model and --data"),
         (("--embeddings", "x.npy"), "Vectors and labels go together"),
         (("--model", "somewhere"), "--model needs --data"),
-        (("--embeddings", "x.npy", "--labels", "y.npy", "--recall-at", "1;2"), "whole numbers with commas"),
+        (("--embeddings", "x.npy", "--labels", "y.npy", "--recall-at", "1;2"), "'1;2' is not a list of positive whole"),
+        (("--embeddings", "x.npy", "--labels", "y.npy", "--recall-at", "0,5"), "'0,5' is not a list of positive whole"),
+        (("--embeddings", "x.npy", "--labels", "y.npy", "--data", "emoji"), "--data goes with --model"),
+        (("--embeddings", "x.npy", "--labels", "y.npy", "--test-fraction", "0.5"), "--test-fraction goes with --model"),
+        (
+            ("--model", "m", "--data", "emoji", "--gallery", "x.npy", "--gallery-labels", "y.npy"),
+            "--gallery goes with --embeddings",
+        ),
         (("--embeddings", "x.txt", "--labels", "y.npy"), "are read from .npy files"),
     ],
 )

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
+from smoothap.data import reading
 from smoothap.data.reading import UnreadableImage, read_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -289,3 +290,37 @@ def test_damaged_bytes_give_an_image_or_a_reason_and_nothing_else(content, chang
         damaged = damaged[: int(kept * len(damaged))]
     with suppress(UnreadableImage):
         assert read_image(bytes(damaged), pixel_limit=10_000_000).mode == "RGB"
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "L", "1", "P", "I;16", "JPEG"])
+def test_more_pixels_than_are_wanted_come_back_fewer_and_show_the_same(mode):
+    """For those who must be careful with memory; a palette or a mask is not averaged as if it were a colour."""
+    draw = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+    image = Image.fromarray(draw).resize((320, 240), Image.Resampling.NEAREST)
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) << 8)
+    elif mode == "P":
+        image = image.quantize(200)
+    elif mode in ("RGBA", "LA"):
+        image.putalpha(Image.fromarray(draw[:, :, 0]).resize((320, 240), Image.Resampling.NEAREST))
+        image = image.convert(mode)
+    elif mode != "JPEG":
+        image = image.convert(mode)
+    stream = io.BytesIO()
+    image.save(stream, "JPEG" if mode == "JPEG" else "PNG")
+    whole, small = read_image(stream.getvalue()), read_image(stream.getvalue(), most_pixels=320 * 240 // 4)
+    assert (whole.size, small.size) == ((320, 240), (160, 120))
+    expected = np.asarray(whole.reduce(2), np.float64)
+    assert np.abs(np.asarray(small) - expected).mean() < (6 if mode == "JPEG" else 1)
+
+
+def test_a_jpeg_is_decoded_smaller_by_the_larger_of_two_reasons(monkeypatch):
+    monkeypatch.setattr(reading, "_reduced", lambda image, most_pixels: image)  # so that the decoder alone does it
+    stream = io.BytesIO()
+    Image.new("RGB", (640, 480), "red").save(stream, "JPEG")
+    sizes = {(side, pixels): read_image(stream.getvalue(), shorter_side=side, most_pixels=pixels).size
+             for side in (None, 120, 480) for pixels in (None, 80_000)}  # fmt: skip
+    assert sizes == {
+        (None, None): (640, 480), (None, 80_000): (320, 240), (120, None): (160, 120), (120, 80_000): (160, 120),
+        (480, None): (640, 480), (480, 80_000): (320, 240),
+    }  # fmt: skip

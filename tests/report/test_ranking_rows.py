@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.metrics import evaluate
-from smoothap.report.ranking_rows import RankedRow, rank
+from smoothap.report.ranking_rows import RankedRow, precision_recall, rank
 
 
 def test_the_ranking_is_that_of_a_plain_sort_without_the_query(toy_set, vectors):
@@ -42,7 +42,7 @@ def test_the_curve_is_scikit_learns_also_with_equal_scores(toy_set, vectors):
     embeddings[4] = embeddings[5] = embeddings[9] = embeddings[0]
     row = rank(images, embeddings, 0)
     assert len(np.unique(row.scores)) < len(row.scores)
-    curve = row.precision_recall()
+    curve = precision_recall(row.scores, row.right)
     precision, recall = curve.precision, curve.recall
     expected_precision, expected_recall, _ = precision_recall_curve(row.right, row.scores)
     rises = np.diff(expected_recall[::-1], prepend=0) > 0

@@ -255,11 +255,12 @@ def test_a_photo_folder_that_cannot_be_read_is_an_error(album, photos, monkeypat
 
 
 def test_a_disk_that_is_not_mounted_does_not_empty_the_album(album, photos, tmp_path, monkeypatch):
+    album.remove(range(8, 12))  # eight are a few, but all
     shutil.move(photos, tmp_path / "away")
     (photos / "lost+found").mkdir(parents=True)
     closed_folder(monkeypatch, "lost+found")
     before = {file.name: file.read_bytes() for file in album._storage.folder.iterdir()}
-    with pytest.raises(ValueError, match=r"12 of the 12 photos .* such as 'class0/000.png', .*--remove-missing"):
+    with pytest.raises(ValueError, match=r"8 of the 8 photos .* such as 'class0/000.png', .*--remove-missing"):
         album.update()
     assert {file.name: file.read_bytes() for file in album._storage.folder.iterdir()} == before
 

@@ -72,7 +72,7 @@ def test_without_the_token_nothing_is_answered(connect, album):
         assert answer.status_code == 401
         assert "token" in answer.json()["error"]
         assert TOKEN not in answer.text
-    wrong = {"authorization": "Bearer wrong", "cookie": f"{COOKIE}=wrong; x=ä"}
+    wrong = {"authorization": "Bearer wrong", "cookie": f"{COOKIE}_8000=wrong; x=ä"}
     assert client.get("/api/albums", headers={name: value.encode() for name, value in wrong.items()}).status_code == 401
     assert client.get(f"/api/albums?token={TOKEN}").status_code == 401
 
@@ -89,6 +89,28 @@ def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(connec
     client.cookies.clear()
     assert client.get("/api/albums").status_code == 401
     assert client.get("/api/albums", headers={"authorization": f"bearer {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "others",
+    ['theme={"dark":true}', 'a="half', "=", "b=\\\"; c", "x=1, y=2", "ä=ö", f"{COOKIE}_8000=wrong", f"{COOKIE}_8001=x"],
+)  # fmt: skip
+def test_cookies_of_other_servers_on_this_machine_do_not_hide_ours(connect, album, others):
+    client = connect({"a": album}, token=TOKEN)
+    ours = f"{COOKIE}_8000={TOKEN}"
+    for header, status in ((f"{others}; {ours}", 200), (f"{ours}; {others}", 200), (others, 401)):
+        assert client.get("/api/albums", headers={b"cookie": header.encode()}).status_code == status, header
+
+
+def test_two_servers_on_one_machine_do_not_take_each_others_cookie(connect, album):
+    names = [
+        connect({"a": album}, f"http://127.0.0.1:{port}", token=TOKEN)
+        .get(f"/?token={TOKEN}", follow_redirects=False)
+        .headers["set-cookie"]
+        .partition("=")[0]
+        for port in (8000, 8001)
+    ]
+    assert names == [f"{COOKIE}_8000", f"{COOKIE}_8001"]
 
 
 def test_every_answer_carries_the_policy(client):

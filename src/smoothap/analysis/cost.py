@@ -124,6 +124,14 @@ def cost(
     data: images for the backbone, by default random ones; `folder` has the list of those that cannot be read.
     """
     command = command_line("cost", **locals())
+    for batch in batch_sizes:
+        if batch % measured_losses.PER_CLASS or batch < 2 * measured_losses.PER_CLASS:
+            raise ValueError(
+                f"A batch of {batch} cannot hold {measured_losses.PER_CLASS} images of each of two classes or more: "
+                "give --batch-sizes that 4 divides, such as 112,224."
+            )
+    if rounds < 1 or backbone_rounds < 1:
+        raise ValueError(f"Nothing is measured in {min(rounds, backbone_rounds)} rounds: give at least 1.")
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed)
     if data is None:

@@ -1,6 +1,5 @@
 """All analyses of a folder on one page: each figure with what it says beside the paper and the command that made it."""
 
-import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from smoothap.analysis.analysis import Analysis
-from smoothap.report.document import write_page
+from smoothap.report.document import data_address, write_page
 from smoothap.report.text_table import numeric_columns
 
 _SHARPNESS = 0.7  # of a figure's pixels on the page, so that a fine screen has something to show
@@ -32,7 +31,7 @@ class Section:
         for path in self.figures:
             with Image.open(path) as picture:
                 width, height = (round(_SHARPNESS * side) for side in picture.size)
-            address = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+            address = data_address(path.read_bytes(), "png")
             pictures.append({"address": address, "stem": path.stem, "width": width, "height": height})
         return pictures
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from smoothap.cli import options
-from smoothap.cli.analysis_output import OUT, Network, make, numbers_of
+from smoothap.cli.analysis_output import OUT, Network, make
 from smoothap.experiments import NETWORK
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def tightness(
 
     make(
         tightness, device, out, data=data, model=model, weights=weights, size=size, batch_size=batch_size,
-        tau=numbers_of(tau, float), steps=steps, seed=seed, folder=out / "tightness",
+        tau=options.number_list(tau, float), steps=steps, seed=seed, folder=out / "tightness",
     )  # fmt: skip
 
 
@@ -152,7 +152,7 @@ def operating_region(
 
     make(
         operating_region, device, out, data=data, model=model or [NETWORK], weights=weights, size=size,
-        batch_sizes=numbers_of(batch_sizes, int), per_class=per_class, tau=tau, seed=seed, folder=out,
+        batch_sizes=options.number_list(batch_sizes, int), per_class=per_class, tau=tau, seed=seed, folder=out,
     )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def cost(
 
     make(
         cost, device, out, data=data, model=model, weights=weights, size=size,
-        batch_sizes=numbers_of(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds, seed=seed,
+        batch_sizes=options.number_list(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds, seed=seed,
         folder=out,
     )  # fmt: skip
 

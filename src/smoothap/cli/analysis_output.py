@@ -1,4 +1,4 @@
-"""What the analyses on the command line share: options, how one is printed, and lists of numbers."""
+"""What the analyses on the command line share: options, and how one is made, written and printed."""
 
 from __future__ import annotations
 
@@ -47,11 +47,3 @@ def print_analysis(analysis: Analysis, paths: list[Path]) -> None:
         print(text_table(rows))
     print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")
     print(*paths, "Next: smoothap analyse all   (every analysis on one page)", sep="\n")
-
-
-def numbers_of(text: str, kind: type[Any]) -> tuple[Any, ...]:
-    """Numbers with commas between them."""
-    try:
-        return tuple(map(kind, text.split(",")))
-    except ValueError:
-        raise ValueError(f"{text!r} is not a list of numbers with commas between them, such as 64,128.") from None

@@ -62,9 +62,16 @@ def evaluate(
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
+    of_images = {"--data": data, "--weights": weights, "--size": size, "--test-fraction": test_fraction}
+    of_images["--test-classes"] = test_classes
+    unused = of_images if model is None else {"--gallery": gallery}
+    for name, value in unused.items():
+        if value is not None:
+            needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
+            raise ValueError(f"{name} goes with {needed}, which is missing: leave {name} out.")
     if model is not None:
         options.check_network_options(model, size=size, weights=weights)
-    wanted = None if recall_at is None else _whole_numbers(recall_at)
+    wanted = None if recall_at is None else options.number_list(recall_at, int)
 
     if out is not None:
         options.check_file(out, "metrics.json")
@@ -86,13 +93,6 @@ def evaluate(
             reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=device and place)}
         if processes.rank == 0:
             _print_reports(reports, as_json, out)
-
-
-def _whole_numbers(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"--recall-at takes whole numbers with commas between, such as 1,10,100, not {text!r}.")
-    return [int(part) for part in parts]
 
 
 def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 
+Number = TypeVar("Number", int, float)
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
@@ -41,6 +42,20 @@ Flip = Annotated[
 ]
 Seed = Annotated[int, Parameter(help="Chooses everything that is left to chance.")]
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
+
+
+def number_list(text: str, kind: type[Number]) -> tuple[Number, ...]:
+    """Positive numbers with commas between them."""
+    try:
+        numbers = tuple(map(kind, text.split(",")))
+    except ValueError:
+        numbers = ()
+    if not numbers or not all(number > 0 for number in numbers):
+        example = (
+            "whole numbers with commas, such as 64,128" if kind is int else "numbers with commas, such as 0.1,0.01"
+        )
+        raise ValueError(f"{text!r} is not a list of positive {example}.")
+    return numbers
 
 
 def check_folder(out: Path, option: str = "--out") -> None:

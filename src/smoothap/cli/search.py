@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli.options import check_file
+from smoothap.cli.printing import printable
+from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
     from smoothap.data.reading import PixelBox
@@ -125,26 +127,16 @@ def _sentence(expected: Expectation) -> str:
 
 
 def _print(hits: list[Hit], expected: Expectation | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from smoothap.cli.printing import printable
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("rank", "score", "id"):
-        table.add_column(heading, justify="right")
     labelled = any(hit.label is not None for hit in hits)
-    for heading in ("label", "photo") if labelled else ("photo",):
-        table.add_column(heading, overflow="fold")
-    for hit in hits:
-        label = (printable(hit.label or ""),) if labelled else ()
-        table.add_row(str(hit.rank), f"{hit.score:.3f}", str(hit.id), *label, printable(hit.path))
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000  # whoever reads it by a program wants one line a photo
-    console.print(table if hits else "Nothing was found.")
+    rows = [
+        {"rank": hit.rank, "score": f"{hit.score:.3f}", "id": str(hit.id)}
+        | ({"label": printable(hit.label or "")} if labelled else {})
+        | {"photo": printable(hit.path)}
+        for hit in hits
+    ]
+    print(text_table(rows, text=("label", "photo")) if hits else "Nothing was found.")
     if expected is not None:
-        console.print(_sentence(expected), soft_wrap=True)
+        print(_sentence(expected))
 
 
 def _write_page(album: Album, hits: list[Hit], queries: list[str], note: str, file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from pathlib import Path
@@ -26,6 +27,9 @@ def serve(
     port: int = 8000,
     token: Annotated[str | None, Parameter(env_var="SMOOTHAP_TOKEN")] = None,
     model: Annotated[list[Path] | None, Parameter(negative=())] = None,
+    name: Annotated[list[str] | None, Parameter(negative=())] = None,
+    trusted_proxy: Annotated[list[str] | None, Parameter(negative=())] = None,
+    requests_per_address: int = 400,
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
     """Open an album as a page: give a photo and see all that look like it. With two albums, compare them.
@@ -44,24 +48,47 @@ def serve(
         What visitors must know, 12 letters or more; better given as the environment variable SMOOTHAP_TOKEN.
     model
         The folder of the album's model, for each album, where it is no longer where it was.
+    name
+        A name that visitors reach the page by, such as that of a proxy in front of it. A token is required.
+    trusted_proxy
+        The address of a proxy that says whom each request comes from (X-Forwarded-For).
+    requests_per_address
+        How many requests of one address are taken at once; more are told to come back (503).
     open_page
         Open the page in the browser.
     """
     token = token or None
-    if token is None and host not in LOOPBACK:
+    if token is None and (name or host not in LOOPBACK):
         raise ValueError(
-            f"On {host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to 12 or more letters "
-            "and digits, or leave --host out."
+            f"On {name[0] if name else host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to "
+            f"12 or more letters and digits, or leave {'--name' if name else '--host'} out."
+        )
+    for proxy in trusted_proxy or []:
+        _checked_address(proxy)
+    if requests_per_address < 1:
+        raise ValueError(
+            f"--requests-per-address is how many are taken at once, at least 1, not {requests_per_address}."
         )
     if token is not None and not _TOKEN.fullmatch(token):
         raise ValueError("A token is 12 or more letters and digits, '-' and '_' (at most 200).")
     if not 0 <= port <= 65_535:
         raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
     with _listen(host, port) as listener:
+        from smoothap.web.limits import Limits
         from smoothap.web.running import run_server
 
         albums = _open([path for path in (album, compare) if path is not None], model or [])
-        run_server(albums, listener, host=host, token=token, open_page=open_page)
+        run_server(
+            albums, listener, host=host, names=name or [], proxies=trusted_proxy or [], token=token,
+            open_page=open_page, limits=Limits(per_address=requests_per_address),
+        )  # fmt: skip
+
+
+def _checked_address(text: str) -> None:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(f"--trusted-proxy is the IP address of a proxy, such as 127.0.0.1, not {text!r}.") from None
 
 
 def _open(paths: list[Path], models: list[Path]) -> dict[str, Album]:

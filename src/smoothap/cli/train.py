@@ -137,8 +137,8 @@ def train(
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     """
-    said = {name: value for name, value in locals().items() if value is not None}
-    changes = {field.name: said[field.name] for field in fields(QUICK) if field.name in said}
+    given = {name: value for name, value in locals().items() if value is not None}
+    changes = {field.name: given[field.name] for field in fields(QUICK) if field.name in given}
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
@@ -162,7 +162,7 @@ def train(
                 trainings = iter([("", tuned)])
             else:
                 for name in ("model", "dimension", "settings", "test_fraction", "test_classes"):
-                    if name in said:
+                    if name in given:
                         raise ValueError(
                             f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change "
                             "it there"

@@ -1,6 +1,7 @@
 """The one safe way from a file of any kind to an RGB image: it decodes, or says in words why it does not."""
 
 import io
+import math
 import os
 import stat
 import threading
@@ -42,19 +43,22 @@ def read_image(
     box: PixelBox | None = None,
     shorter_side: int | None = None,
     pixel_limit: int = PIXEL_LIMIT,
+    most_pixels: int | None = None,
 ) -> Image.Image:
     """The image in `source` as upright RGB, transparency on white, the first frame of several.
 
     `box` keeps the part of the image inside it. `shorter_side` is a hint: a JPEG that is read whole may come back
-    smaller, by 2, 4 or 8, with no side below it, which is several times faster. Whatever is wrong with the image
-    raises `UnreadableImage`, and it never waits for a pipe or a device.
+    smaller, by 2, 4 or 8, with no side below it, which is several times faster. `most_pixels` is for those who must be
+    careful with memory: an image that has more is decoded smaller where its format allows that, or made smaller at
+    once. Whatever is wrong with the image raises `UnreadableImage`, and it never waits for a pipe or a device.
     """
     with _opened(source) as image:
         width, height = image.size
         if width * height > pixel_limit:
             raise ValueError(f"{width} x {height} pixels, more than the limit of {pixel_limit:,}")
-        if shorter_side is not None and box is None and image.format == "JPEG":
-            image.draft(None, (shorter_side, shorter_side))
+        if image.format == "JPEG" and box is None:
+            shrink = _shrink_of_jpeg(image.size, shorter_side, most_pixels)
+            image.draft(None, (width // shrink, height // shrink))
         image.load()
         try:
             ImageOps.exif_transpose(image, in_place=True)
@@ -62,11 +66,31 @@ def read_image(
             raise
         except Exception:  # broken EXIF data is no reason to lose the image
             pass
-        rgb = as_rgb(image)
+        rgb = as_rgb(image if most_pixels is None else _reduced(image, most_pixels))
         return rgb if box is None else cut(rgb, box)
 
 
-def image_size(content: bytes) -> tuple[int, int]:
+def _shrink_of_jpeg(size: tuple[int, int], shorter_side: int | None, most_pixels: int | None) -> int:
+    """1, 2, 4 or 8: by how much a JPEG is to be decoded smaller."""
+    shrink = 1
+    while shrink < 8 and (
+        (shorter_side is not None and min(size) // (2 * shrink) >= shorter_side)
+        or (most_pixels is not None and size[0] * size[1] > most_pixels * shrink**2)
+    ):
+        shrink *= 2
+    return shrink
+
+
+def _reduced(image: Image.Image, most_pixels: int) -> Image.Image:
+    factor = math.ceil(math.sqrt(image.width * image.height / most_pixels))
+    if factor <= 1:
+        return image
+    if image.mode not in ("L", "LA", "RGB", "RGBA", "CMYK") or "transparency" in image.info:
+        image = as_rgb(image)  # a palette or 16 bits have no mean
+    return image.reduce(factor)
+
+
+def image_size(content: Path | str | bytes) -> tuple[int, int]:
     """The width and height, upright, that the head of an image file names; its pixels are not decoded."""
     with _opened(content) as image:
         width, height = image.size

@@ -12,29 +12,27 @@ def queries_with_copies(queries: np.ndarray, items: np.ndarray | None = None, ig
     queries (n,), items (m,): the keys; without items every query is ranked among all others. ignored (n, m): pairs
     that count neither way.
     """
-    if items is None:
-        _, place, sizes = np.unique(queries, return_inverse=True, return_counts=True)
-        return int((sizes[place] > 1).sum())
-    order = np.argsort(items, kind="stable")
-    first, last = (np.searchsorted(items[order], queries, side=side) for side in ("left", "right"))
+    keys = queries if items is None else items
+    order = np.argsort(keys, kind="stable")
+    first, last = (np.searchsorted(keys[order], queries, side=side) for side in ("left", "right"))
+    has_copy = last - first > (items is None)  # more than itself
     if ignored is None:
-        return int((last > first).sum())
-    return sum(
-        not ignored[query, order[first[query] : last[query]]].all() for query in np.flatnonzero(last > first).tolist()
-    )
+        return int(has_copy.sum())
+    copies = 0
+    for query in np.flatnonzero(has_copy).tolist():
+        others = order[first[query] : last[query]]
+        counts = ~ignored[query, others] & ((others != query) if items is None else True)
+        copies += bool(counts.any())
+    return copies
 
 
 def copied_vectors(sets: SortedSets) -> int:
-    """How many queries have a row, number for number, that an item has too."""
+    """How many queries have a row, number for number, that one of their items has too."""
     queries, items = sets.queries, sets.items
-    if sets.one_set and sets.ignored is None:
-        return queries_with_copies(queries.group)
-    ignored = None if sets.ignored is None else sets.ignored[queries.order][:, items.order]
-    if not sets.one_set:
-        return queries_with_copies(_groups_of_items(queries, items), items.group, ignored)
-    assert ignored is not None
-    itself = queries.order[:, None] == items.order[None, :]
-    return queries_with_copies(queries.group, items.group, ignored | itself)
+    keys, item_keys = np.empty_like(queries.group), np.empty_like(items.group)  # in the callers' order
+    keys[queries.order] = queries.group if sets.one_set else _groups_of_items(queries, items)
+    item_keys[items.order] = items.group
+    return queries_with_copies(keys, None if sets.one_set else item_keys, sets.ignored)
 
 
 def _groups_of_items(queries: Rows, items: Rows) -> np.ndarray:

@@ -43,7 +43,7 @@ class Report:
         return "\n".join(lines)
 
     def main_metrics(self) -> dict[str, float]:
-        """mAP and Recall@K by their names, as fractions of 1."""
+        """mAP, the mean Average Precision, and Recall@K, the share of the queries with a hit among the first K."""
         return {"mAP": self.mean_average_precision, **{f"Recall@{k}": value for k, value in self.recall.items()}}
 
     def about_copies(self) -> str:

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from smoothap.report.drawing import style_axes
 from smoothap.report.palette import LIGHT
-from smoothap.report.ranking_rows import RankedRow
+from smoothap.report.ranking_rows import RankedRow, precision_recall
 
 _GRID = 1000  # a curve is drawn to this many steps of recall: finer than any screen
 
@@ -19,7 +19,7 @@ _GRID = 1000  # a curve is drawn to this many steps of recall: finer than any sc
 def draw_precision_recall(axes: Axes, before: RankedRow, after: RankedRow) -> None:
     """Both curves of one query over the full ranking: before in blue and dashed, after in green."""
     for row, colour, dash, label in ((before, "blue", "--", "before"), (after, "green", "-", "after")):
-        curve = row.precision_recall()
+        curve = precision_recall(row.scores, row.right)
         visible = np.append(True, np.diff(np.floor(curve.recall * _GRID)) > 0)
         axes.plot(
             curve.recall[visible], curve.precision[visible], dash, color=LIGHT[colour], linewidth=2.2,

@@ -1,5 +1,6 @@
 """Pages from the templates beside the modules that fill them: one file each, which asks for nothing from outside."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ def percent(share: float) -> str:
 def points(share: float) -> str:
     """A difference of two shares of 1 in points of a percentage, with its sign."""
     return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def data_address(content: bytes, kind: str) -> str:
+    """A picture as an address that holds the picture itself, such as of the kind png."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def escaped(value: object) -> Markup:

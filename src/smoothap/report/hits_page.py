@@ -1,11 +1,10 @@
 """The answers to a search as one HTML file that needs nothing else."""
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothap.report.document import write_page
+from smoothap.report.document import data_address, write_page
 
 
 @dataclass(frozen=True)
@@ -20,8 +19,7 @@ class Answer:
 
     @property
     def address(self) -> str:
-        """The picture as an address that holds the picture itself."""
-        return f"data:image/jpeg;base64,{base64.b64encode(self.picture).decode()}" if self.picture else ""
+        return data_address(self.picture, "jpeg") if self.picture else ""
 
 
 def write_hits(path: Path, queries: Sequence[str], answers: Sequence[Answer], note: str = "") -> Path:

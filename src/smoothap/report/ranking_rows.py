@@ -34,10 +34,6 @@ class RankedRow:
         """The rank, from 1, at which every right image has been found."""
         return int(np.flatnonzero(self.right)[-1]) + 1
 
-    def precision_recall(self) -> "PrecisionRecall":
-        """The curve over the full ranking."""
-        return precision_recall(self.scores, self.right)
-
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:

@@ -1,6 +1,5 @@
 """Ranked images as pictures: the query in a blue frame, right ones in green with a tick, wrong ones in red, a cross."""
 
-import base64
 import io
 from collections.abc import Sequence
 
@@ -8,6 +7,7 @@ from PIL import Image, ImageDraw, ImageOps
 
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
+from smoothap.report.document import data_address
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import RankedRow
 
@@ -35,7 +35,7 @@ def data_uri(picture: Image.Image) -> str:
     """The picture as an address that holds the picture itself."""
     stream = io.BytesIO()
     picture.save(stream, "WEBP", quality=85)
-    return f"data:image/webp;base64,{base64.b64encode(stream.getvalue()).decode()}"
+    return data_address(stream.getvalue(), "webp")
 
 
 def tile(images: ImageSet, row: int, kind: str, side: int) -> Image.Image:

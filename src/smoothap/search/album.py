@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from PIL import Image
 
 from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search.calibration import Calibration, calibrate
+from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
@@ -185,6 +187,27 @@ class Album:
 
     def _reload(self) -> None:
         self._hold(*self._known_storage().load())
+
+    @property
+    def version(self) -> str:
+        """Differs from one album in a folder to the next, and whenever photos, labels or vectors of one change."""
+        return "in memory" if self._storage is None else checksum(repr(self._description).encode())[:16]
+
+    def is_current(self) -> bool:
+        """Whether nothing was written to the album's folder since it was opened."""
+        return self._storage is None or self._storage.is_current()
+
+    def reopened(self) -> Album:
+        """The album as its folder has it now, as another object: searches in this one go on undisturbed."""
+        storage = Storage(self._known_storage().folder)
+        album = copy(self)
+        album._storage = storage
+        album._reload()
+        before, now = self._description, album._description
+        if (before.model, before.root) == (now.model, now.root):
+            return album
+        # made anew: nothing of this one holds for it
+        return type(self).open(storage.folder, engine=self._engine_name, device=self._model.device)
 
     def _known_storage(self) -> Storage:
         if self._storage is None:

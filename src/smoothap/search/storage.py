@@ -9,7 +9,6 @@ A crash between any two writes leaves the old description with all its files; wh
 by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
 """
 
-import errno
 import io
 import os
 import zlib
@@ -24,14 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from smoothap.files import locked, write_atomically
+from smoothap.files import DiskFullError, is_full, locked, write_atomically
 from smoothap.search.checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
 from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Storage:
@@ -39,6 +37,19 @@ class Storage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._loaded: tuple[int, ...] | None = None  # the description that was loaded, as `_stamp` knows it
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What changes whenever the description is replaced; None while there is none."""
+        try:
+            status = (self.folder / NAME).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def is_current(self) -> bool:
+        """Whether the description is still the one that was last loaded."""
+        return self._stamp() == self._loaded
 
     def _file(self, kind: str, number: int) -> Path:
         """The vectors, photos or thumbnails of a segment."""
@@ -51,12 +62,12 @@ class Storage:
             with locked(self.folder, f"Another process is writing to {self.folder}: wait until it is done."):
                 yield
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if not is_full(error):
                 raise
-            raise OSError(
-                f"The album {self.folder} cannot be written: {os.strerror(error.errno).lower()}. It opens as it was "
-                "last written, with all photos taken in until then: free its disk, or make it writable, and run this "
-                "again."
+            raise DiskFullError(
+                error.errno,
+                f"The disk of the album {self.folder} is full. The album opens as it was last written, with all photos "
+                "that were taken in until then: make room, and run this again.",
             ) from error
 
     @contextmanager
@@ -69,6 +80,7 @@ class Storage:
 
     def load(self, *, always: bool = False) -> tuple[Description, Photos, np.ndarray]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole."""
+        self._loaded = self._stamp()  # taken first: what is written while this reads is newer
         description = read_description(self.folder)
         while True:
             try:

@@ -64,7 +64,7 @@ def seconds_spent(folder: Path) -> float:
 
 def remove(folder: Path) -> None:
     """Delete the checkpoint of a finished training; its log and its model stay."""
-    for file in [folder / FILE, *folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
+    for file in [folder / FILE, *folder.glob("checkpoint-*.safetensors")]:
         file.unlink(missing_ok=True)
 
 
@@ -100,9 +100,9 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     }
     write_atomically(file, content)
     _SEALED.write(folder / FILE, described)
-    for old in [*folder.glob("checkpoint-*.safetensors"), *folder.glob(".checkpoint*.partial")]:
+    for old in folder.glob("checkpoint-*.safetensors"):
         if old != file:
-            old.unlink(missing_ok=True)  # older ones, and what a crash left half written
+            old.unlink(missing_ok=True)
 
 
 def read(folder: Path, state: State, settings: dict[str, Any]) -> None:

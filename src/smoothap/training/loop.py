@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
@@ -21,7 +21,7 @@ from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, lost_work
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.distributed import Processes
-from smoothap.files import is_full, locked
+from smoothap.files import is_full, locked, sweep
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
@@ -78,7 +78,11 @@ def _alone_in_its_folder(train: Callable[Arguments, Result]) -> Callable[Argumen
         threads = torch.get_num_threads()
         torch.set_num_threads(threads)  # said aloud, MKL keeps to the number: then it does so with and without a resume
         try:
-            with locked(folder, refusal) if Processes.here().rank == 0 else nullcontext():
+            if Processes.here().rank > 0:
+                return train(*arguments, **options)
+            with locked(folder, refusal):
+                sweep(folder)
+                sweep(folder / MODEL)
                 return train(*arguments, **options)
         finally:
             torch.set_num_threads(threads)

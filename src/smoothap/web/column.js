@@ -42,8 +42,9 @@ export class Column {
     return `/api/albums/${this.number}`;
   }
 
-  thumbnail(id) {
-    return `${this.base}/photos/${id}/thumbnail`;
+  // The address changes with the pixels: what the browser has kept is never another photo's picture.
+  address(photo, kind) {
+    return `${this.base}/photos/${photo.id}/${kind}?picture=${photo.picture}`;
   }
 
   // Show the answer to a question, or with null the album in its order. The old grid stays until the new one is there.
@@ -54,6 +55,7 @@ export class Column {
       const answer = await this.fetch(question, 0);
       if (turn !== this.turn) return null;
       this.question = question;
+      this.version = answer.version;
       this.hits = [];
       this.total = answer.total;
       const inside = this.grid.contains(document.activeElement);
@@ -80,8 +82,8 @@ export class Column {
     try {
       const answer = await this.fetch(this.question, this.hits.length);
       if (turn !== this.turn) return;
-      this.total = answer.total; // of a very large album it is known only near the end
-      this.append(this.question ? answer.hits : answer.photos);
+      if (answer.version === this.version) this.append(this.question ? answer.hits : answer.photos);
+      else await this.show(this.question); // the album was indexed meanwhile: a list has one version from end to end
     } catch (error) {
       this.page.failed(error);
     } finally {
@@ -123,7 +125,7 @@ export class Column {
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
     const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${hit.score.toFixed(3)}${verdict && `, ${verdict}`}` : known;
-    const image = make("img", { src: this.thumbnail(hit.id), alt: described, loading: "lazy", decoding: "async" });
+    const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, loading: "lazy", decoding: "async" });
     const picture = make("button", { type: "button", className: "picture", title: `Search with ${known}`, tabIndex: first ? 0 : -1 }, image);
     const tile = make("li", { className: `tile ${verdict}` }, picture);
     tile.dataset.id = hit.id;

@@ -33,6 +33,8 @@ class Decoder:
             if self._closed:
                 raise UnreadableImage("photo", "the server is being stopped")
             answer, pixels = self._answer(request, content)
+            if answer.get("exhausted"):
+                self._end()  # what it could not give back would be missing for the next photo
         if "error" in answer:
             raise UnreadableImage("photo", str(answer["error"]))
         return Image.frombytes("RGB", tuple(answer["size"]), pixels)
@@ -70,8 +72,9 @@ class Decoder:
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self._end()
+            megabytes = self._limits.decode_megabytes, self._limits.most_decode_megabytes
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "smoothap.web.decoder_process", str(self._limits.decode_megabytes)],
+                [sys.executable, "-m", "smoothap.web.decoder_process", *map(str, megabytes)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

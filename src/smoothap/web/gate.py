@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from smoothap.web import LOOPBACK
 from smoothap.web.schemas import error_response
 
-COOKIE = "smoothap_token"
+COOKIE = "smoothap_token"  # and the port: browsers share cookies between all servers of a machine
 # Scripts, styles and pictures from here alone; no frame around the page; nothing from any other host.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
@@ -83,17 +83,27 @@ def _ask_for_token(request: Request, token: str) -> Response | None:
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and _same(bearer.strip(), token):
         return None
-    if _same(request.cookies.get(COOKIE, ""), token):
+    if any(_same(value, token) for value in _cookies(request, _cookie_name(request))):
         return None
     if request.scope["path"] == "/" and _same(request.query_params.get("token", ""), token):
         # The address bar and the history keep the page's address without the token.
         others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
         answer = RedirectResponse(f"/?{urlencode(others)}" if others else "/", 303)
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/")
+        answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax", path="/")
         answer.headers["cache-control"] = "no-store"
         return answer
     sentence = "A token is needed: open the address that smoothap serve printed, with ?token= and the token."
     return error_response(401, sentence, close=True)
+
+
+def _cookie_name(request: Request) -> str:
+    return f"{COOKIE}_{urlsplit('//' + request.headers['host']).port or 80}"
+
+
+def _cookies(request: Request, wanted: str) -> list[str]:
+    """The values of all cookies of a name, read one by one: what another server has set spoils none of ours."""
+    pairs = [pair.partition("=") for header in request.headers.getlist("cookie") for pair in header.split(";")]
+    return [value.strip().strip('"') for name, _, value in pairs if name.strip() == wanted]
 
 
 def _is_cross_site(request: Request) -> bool:

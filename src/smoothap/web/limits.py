@@ -1,7 +1,9 @@
-"""How much a visitor may ask for: bytes and seconds of a request, and places in the queue of work."""
+"""How much a visitor may ask for: bytes and seconds of a request and of its answer, and places in the queue of work."""
 
 import asyncio
 import contextlib
+import ipaddress
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from smoothap.web.schemas import error_response
 
 Result = TypeVar("Result")
 _BUSY = "The server is busy: try again in a second."
+_TOO_MANY = "Too many requests come from your address at once: try again in a second."
+_PIECE = 1 << 16  # bytes of an answer that are handed over at once
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,20 @@ class Limits:
     upload_bytes: int = 20_000_000  # of one photo
     text_bytes: int = 256_000  # of any other request
     bytes_in_flight: int = 120_000_000  # of all requests together
-    requests: int = 200  # that are complete and being answered
+    requests: int = 200  # that are complete and being worked on
     senders: int = 2_000  # whose requests are still on their way; each is given up when it is too slow
+    per_address: int = 400  # requests of one address, from first byte to last: 50 browsers of 6 connections and more
+    unread_bytes: int = 120_000_000  # of all answers that visitors have not taken yet
     waiting: int = 16  # for one of the working threads
     working: int = 2
+    seconds_for_head: float = 10  # from the connection to the end of a request's head
     seconds_to_send: float = 30  # a whole request
     seconds_of_silence: float = 10  # within it
-    pixels: int = 50_000_000
-    decode_seconds: float = 5
-    decode_megabytes: int = 150  # on top of what an idle decoder has
+    seconds_to_read: float = 15  # for each 64 kB of an answer
+    pixels: int = 100_000_000
+    decode_seconds: float = 10
+    decode_megabytes: int = 150  # on top of what an idle decoder has; more for photos of many pixels
+    most_decode_megabytes: int = 1_200
 
 
 class WorkQueue:
@@ -60,23 +69,32 @@ class WorkQueue:
 class BoundedRequests:
     """Reads the whole body of each request before anything else sees it, and counts as it reads.
 
-    A length that was announced is not believed: what arrives is counted.
+    A length that was announced is not believed: what arrives is counted. An answer leaves in pieces, so that a visitor
+    who does not read it is noticed by the protocol. `proxies` are addresses whose word about their visitors is taken.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self.app, self.limits = app, limits
-        self._requests = self._senders = self._bytes = 0
+    def __init__(self, app: ASGIApp, limits: Limits, proxies: frozenset[str] = frozenset()) -> None:
+        self.app, self.limits, self.proxies = app, limits, proxies
+        self._requests = self._senders = self._bytes = self._unread = 0
+        self._per_address: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        body = bytearray()
+        address, body = _visitor_address(scope, self.proxies), bytearray()
+        if self._per_address[address] >= self.limits.per_address:
+            await error_response(503, _TOO_MANY, close=True)(scope, receive, send)
+            return
+        self._per_address[address] += 1
         try:
             if await self._received(scope, receive, send, body):
                 await self._answer(scope, _replay(bytes(body), receive), send)
         finally:
             self._bytes -= len(body)
+            self._per_address[address] -= 1
+            if not self._per_address[address]:
+                del self._per_address[address]  # a crowd of addresses leaves nothing behind
 
     async def _received(self, scope: Scope, receive: Receive, send: Send, body: bytearray) -> bool:
         if self._senders >= self.limits.senders:
@@ -100,13 +118,14 @@ class BoundedRequests:
             await error_response(503, _BUSY)(scope, receive, send)
             return
         self._requests += 1
+        answer = _Answer(self, scope, receive, send)
         try:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, answer.send)
         except asyncio.CancelledError:  # the server is stopped while this is being worked on
             with contextlib.suppress(RuntimeError):  # where the answer had begun
                 await error_response(503, "The server was stopped.", close=True)(scope, receive, send)
         finally:
-            self._requests -= 1
+            answer.end()
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
         limit = self.limits.upload_bytes if scope["path"].endswith("/embed") else self.limits.text_bytes
@@ -133,6 +152,61 @@ class BoundedRequests:
             self._bytes += len(chunk)
             body += chunk
             more = message.get("more_body", False)
+
+
+class _Answer:
+    """One answer on its way: its request counts until it begins, and its bytes until they are taken."""
+
+    def __init__(self, counted: BoundedRequests, scope: Scope, receive: Receive, send: Send) -> None:
+        self._counted, self._scope, self._receive, self._send = counted, scope, receive, send
+        self._begun = self._refused = False
+        self._bytes = 0
+
+    async def send(self, message: Message) -> None:
+        """Pass on what the application answers, unless too much waits for other visitors already."""
+        if message["type"] == "http.response.start":
+            self._begin(int(dict(message["headers"]).get(b"content-length", 0)))
+            if self._refused:
+                await error_response(503, _BUSY)(self._scope, self._receive, self._send)
+        if self._refused:
+            return
+        content = memoryview(message.get("body", b""))
+        while len(content) > _PIECE:
+            await self._send({"type": "http.response.body", "body": bytes(content[:_PIECE]), "more_body": True})
+            content = content[_PIECE:]
+        await self._send({**message, "body": bytes(content)} if "body" in message else message)
+
+    def _begin(self, size: int) -> None:
+        """The work is done: what is left is the visitor's part, and who does not do it keeps no place from others."""
+        counted = self._counted
+        self._begun, counted._requests = True, counted._requests - 1
+        waiting = counted._unread  # a list of any length is sent while nobody else waits, and small answers always
+        self._refused = size > _PIECE and waiting > 0 and waiting + size > counted.limits.unread_bytes
+        if not self._refused:
+            self._bytes = size
+            counted._unread += size
+
+    def end(self) -> None:
+        """Nothing of this answer waits any more."""
+        if not self._begun:
+            self._counted._requests -= 1
+        self._counted._unread -= self._bytes
+
+
+def _visitor_address(scope: Scope, proxies: frozenset[str]) -> str:
+    """Whom a request comes from: the peer, or whom trusted proxies heard it from; all of an IPv6 network are one."""
+    address = str((scope.get("client") or ("",))[0])
+    if address in proxies:
+        values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        # Each proxy adds at the end; what stands before the first that is not ours was written by the visitor.
+        told = [part.strip() for value in values for part in value.split(",")]
+        address = next((part for part in reversed(told) if part not in proxies), address)
+    with contextlib.suppress(ValueError):
+        known = ipaddress.ip_address(address)
+        if isinstance(known, ipaddress.IPv6Address):
+            mapped = known.ipv4_mapped
+            return str(mapped or ipaddress.ip_network((known, 64), strict=False))
+    return address
 
 
 async def _drain(receive: Receive, seconds: float = 1.0, most: int = 30_000_000) -> None:

@@ -53,7 +53,7 @@ async function open() {
   if (!ids || ids.some(Number.isNaN)) return;
   try {
     const photo = await askJson(`/api/albums/0/photos/${ids[0]}`);
-    setQuery({ ids, name: photo.name, label: photo.label }, `/api/albums/0/photos/${ids[0]}/image`);
+    setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
     await search();
   } catch (error) {
     failed(error);
@@ -112,7 +112,7 @@ async function vectorOf(column, photo) {
     const answer = file
       ? await (await ask(`${column.base}/embed${part && `?box=${part}`}`, options)).json()
       : await askJson(`${column.base}/photos/${photo}/part`, { box: part.split(",").map(Number) });
-    vectors.set(name, answer.vector);
+    vectors.set(name, answer); // {vector, model}
   }
   return vectors.get(name);
 }
@@ -120,7 +120,7 @@ async function vectorOf(column, photo) {
 async function question(column) {
   const request = { right: column.marked("right"), wrong: column.marked("wrong") };
   if (query.ids) request.photo = query.ids[columns.indexOf(column)];
-  if (query.file || box.value) request.vector = await vectorOf(column, request.photo);
+  if (query.file || box.value) Object.assign(request, await vectorOf(column, request.photo));
   const value = Number($("slider").value);
   if ($("slider").dataset.kind === "recall") {
     if (value < 1) request.recall = value;
@@ -169,7 +169,7 @@ function showQuality(answers) {
     make("bdi", { textContent: name }), make("b", { textContent: `AP ${percent(curve.average_precision)}` }),
   )));
   $("quality-note").textContent = drawn.length
-    ? `${count(drawn[0].curve.positives, "right photo")} among ${count(server.albums[0].photos - 1, "other")}; AP is exact, over the whole ranking.`
+    ? `${count(drawn[0].curve.positives, "right photo")} among ${count(answers[0].ranked, "other")}; AP is exact, over the whole ranking.`
     : query.file
       ? "A photo from outside has no label, so there is nothing to count."
       : "No other photo has this label, so there is nothing to find.";
@@ -244,7 +244,7 @@ function showBasket() {
       basket.delete(name);
       showBasket();
     });
-    return make("li", {}, make("img", { src: column.thumbnail(hit.id), alt: hit.name, title: hit.name }), remove);
+    return make("li", {}, make("img", { src: column.address(hit, "thumbnail"), alt: hit.name, title: hit.name }), remove);
   }));
   for (const column of columns) column.markTiles();
 }
@@ -264,11 +264,12 @@ async function downloadBasket() {
 // ---- hands on the page
 
 async function drawOne() {
-  if (!columns.length || !columns[0].album.photos) return;
+  if (!columns.length) return;
   try {
-    const offset = Math.floor(Math.random() * columns[0].album.photos);
+    const { albums } = await askJson("/api/albums"); // whose photos may have been indexed again
+    const offset = Math.floor(Math.random() * albums[0].photos);
     const page = await askJson(`/api/albums/0/photos?offset=${offset}&limit=1`);
-    await pick(columns[0], page.photos[0].id);
+    if (page.photos.length) await pick(columns[0], page.photos[0].id);
   } catch (error) {
     failed(error);
   }
@@ -331,6 +332,8 @@ window.addEventListener("hashchange", open);
 
 // ---- the beginning
 
+const names = (albums) => albums.map((album) => album.name).join(" and ");
+
 async function begin() {
   try {
     server = await askJson("/api/albums");
@@ -343,8 +346,8 @@ async function begin() {
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
-  $("title").replaceChildren(make("bdi", { textContent: server.albums.map((album) => album.name).join(" and ") }));
-  document.title = `${server.albums.map((album) => album.name).join(" and ")} · smoothap`;
+  $("title").replaceChildren(make("bdi", { textContent: names(server.albums) }));
+  document.title = `${names(server.albums)} · smoothap`;
   $("summary").textContent = two ? "The same photos by two models, side by side" : "Find all the photos of a thing by one of them";
   $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
   $("query-note").textContent = server.albums.every((album) => album.takes_photos)
@@ -363,5 +366,20 @@ async function begin() {
   if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
 }
 
-onBack(() => (server === null ? begin() : search()));
+// The server that is back may be another one, with other albums.
+async function resume() {
+  if (server === null) return begin();
+  try {
+    const { albums } = await askJson("/api/albums");
+    if (names(albums) === names(server.albums)) return search();
+  } catch (error) {
+    return failed(error);
+  }
+  forget();
+  basket.clear();
+  history.replaceState(null, "", location.pathname);
+  return begin();
+}
+
+onBack(resume);
 begun = begin();

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import socket
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from smoothap.search import Album
@@ -24,20 +25,24 @@ def run_server(
     listener: socket.socket,
     *,
     host: str,
+    names: Sequence[str] = (),
+    proxies: Sequence[str] = (),
     token: str | None = None,
     open_page: bool = False,
     limits: Limits | None = None,
 ) -> None:
-    """Serve the albums on a bound socket until interrupted."""
+    """Serve the albums on a bound socket until interrupted.
+
+    names: other names that visitors reach it by. proxies: addresses of proxies that tell their visitors' addresses.
+    """
     _allow_connections()
+    limits = limits or Limits()
     beyond = host not in LOOPBACK
-    hosts = LOOPBACK | {host.lower()} | ({socket.gethostname().lower()} if beyond else set())
-    app = create_app(albums, token=token, hosts=frozenset(hosts), any_address=beyond, limits=limits)
-    config = uvicorn.Config(
-        app, http=HeadTimeoutProtocol, ws="none", log_level="warning", access_log=False, server_header=False,
-        date_header=False, proxy_headers=False, timeout_keep_alive=20, backlog=1024,
-        h11_max_incomplete_event_size=32_768, timeout_graceful_shutdown=3,
-    )  # fmt: skip
+    hosts = LOOPBACK | {host.lower(), *(name.lower() for name in names)}
+    hosts |= {socket.gethostname().lower()} if beyond else set()
+    app = create_app(
+        albums, token=token, hosts=frozenset(hosts), any_address=beyond, limits=limits, proxies=frozenset(proxies)
+    )
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host
     shown = f"[{name}]" if ":" in name else name
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
@@ -48,42 +53,65 @@ def run_server(
         webbrowser.open(address)
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+        http_server(app, limits).run(sockets=[listener])
 
 
-class HeadTimeoutProtocol(H11Protocol):
-    """HTTP that waits ten seconds for the head of a request, then answers 408 and ends the connection."""
+def http_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+    """A server for the application whose connections keep to the limits."""
 
-    head_seconds = 10.0
+    class Protocol(TimedProtocol):
+        seconds_for_head, seconds_to_read = limits.seconds_for_head, limits.seconds_to_read
+
+    config = uvicorn.Config(
+        app, http=Protocol, ws="none", log_level="warning", access_log=False, server_header=False, date_header=False,
+        proxy_headers=False, timeout_keep_alive=20, backlog=1024, h11_max_incomplete_event_size=32_768,
+        timeout_graceful_shutdown=3,
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP that ends a connection whose request does not come (with 408), or whose answer is not taken."""
+
+    seconds_for_head = seconds_to_read = 10.0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._timeout: asyncio.TimerHandle | None = None
+        self._head_timeout: asyncio.TimerHandle | None = None
+        self._read_timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self._timeout = self.loop.call_later(self.head_seconds, self._give_up)
+        transport.set_write_buffer_limits(0)  # writing is paused whenever the visitor has anything left to take
+        # The system would hold megabytes and say only after a third of them that there is room: a slow visitor would
+        # look like one who does not read.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        self._head_timeout = self.loop.call_later(self.seconds_for_head, self._give_up)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         answering = self.cycle is not None and not self.cycle.response_complete
         waiting = not answering and bool(self.conn.trailing_data[0])  # for the rest of a head
         if not waiting:
-            self._cancel_timeout()
-        elif self._timeout is None:
-            self._timeout = self.loop.call_later(self.head_seconds, self._give_up)
+            self._head_timeout = _cancelled(self._head_timeout)
+        elif self._head_timeout is None:
+            self._head_timeout = self.loop.call_later(self.seconds_for_head, self._give_up)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Not close(), which would wait for the visitor to take the rest.
+        self._read_timeout = self.loop.call_later(self.seconds_to_read, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._read_timeout = _cancelled(self._read_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timeout()
+        self._head_timeout, self._read_timeout = _cancelled(self._head_timeout), _cancelled(self._read_timeout)
         super().connection_lost(exc)
 
-    def _cancel_timeout(self) -> None:
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None
-
     def _give_up(self) -> None:
-        self._timeout = None
+        self._head_timeout = None
         if not self.transport.is_closing():
             head = (
                 b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\nconnection: close\r\n"
@@ -91,6 +119,11 @@ class HeadTimeoutProtocol(H11Protocol):
             )
             self.transport.write(head % len(_TOO_SLOW) + _TOO_SLOW)
             self.transport.close()
+
+
+def _cancelled(timeout: asyncio.TimerHandle | None) -> None:
+    if timeout is not None:
+        timeout.cancel()
 
 
 def _allow_connections() -> None:

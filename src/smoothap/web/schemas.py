@@ -28,6 +28,9 @@ class SearchRequest(BaseModel, extra="forbid"):
     vector: str | None = Field(
         None, max_length=100_000, description="What `embed` or `part` answered; with `photo`, a part of that photo."
     )
+    model: str | None = Field(
+        None, max_length=100, description="What came with the vector: another model's is refused."
+    )
     offset: int = Field(0, ge=0, le=1_000_000)
     limit: int = Field(60, ge=1, le=200)
     minimum: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
@@ -74,31 +77,38 @@ class AlbumList(BaseModel):
 
 
 class PhotoInfo(BaseModel):
-    """A photo; `twins` has its id in each album of the server, None where it is not."""
+    """A photo; `twins` has its id in each album of the server, None where it is not.
+
+    `picture` changes with the pixels: asked for with ?picture= and this, a thumbnail or image may be kept by browsers.
+    """
 
     id: int
+    picture: str
     name: str
     label: str | None
     twins: list[int | None]
 
 
 class PhotoPage(BaseModel):
-    """Photos of an album in their order."""
+    """Photos of an album in their order; `version` changes whenever the album does."""
 
+    version: str
     total: int
     photos: list[PhotoInfo]
 
 
 class Vector(BaseModel):
-    """A photo as the album's model sees it: float32, little-endian, in base64."""
+    """A photo as the album's model sees it: float32, little-endian, in base64; `model` names that model."""
 
     vector: str
+    model: str
 
 
 class HitInfo(BaseModel):
     """One answer; `right` says whether its label is the query's, where both are known."""
 
     id: int
+    picture: str
     rank: int
     score: float
     name: str
@@ -116,8 +126,10 @@ class PrecisionRecallCurve(BaseModel):
 
 
 class SearchPage(BaseModel):
-    """A page of a ranking; `total` photos score at least `minimum`."""
+    """A page of a ranking; of `ranked` photos, `total` score at least `minimum`. `version` is that of the album."""
 
+    version: str
+    ranked: int
     total: int
     minimum: float | None
     lowest: float | None

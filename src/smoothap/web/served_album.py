@@ -1,19 +1,21 @@
-"""Searches in one album, as the page asks for them: rankings that are kept for the next page of the answer."""
+"""One version of an album behind the page: its rankings, kept for the next page of the answer, and its pictures."""
 
 import contextlib
 import csv
+import hashlib
 import io
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import count
 
 import numpy as np
 from PIL import Image
 from starlette.exceptions import HTTPException
 
-from smoothap.data.reading import read_image
+from smoothap.data.reading import UnreadableImage, read_image
 from smoothap.report.markup import visible
 from smoothap.report.ranking_rows import precision_recall
 from smoothap.search import Album
@@ -55,21 +57,51 @@ class LabelledRanking:
         )
 
 
-class ServedAlbum:
-    """One album behind the server."""
+def ranked(
+    album: Album,
+    labels: np.ndarray | None,
+    vector: bytes,
+    query_row: int | None,
+    right: tuple[int, ...] = (),
+    wrong: tuple[int, ...] = (),
+) -> LabelledRanking:
+    """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's row, if any."""
+    # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
+    marked = ([album.photos.row_of(identity) for identity in ids] for ids in (right, wrong))
+    moved = corrected(np.frombuffer(vector, np.float32), *(album.vectors[rows] for rows in marked))
+    ranking = album.ranking(moved, [] if query_row is None else [int(album.photos.ids[query_row])])
+    if query_row is None or labels is None or labels[query_row] is None:
+        return LabelledRanking(ranking, None)
+    has_label = np.asarray(labels == labels[query_row], bool)
+    has_label[query_row] = False
+    return LabelledRanking(ranking, has_label)
 
-    def __init__(self, album: Album, name: str, decoder: Decoder) -> None:
-        self.album, self.name, self.decoder = album, name, decoder
+
+class ServedAlbum:
+    """One version of an album behind the server; nothing about it changes any more."""
+
+    def __init__(self, album: Album, name: str, decoder: Decoder, model_lock: "threading.Lock | None" = None) -> None:
+        self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
         kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
-        self._kept_ranking = lru_cache(kept)(self.ranking)
-        self._model_lock = threading.Lock()
+        # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
+        self._kept_ranking = lru_cache(kept)(partial(ranked, album, self.labels))
+        self._model_lock = model_lock or threading.Lock()
+
+    def renewed(self) -> "ServedAlbum":
+        """The album as it is on disk now; this version of it can be used as before."""
+        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._model_lock)
 
     @cached_property
     def ids_by_path(self) -> dict[str, int]:
         """The id of each photo by its path."""
         return dict(zip(self.album.photos.paths(), self.album.photos.ids.tolist(), strict=True))
+
+    @cached_property
+    def model_key(self) -> str:
+        """A short name of the album's model, which no other model has."""
+        return _key(repr(self.album.model and asdict(self.album.model)).encode())
 
     def warm_up(self) -> None:
         """Load what the first photo needs; what is wrong with it is told when that comes."""
@@ -78,29 +110,36 @@ class ServedAlbum:
             with self._model_lock, contextlib.suppress(OSError, ValueError):
                 self.album.embedder()
 
-    def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> np.ndarray:
+    def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> schemas.Vector:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
         if self.album.model is None:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
-        image = self._decoded(photo, box) if isinstance(photo, int) else self.decoder.decode(photo, box=box)
+        image = self.decoder.decode(photo, box=box) if isinstance(photo, bytes) else self._decoded_file(photo, box)
         with self._model_lock:
             try:
                 model = self.album.embedder()
             except (OSError, ValueError) as error:
                 raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-            return model.embed([image], progress=False)[0].numpy()
+            vector = model.embed([image], progress=False)[0].numpy()
+        return schemas.Vector(vector=schemas.packed(vector), model=self.model_key)
 
-    def _decoded(self, identity: int, box: schemas.ShareBox | None = None) -> Image.Image:
-        """One of the album's photos, or a part of it: from its file, or from its thumbnail if that is gone."""
-        self.album.photos.row_of(identity)
+    def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
+        """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""
+        name = visible(self.album.photo(identity).path)
         try:
             return self.decoder.decode(self.album.photo_path(identity), box=box)
-        except _NO_PICTURE:
-            return self.decoder.decode(self.thumbnail(identity), box=box)
+        except UnreadableImage as error:
+            raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
+        except _NO_PICTURE as error:
+            raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
 
     def image(self, identity: int) -> bytes:
         """A JPEG of at most 1,024 pixels a side with pixels and nothing else; the thumbnail where the file is gone."""
-        return plain_jpeg(self._decoded(identity), _QUALITY)
+        self.album.photos.row_of(identity)
+        try:
+            return plain_jpeg(self.decoder.decode(self.album.photo_path(identity)), _QUALITY)
+        except _NO_PICTURE:
+            return self.thumbnail(identity)
 
     def thumbnail(self, identity: int) -> bytes:
         """A small JPEG with pixels and nothing else, from the photo itself where the album has no small picture."""
@@ -113,11 +152,23 @@ class ServedAlbum:
             except _NO_PICTURE as error:
                 raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
 
+    def picture_key(self, identity: int) -> str:
+        """A short name that changes with the pixels of a photo: part of its picture's address, which browsers keep."""
+        photo = self.album.photo(identity)
+        if photo.sha256:
+            return _key(photo.sha256.encode())
+        try:  # vectors made elsewhere: nobody has read the file
+            status = self.album.photo_path(identity).stat()
+        except _NO_PICTURE:
+            return _key(b"")
+        return _key(repr((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)).encode())
+
     def photo(self, row: int, albums: Iterable["ServedAlbum"]) -> schemas.PhotoInfo:
         """The photo in a row, and its ids in all albums."""
         photo = self.album.photos[row]
         return schemas.PhotoInfo(
             id=photo.id,
+            picture=self.picture_key(photo.id),
             name=visible(photo.path),
             label=None if photo.label is None else visible(photo.label),
             twins=[photo.id if served is self else served.ids_by_path.get(photo.path) for served in albums],
@@ -126,14 +177,16 @@ class ServedAlbum:
     def answer(self, request: schemas.SearchRequest) -> schemas.SearchPage:
         """A page of the ranking that the request asks for."""
         labelled, minimum, calibration = self._ranking_for(request), self._minimum(request), self.album.calibration
-        scores, listed = labelled.ranking.scores, labelled.ranking.at_least(minimum)
-        ranked = scores[labelled.ranking.at_least()]
+        listed = labelled.ranking.at_least(minimum)
+        ranked_scores = labelled.ranking.scores[labelled.ranking.at_least()]
         known = calibration is not None and minimum is not None
         return schemas.SearchPage(
+            version=self.version,
+            ranked=len(ranked_scores),
             total=int(listed.sum()),
             minimum=minimum,
-            lowest=float(ranked.min()) if len(ranked) else None,
-            highest=float(ranked.max()) if len(ranked) else None,
+            lowest=float(ranked_scores.min()) if len(ranked_scores) else None,
+            highest=float(ranked_scores.max()) if len(ranked_scores) else None,
             expected_recall=calibration.recall_at(minimum) if known else None,
             expected_precision=calibration.precision_at(minimum) if known else None,
             right_in_list=None if labelled.right is None else int((labelled.right & listed).sum()),
@@ -153,6 +206,8 @@ class ServedAlbum:
         """The ranking for a request, made now or kept from the page before."""
         row = None if request.photo is None else self.album.photos.row_of(request.photo)
         if request.vector is not None:
+            if request.model not in (None, self.model_key):
+                raise HTTPException(409, "The album was made anew by another model: give the photo again.")
             vector = unit(schemas.unpacked(request.vector, self.album.vectors.shape[1]))
         elif row is not None:
             vector = self.album.vectors[row]
@@ -160,23 +215,8 @@ class ServedAlbum:
             raise HTTPException(409, "A search needs a photo of the album or a vector: give one of them.")
         return self._kept_ranking(vector.tobytes(), row, tuple(request.right), tuple(request.wrong))
 
-    def ranking(
-        self, vector: bytes, query_row: int | None, right: tuple[int, ...] = (), wrong: tuple[int, ...] = ()
-    ) -> LabelledRanking:
-        """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's row, if any."""
-        photos, vectors = self.album.photos, self.album.vectors
-        # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
-        marked = ([photos.row_of(identity) for identity in ids] for ids in (right, wrong))
-        moved = corrected(np.frombuffer(vector, np.float32), *(vectors[rows] for rows in marked))
-        ranking = self.album.ranking(moved, [] if query_row is None else [int(photos.ids[query_row])])
-        if query_row is None or self.labels is None or self.labels[query_row] is None:
-            return LabelledRanking(ranking, None)
-        has_label = np.asarray(self.labels == self.labels[query_row], bool)
-        has_label[query_row] = False
-        return LabelledRanking(ranking, has_label)
-
     def _hits(
-        self, labelled: LabelledRanking, minimum: float | None, first: int, last: int | None
+        self, labelled: LabelledRanking, minimum: float | None, first: int, last: int
     ) -> Iterator[schemas.HitInfo]:
         """What stands in these places of the list, counted from 0."""
         rows, scores = (column[first:] for column in labelled.ranking.best(last, minimum))
@@ -184,6 +224,7 @@ class ServedAlbum:
         for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
             yield schemas.HitInfo(
                 id=int(ids[place]),
+                picture=self.picture_key(int(ids[place])),
                 rank=first + place + 1,
                 score=float(scores[place]),
                 name=visible(path),
@@ -193,8 +234,8 @@ class ServedAlbum:
 
     def list_of(self, request: schemas.SearchRequest) -> str:
         """Everything that the request finds, as CSV."""
-        hits = self._hits(self._ranking_for(request), self._minimum(request), 0, None)
-        return _csv((hit.rank, hit.score, hit.name, hit.label) for hit in hits)
+        rows, scores = self._ranking_for(request).ranking.best(minimum=self._minimum(request))
+        return _csv(zip(count(1), scores.tolist(), *self.album.photos.named(rows), strict=False))
 
     def list_of_basket(self, basket: list[schemas.BasketPhoto]) -> str:
         """The photos of a basket, as CSV."""
@@ -202,7 +243,7 @@ class ServedAlbum:
         return _csv((place, score, photo.path, photo.label) for place, score, photo in photos)
 
 
-def typical_photo(albums: list[ServedAlbum]) -> list[int] | None:
+def typical_photo(albums: Sequence[ServedAlbum]) -> list[int] | None:
     """The photo that a comparison opens on, a typical one and not the best: its id in each of two labelled albums.
 
     Of about a hundred photos drawn at random it is the one whose AP rises by the median from the first album to the
@@ -225,8 +266,12 @@ def typical_photo(albums: list[ServedAlbum]) -> list[int] | None:
 
 def _average_precision(served: ServedAlbum, identity: int) -> float:
     row = served.album.photos.row_of(identity)
-    curve = served.ranking(served.album.vectors[row].tobytes(), row).curve
+    curve = ranked(served.album, served.labels, served.album.vectors[row].tobytes(), row).curve
     return np.nan if curve is None else curve.average_precision
+
+
+def _key(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _csv(rows: Iterable[tuple[int, float | None, str, str | None]]) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Annotated, Any
@@ -19,11 +18,12 @@ from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
 from smoothap.search.photos import NoSuchPhoto
 from smoothap.web import LOOPBACK, schemas
+from smoothap.web.current_albums import Albums, CurrentAlbums
 from smoothap.web.decoder import Decoder
 from smoothap.web.gate import Gate
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
 from smoothap.web.schemas import error_response
-from smoothap.web.served_album import ServedAlbum, typical_photo
+from smoothap.web.served_album import ServedAlbum
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
@@ -58,13 +58,21 @@ _CSV: dict[int | str, dict[str, Any]] = {
 
 AlbumNumber = Annotated[int, Path(ge=0, le=1_000, description="Its place among the albums, from 0.")]
 PhotoNumber = Annotated[int, Path(ge=0, le=2**53)]
+PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`, so that it can be kept.")]
 
 
-async def _chosen_album(request: Request, album: AlbumNumber) -> ServedAlbum:
-    served_albums: list[ServedAlbum] = request.app.state.served_albums
-    if album >= len(served_albums):
-        raise HTTPException(404, f"There is no album {album}: this server has {len(served_albums)}, counted from 0.")
-    return served_albums[album]
+async def _current_albums(request: Request) -> Albums:
+    return await request.app.state.albums.current()
+
+
+# FastAPI asks for this once for each request, which so sees one version of each album.
+AllAlbums = Annotated[Albums, Depends(_current_albums)]
+
+
+async def _chosen_album(albums: AllAlbums, album: AlbumNumber) -> ServedAlbum:
+    if album >= len(albums):
+        raise HTTPException(404, f"There is no album {album}: this server has {len(albums)}, counted from 0.")
+    return albums[album]
 
 
 ChosenAlbum = Annotated[ServedAlbum, Depends(_chosen_album)]
@@ -77,21 +85,23 @@ def create_app(
     hosts: frozenset[str] = LOOPBACK,
     any_address: bool = False,
     limits: Limits | None = None,
+    proxies: frozenset[str] = frozenset(),
 ) -> ASGIApp:
     """The application for these albums by name: one to search in, or two that are compared.
 
     hosts: the names that it answers to, `any_address` also every plain IP address. token: asked of every visitor.
+    proxies: addresses that are believed when they say whom a request comes from (X-Forwarded-For).
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
     decoder, queue = Decoder(limits), WorkQueue(limits)
-    served_albums = [ServedAlbum(album, name, decoder) for name, album in albums.items()]
+    current = CurrentAlbums(albums, decoder)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         # Models and the decoder take seconds to load: better now than when the first photo comes.
-        warming = asyncio.create_task(queue.run(lambda: [served.warm_up() for served in served_albums]))
+        warming = asyncio.create_task(queue.run(current.warm_up))
         yield
         warming.cancel()
         queue.close()
@@ -105,11 +115,11 @@ def create_app(
             (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
         ),
     )  # fmt: skip
-    app.state.served_albums = served_albums
+    app.state.albums = current
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_routes(app, served_albums, queue, limits)
-    guarded = BoundedRequests(app, limits)
+    _add_routes(app, current, queue, limits)
+    guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
 
@@ -119,11 +129,9 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_routes(app: FastAPI, served_albums: list[ServedAlbum], queue: WorkQueue, limits: Limits) -> None:
-    first_photo = cache(lambda: typical_photo(served_albums))
-
+def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: Limits) -> None:
     @app.get("/api/albums")
-    async def albums() -> schemas.AlbumList:
+    async def list_albums(albums: AllAlbums) -> schemas.AlbumList:
         """The albums of this server and what can be done with them."""
         described = [
             schemas.AlbumInfo(
@@ -133,35 +141,38 @@ def _add_routes(app: FastAPI, served_albums: list[ServedAlbum], queue: WorkQueue
                 takes_photos=served.album.model is not None,
                 calibrated=served.album.calibration is not None,
             )
-            for served in served_albums
+            for served in albums
         ]
-        return schemas.AlbumList(albums=described, start=await queue.run(first_photo), upload_bytes=limits.upload_bytes)
+        start = await queue.run(current.start, albums)
+        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes)
 
     @app.get("/api/albums/{album}/photos")
     def photos(
+        albums: AllAlbums,
         served: ChosenAlbum,
         offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
         limit: Annotated[int, Query(ge=1, le=200)] = 60,
     ) -> schemas.PhotoPage:
         """Photos of the album in their order."""
         total = len(served.album)
-        rows = range(offset, min(offset + limit, total))
-        return schemas.PhotoPage(total=total, photos=[served.photo(row, served_albums) for row in rows])
+        listed = [served.photo(row, albums) for row in range(offset, min(offset + limit, total))]
+        return schemas.PhotoPage(version=served.version, total=total, photos=listed)
 
     @app.get("/api/albums/{album}/photos/{photo}")
-    def photo_by_id(served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoInfo:
+    def photo_by_id(albums: AllAlbums, served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoInfo:
         """One photo, and its id in every album of the server."""
-        return served.photo(served.album.photos.row_of(photo), served_albums)
+        return served.photo(served.album.photos.row_of(photo), albums)
 
     @app.get("/api/albums/{album}/photos/{photo}/thumbnail", response_class=Response, responses=_JPEG)
-    def thumbnail(served: ChosenAlbum, photo: PhotoNumber) -> Response:
+    def thumbnail(served: ChosenAlbum, photo: PhotoNumber, picture: PictureKey = None) -> Response:
         """A small picture: pixels, and nothing else that the file held."""
-        return _picture(served.thumbnail(photo))
+        return _picture(served.thumbnail(photo), remembered=picture == served.picture_key(photo))
 
     @app.get("/api/albums/{album}/photos/{photo}/image", response_class=Response, responses=_JPEG)
-    async def image(served: ChosenAlbum, photo: PhotoNumber) -> Response:
+    async def image(served: ChosenAlbum, photo: PhotoNumber, picture: PictureKey = None) -> Response:
         """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
-        return _picture(await queue.run(served.image, photo))
+        content = await queue.run(served.image, photo)
+        return _picture(content, remembered=picture == served.picture_key(photo))
 
     @app.post("/api/albums/{album}/embed", openapi_extra=_PHOTO_BODY)
     async def embed(
@@ -174,12 +185,12 @@ def _add_routes(app: FastAPI, served_albums: list[ServedAlbum], queue: WorkQueue
     ) -> schemas.Vector:
         """The vector of the photo in the body, to search with. The photo is not kept."""
         part = None if box is None else _share_box(box)
-        return schemas.Vector(vector=schemas.packed(await queue.run(served.embed, await request.body(), part)))
+        return await queue.run(served.embed, await request.body(), part)
 
     @app.post("/api/albums/{album}/photos/{photo}/part")
     async def part(served: ChosenAlbum, photo: PhotoNumber, part: schemas.PhotoPart) -> schemas.Vector:
         """The vector of a part of one of the album's photos, to search with."""
-        return schemas.Vector(vector=schemas.packed(await queue.run(served.embed, photo, part.box)))
+        return await queue.run(served.embed, photo, part.box)
 
     @app.post("/api/albums/{album}/search")
     async def search(served: ChosenAlbum, request: schemas.SearchRequest) -> schemas.SearchPage:
@@ -223,8 +234,10 @@ def _share_box(text: str) -> schemas.ShareBox:
         ) from None
 
 
-def _picture(content: bytes) -> Response:
-    return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=600"})
+def _picture(content: bytes, *, remembered: bool) -> Response:
+    """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
+    headers = {"cache-control": "private, max-age=86400" if remembered else "no-store"}
+    return Response(content, media_type="image/jpeg", headers=headers)
 
 
 def _list(content: str) -> Response:

@@ -1,0 +1,140 @@
+"""Photos as large as phones make them are taken in any format, in bounded memory, and a part of one is that part."""
+
+import base64
+import io
+
+import httpx2
+import numpy as np
+import psutil
+import pytest
+from page_albums import MODEL, PixelAlbum, Pixels
+from page_server import served
+from PIL import Image
+
+from smoothap.data.reading import UnreadableImage
+from smoothap.web.decoder import Decoder
+from smoothap.web.limits import Limits
+
+FORMATS = {
+    "JPEG": {"quality": 85},
+    "progressive JPEG": {"quality": 85, "progressive": True},
+    "PNG": {"compress_level": 1},
+    "WEBP": {"quality": 60, "method": 0},
+    "AVIF": {"quality": 50, "speed": 10},
+    "TIFF": {"compression": "tiff_lzw"},
+}
+BOX = (0.55, 0.1, 0.12, 0.16)
+
+
+def photo(width, height):
+    """A photo with something else in each part of it."""
+    coarse = Image.fromarray(np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8))
+    return coarse.resize((width, height), Image.Resampling.BICUBIC)
+
+
+def encoded(image, name):
+    stream = io.BytesIO()
+    image.save(stream, name.split()[-1], **FORMATS[name])
+    return stream.getvalue()
+
+
+def part_of(image):
+    left, top, width, height = BOX
+    edges = (left * image.width, top * image.height, (left + width) * image.width, (top + height) * image.height)
+    return image.crop([round(edge) for edge in edges])
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    decoder = Decoder(Limits(decode_seconds=60))
+    yield decoder
+    decoder.close()
+
+
+def assert_part(decoder, image, content):
+    part = decoder.decode(content, box=BOX)
+    alike = (Pixels().embed([part]) @ Pixels().embed([part_of(image)]).T).item()
+    assert alike > 0.995
+    assert min(part.size) >= 200
+    whole = decoder.decode(content)
+    assert max(whole.size) == 1024
+
+
+@pytest.fixture(scope="module")
+def twelve():
+    return photo(4032, 3024)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_twelve_megapixels_of_any_format_are_taken_and_a_part_is_that_part(decoder, twelve, name):
+    assert_part(decoder, twelve, encoded(twelve, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
+def test_fifty_megapixels_of_any_format_are_taken_and_a_part_is_that_part(decoder, name):
+    image = photo(8192, 6144)
+    assert_part(decoder, image, encoded(image, name))
+
+
+def test_a_photo_that_stands_on_its_side_is_cut_as_it_is_seen(decoder):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    upright = photo(4800, 3600)
+    stream = io.BytesIO()
+    upright.transpose(Image.Transpose.ROTATE_90).save(stream, "JPEG", exif=exif)
+    assert_part(decoder, upright, stream.getvalue())
+
+
+def test_after_memory_ran_out_the_next_photo_is_read_by_a_fresh_process():
+    decoder = Decoder(Limits(decode_megabytes=60, most_decode_megabytes=60, decode_seconds=60))
+    try:
+        small = encoded(photo(900, 700), "PNG")
+        assert decoder.decode(small).size == (900, 700)
+        before = decoder._process.pid
+        with pytest.raises(UnreadableImage, match="more memory than is allowed"):
+            decoder.decode(encoded(photo(6000, 4000), "PNG"))
+        assert decoder.decode(small).size == (900, 700)
+        assert decoder._process.pid != before
+    finally:
+        decoder.close()
+
+
+def test_memory_is_bounded_by_what_the_photo_says_it_holds(decoder, twelve):
+    decoder.decode(encoded(photo(64, 64), "PNG"))
+    process = psutil.Process(decoder._process.pid)
+    soft, hard = process.rlimit(psutil.RLIMIT_AS)
+    assert hard - soft > 900_000_000
+    decoder.decode(encoded(twelve, "WEBP"))
+    assert 180_000_000 < process.rlimit(psutil.RLIMIT_AS)[0] - soft < 260_000_000
+
+
+@pytest.mark.parametrize("damage", ["gone", "torn", "too large"])
+def test_a_part_is_never_taken_of_the_thumbnail(tmp_path, damage):
+    image = photo(1200, 900)
+    (tmp_path / "a.png").write_bytes(encoded(image, "PNG"))
+    album = PixelAlbum.from_arrays(np.eye(1, 64), [{"path": "a.png"}], root=tmp_path, model=MODEL)
+    thumbnail = encoded(image.resize((256, 192)), "JPEG")
+    album.thumbnail = lambda identity: thumbnail
+    limits = Limits(pixels=100_000 if damage == "too large" else 100_000_000)
+    with served({"album": album}, limits=limits) as port:
+        address, question = f"http://127.0.0.1:{port}/api/albums/0/photos/0", {"box": list(BOX)}
+        if damage == "gone":
+            (tmp_path / "a.png").unlink()
+        elif damage == "torn":
+            (tmp_path / "a.png").write_bytes(encoded(image, "PNG")[:2000])
+        answer = httpx2.post(f"{address}/part", json=question)
+        assert answer.status_code == 422
+        assert "a.png cannot be read" in answer.json()["error"]
+        assert httpx2.get(f"{address}/thumbnail").status_code == 200
+        assert httpx2.get(f"{address}/image").status_code == 200
+
+
+def test_a_part_of_one_of_the_albums_large_photos_is_that_part(tmp_path, twelve):
+    (tmp_path / "a.webp").write_bytes(encoded(twelve, "WEBP"))
+    album = PixelAlbum.from_arrays(np.eye(1, 64), [{"path": "a.webp"}], root=tmp_path, model=MODEL)
+    with served({"album": album}, limits=Limits(decode_seconds=60)) as port:
+        address = f"http://127.0.0.1:{port}/api/albums/0/photos/0/part"
+        answer = httpx2.post(address, json={"box": list(BOX)}, timeout=60).json()
+    vector = np.frombuffer(base64.b64decode(answer["vector"]), "<f4")
+    assert vector @ Pixels().embed([part_of(twelve)])[0].numpy() > 0.995
