@@ -36,8 +36,12 @@ class Check:
     value: float | None = None
 
 
-def check_device(device: torch.device | str, network: str) -> list[Check]:
-    """Everything that is checked, on one device; a check that raises is one that failed."""
+def check_device(device: torch.device | str, network: str = ARCHITECTURE) -> list[Check]:
+    """Everything that is checked, on one device; a check that raises is one that failed.
+
+    for check in check_device("cuda"):
+        print(check.name, check.right, check.result)
+    """
     place = torch.device(device)
     checks: dict[str, Callable[[torch.device, str], Check]] = {
         "loss": _check_loss,
