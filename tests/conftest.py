@@ -10,10 +10,14 @@ import torch
 from core_paths import core_path_is
 from hypothesis import settings
 from promises import PROMISES, TORTURE
+from second_device import MISSING, set_up
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores; a test that needs more threads says so
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+if not MISSING:
+    set_up()  # before the first backward pass, when autograd counts the devices; unseen until a test asks for it
 
 settings.register_profile("test", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("torture", deadline=None, max_examples=1_000)

@@ -26,11 +26,26 @@ def test_doctor_prints_json(capsys):
     assert findings["extras"]["cli"]["missing"] == []
 
 
-def test_the_check_evaluates_a_set_whose_results_are_known(capsys, monkeypatch):
-    assert "a known set gives its known results, to the last digit" in printed(capsys, "--check")
-    monkeypatch.setattr("smoothap.metrics.known_answer.KNOWN", None)
-    with pytest.raises(ValueError, match="gives other results here than on every other machine"):
-        printed(capsys, "--check")
+def test_the_check_says_whether_this_machine_computes_right(capsys):
+    text = printed(capsys, "--check", "--device", "cpu")
+    for name in ("loss", "evaluation", "training", "16 bits", "speed"):
+        assert f"\n  {name:<12} " in text
+    assert "a known set gives its known results, to the last digit" in text
+    assert "This machine computes right." in text
+
+
+@pytest.mark.parametrize(
+    ("broken", "part"),
+    [
+        ("smoothap.experiments.self_check.KNOWN", "evaluation"),
+        ("smoothap.experiments.self_check.SmoothAP", "loss, training, speed"),
+    ],
+)
+def test_a_machine_that_computes_wrong_is_told_so(capsys, monkeypatch, broken, part):
+    monkeypatch.setattr(broken, None)
+    with pytest.raises(ValueError, match=rf"does not compute right \({part}\)"):
+        printed(capsys, "--check", "--json", "--device", "cpu")
+    assert "right" in json.loads(capsys.readouterr().out)["checks"][0]
 
 
 def test_a_missing_extra_comes_with_its_pip_line(capsys, monkeypatch):

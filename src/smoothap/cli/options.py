@@ -27,7 +27,9 @@ TestClasses = Annotated[
     Path | None,
     Parameter(help="A file that names the classes to test on, one a line, for folder, csv and parquet."),
 ]
-Device = Annotated[str | None, Parameter(help="Such as cpu or cuda; by default cuda where there is one.")]
+Device = Annotated[
+    str | None, Parameter(help="Such as cpu, cuda or mps; by default the accelerator where there is one.")
+]
 Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads them in this one.")]
 BatchSize = Annotated[int, Parameter(help="Images in a batch.")]
 PerClass = Annotated[int, Parameter(help="Images of each class in a batch.")]
@@ -87,12 +89,14 @@ def check_network_options(model: str, **options: object) -> None:
 
 
 def chosen_device(device: str | None) -> str:
-    """The device that was wanted for, if this machine has it; where none was, CUDA if there is one, else the CPU."""
+    """The device that was asked for, if this machine has it; without one, its accelerator, else the CPU."""
     import torch
+
+    from smoothap.numerics import devices
 
     cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if device is None:
-        return "cuda" if cards else "cpu"
+        return str(devices.chosen_device())
     try:
         wanted = torch.device(device)
     except RuntimeError:

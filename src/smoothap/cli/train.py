@@ -125,7 +125,7 @@ def train(
     queue
         Embeddings of past batches to rank among.
     precision
-        Of the network: auto is 16 bits on CUDA and 32 elsewhere.
+        Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere.
     checkpoint_every
         Steps between two checkpoints; there is one after every epoch too.
     seed

@@ -19,8 +19,9 @@ from smoothap.experiments.data_sets import DATA, open_data
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
+from smoothap.numerics.devices import chosen_device
 from smoothap.training.evaluation import NoFeatures, evaluate_benchmark, evaluate_set
-from smoothap.training.loop import MODEL, chosen_device, train
+from smoothap.training.loop import MODEL, train
 from smoothap.training.recipe import Recipe, Weights, load_recipe
 from smoothap.training.settings import QUICK, Settings
 

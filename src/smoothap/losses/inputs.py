@@ -22,6 +22,11 @@ class Call(NamedTuple):
         dtype = torch.promote_types(self.embeddings.dtype, torch.float32)
         return dtype if self.ref_emb is None else torch.promote_types(dtype, self.ref_emb.dtype)
 
+    @property
+    def retrieves_from_itself(self) -> bool:
+        """Whether each row of the batch is ranked against the others, by their labels."""
+        return self.labels is not None and self.indices_tuple is None and self.ref_emb is None
+
     def tensors(self) -> tuple[Tensor | None, ...]:
         """The call as a flat row, for autograd to keep and for an operator; the two that may learn come first."""
         pairs = self.pairs() or (None, None)

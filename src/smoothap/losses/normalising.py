@@ -1,5 +1,7 @@
 """Rows of length 1, and the gradient back through that."""
 
+from dataclasses import dataclass, replace
+
 import torch
 from torch import Tensor
 
@@ -7,8 +9,30 @@ from smoothap.losses.inputs import first_of
 from smoothap.numerics.threads import can_fuse
 
 
-def normalise(matrix: Tensor, name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Rows of length 1 in float32 or better, and the lengths (n, 1); NaN, infinite and zero rows are refused."""
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows of length 1 in float32 or better, (n, d), and the lengths that they had, (n, 1)."""
+
+    units: Tensor
+    lengths: Tensor
+    ordinary: Tensor  # a flag: no length is so small or so large that it needs a second look
+
+    def checked(self, ordinary: bool, matrix: Tensor, name: str) -> "UnitRows":
+        """The rows as they are, or made with care from the matrix; NaN, infinite and zero rows are refused."""
+        if ordinary:
+            return replace(self, ordinary=torch.tensor(True))
+        return _normalise_odd_lengths(matrix.detach().to(self.units.dtype), name)
+
+    def gradient_back(self, gradient: Tensor, matrix: Tensor, name: str, upstream: Tensor | None) -> Tensor:
+        """The gradient of the matrix (n, d) from that of its unit rows, in place; rows too short for it are refused."""
+        gradient = _back_through_normalising(gradient, self.units, self.lengths)
+        if torch.finfo(matrix.dtype).max < 1e30 or not bool(self.ordinary):  # others stay far from the limit
+            _check_gradient(gradient, matrix, self.lengths, name, upstream)
+        return gradient
+
+
+def normalise(matrix: Tensor, dtype: torch.dtype) -> UnitRows:
+    """The rows divided by their lengths, which are still to be `checked`: on a GPU a look at them is a wait."""
     matrix = matrix.detach().to(dtype)
     limits = torch.finfo(dtype)
     least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
@@ -17,16 +41,12 @@ def normalise(matrix: Tensor, name: str, dtype: torch.dtype) -> tuple[Tensor, Te
 
         units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
         good = kernels.normalise(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
-    else:
-        lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
-        units = matrix / lengths
-        good = bool(((lengths > least) & (lengths < float("inf"))).all())
-    if good:
-        return units, lengths
-    return _normalise_odd_lengths(matrix, name)
+        return UnitRows(units, lengths, torch.tensor(good))
+    lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
+    return UnitRows(matrix / lengths, lengths, ((lengths > least) & (lengths < float("inf"))).all())
 
 
-def _normalise_odd_lengths(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def _normalise_odd_lengths(matrix: Tensor, name: str) -> UnitRows:
     finite = matrix.isfinite().all(1)
     if not bool(finite.all()):
         raise ValueError(
@@ -48,17 +68,15 @@ def _normalise_odd_lengths(matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
             f"{name} holds numbers too large or too small for {matrix.dtype} in row {first_of(~fits)}: scale them "
             "nearer to 1"
         )
-    return relative / relative_lengths, lengths
+    return UnitRows(relative / relative_lengths, lengths, torch.tensor(False))
 
 
-def check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, upstream: Tensor | None) -> None:
+def _check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, upstream: Tensor | None) -> None:
     """Refuse rows (n, d) so short that their gradient (n, d), which grows as 1 / length, is beyond their dtype.
 
     A gradient that is so large because the upstream gradient is, as that of a loss scaler, is left to the scaler.
     """
     limits = torch.finfo(rows.dtype)
-    if limits.max > 1e30 and bool(lengths.min() > limits.tiny**0.5):  # what is not so short stays far from the limit
-        return
     most = limits.max if upstream is None else limits.max * max(1.0, float(upstream.abs().max()))
     beyond = ~(gradient.abs().amax(1) <= most)
     if bool(beyond.any()):
@@ -68,7 +86,7 @@ def check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, u
         )
 
 
-def back_through_normalising(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
+def _back_through_normalising(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
     """The gradient with respect to x from that with respect to x / |x|, in place. (n, d), (n, d), (n, 1)"""
     if can_fuse(gradient):
         from smoothap.losses import kernels

@@ -80,3 +80,4 @@ class RecallAtK(RetrievalLoss):
             check_temperature(tau, "tau1", "the paper's 1")
         check_temperature(tau2, "tau2", "the paper's 0.01")
         self.block = RecallBlock(k, temperatures, float(tau2))
+        self.tolerated_noise = tau2 / 5

@@ -15,6 +15,9 @@ class RetrievalLoss(nn.Module):
     """A loss of queries against a retrieval set: what its `block` makes of them, or what it says in `loss_of`."""
 
     block: Block
+    # The standard deviation that differences of scores may be off by before the loss is blurred: a fifth of the
+    # temperature of a sigmoid; None where a loss does not say. Training asks for it before it computes in 16 bits.
+    tolerated_noise: float | None = None
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Give each loss a copy of `forward`: torch.compile makes at most eight graphs of one piece of code."""

@@ -30,12 +30,18 @@ class LabelledSets:
         own_is_positive = (own >= 0) & (item_labels[own.clamp(min=0)] == labels)
         return cls(order, size - own_is_positive.long(), first, size, own)
 
-    def block(self, queries: Tensor | slice, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    @property
+    def counts(self) -> list[Tensor]:
+        """How many positives each query has, then how many columns it needs in a block. (queries,) each"""
+        return [self.positives, self.size]
+
+    def block(self, queries: Tensor | slice, scores: Tensor, widest: int) -> tuple[Tensor, Tensor, Tensor]:
         """Split a block of scores (b, m): positives' columns (b, p), which are valid (b, p), their scores (b, p).
 
-        In `scores` everything that is not a negative of its query becomes `OUTSIDE`.
+        In `scores` everything that is not a negative of its query becomes `OUTSIDE`. `widest` is how many
+        columns one of the queries needs at most.
         """
-        columns, valid = padded_columns(self.order, self.first[queries], self.size[queries])
+        columns, valid = padded_columns(self.order, self.first[queries], self.size[queries], widest)
         positive_scores = scores.gather(1, columns)
         scores.scatter_(1, columns, OUTSIDE)
         if self.own is not None:
@@ -70,13 +76,18 @@ class ListedSets:
         """How many positives each query has. (queries,)"""
         return self.positive_first.diff()
 
-    def block(self, queries: Tensor | slice, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    @property
+    def counts(self) -> list[Tensor]:
+        """As `LabelledSets.counts`, with columns of positives and columns of negatives."""
+        return [self.positives, self.positives, self.negative_first.diff()]
+
+    def block(self, queries: Tensor | slice, scores: Tensor, *widest: int) -> tuple[Tensor, Tensor, Tensor]:
         """As `LabelledSets.block`."""
         (columns, valid), (negatives, negative_valid) = (
-            padded_columns(listed, first[:-1][queries], first.diff()[queries])
-            for listed, first in (
-                (self.positive_columns, self.positive_first),
-                (self.negative_columns, self.negative_first),
+            padded_columns(listed, first[:-1][queries], first.diff()[queries], width)
+            for listed, first, width in (
+                (self.positive_columns, self.positive_first, widest[0]),
+                (self.negative_columns, self.negative_first, widest[1]),
             )
         )
         positive_scores = scores.gather(1, columns)

@@ -31,6 +31,7 @@ class Roadmap(RetrievalLoss):
         self.balance = float(balance)
         self.ranking = SupAP() if ranking is None else ranking
         self.calibration = CalibrationLoss() if calibration is None else calibration
+        self.tolerated_noise = self.ranking.tolerated_noise
 
     def loss_of(self, call: Call) -> Tensor:
         return (1 - self.balance) * self.ranking(*call) + self.balance * self.calibration(*call)

@@ -42,6 +42,7 @@ class SmoothAP(RetrievalLoss):
         self.include_query, self.reduction = include_query, reduction
         if isinstance(indicator, Sigmoid):
             self.tau, self.block = float(indicator.tau), SmoothAPBlock(float(indicator.tau))
+            self.tolerated_noise = self.tau / 5
         else:
             self.tau, self.block = float(tau), IndicatorBlock(indicator, indicator)
 

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from smoothap.losses.inputs import Call, check_inputs
-from smoothap.losses.normalising import back_through_normalising, check_gradient, normalise
+from smoothap.losses.normalising import normalise
 from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
+from smoothap.numerics.devices import on_cpu
 from smoothap.numerics.first_order import first_order, graph_of
 from smoothap.numerics.precision import full_precision
+from smoothap.numerics.threads import can_fuse
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
 _MOST_QUERIES_AT_ONCE = 512
@@ -90,42 +92,58 @@ class Request:
         """
         embeddings, ref_emb = call.embeddings, call.ref_emb
         with full_precision(embeddings.device.type):
-            queries, lengths = normalise(embeddings, "embeddings", call.dtype)
-            items, item_lengths = (queries, lengths) if ref_emb is None else normalise(ref_emb, "ref_emb", call.dtype)
+            rows = normalise(embeddings, call.dtype)
+            items = rows if ref_emb is None else normalise(ref_emb, call.dtype)
+            symmetric = call.retrieves_from_itself and can_fuse(rows.units)
+            sets = None if symmetric else retrieval_sets(call, self.include_query)
+            # one look at what the CPU must know, since each makes it wait for a GPU
+            flags, *counts = on_cpu(
+                torch.stack([rows.ordinary, items.ordinary]), *([] if sets is None else sets.counts)
+            )
+            rows = rows.checked(bool(flags[0]), embeddings, "embeddings")
+            items = rows if ref_emb is None else items.checked(bool(flags[1]), ref_emb, "ref_emb")
             streamed = None
-            if call.labels is not None and call.indices_tuple is None and ref_emb is None:
+            if symmetric and call.labels is not None:
                 with_gradient, _ = self.gradients_now(weights)
-                streamed = self.block.symmetric(queries, call.labels, self.include_query, weights, with_gradient)
+                streamed = self.block.symmetric(rows.units, call.labels, self.include_query, weights, with_gradient)
             if streamed is None:
-                streamed = self.stream(queries, items, retrieval_sets(call, self.include_query), weights)
+                if sets is None:
+                    sets = retrieval_sets(call, self.include_query)
+                    counts = sets.counts
+                streamed = self.stream(rows.units, items.units, sets, counts, weights)
             per_query, with_positive, gradient, item_gradient = streamed
             loss = per_query.sum() / max(1, with_positive) if self.mean else per_query
             if gradient is not None:
-                gradient = back_through_normalising(gradient, queries, lengths)
-                check_gradient(gradient, embeddings, lengths, "embeddings", weights)
+                gradient = rows.gradient_back(gradient, embeddings, "embeddings", weights)
             if ref_emb is None:
                 item_gradient = None  # the gradient of the batch holds both sides
             elif item_gradient is not None:
-                item_gradient = back_through_normalising(item_gradient, items, item_lengths)
-                check_gradient(item_gradient, ref_emb, item_lengths, "ref_emb", weights)
+                item_gradient = items.gradient_back(item_gradient, ref_emb, "ref_emb", weights)
         return loss, gradient, item_gradient
 
-    def stream(self, queries: Tensor, items: Tensor, sets: RetrievalSets, weights: Tensor | None) -> Streamed:
-        """The answer for rows of length 1, block by block; `answer` says what the weights are."""
-        positives = sets.positives
-        with_positive = (positives > 0).nonzero()[:, 0]
+    def stream(
+        self, queries: Tensor, items: Tensor, sets: RetrievalSets, counts: list[Tensor], weights: Tensor | None
+    ) -> Streamed:
+        """The answer for rows of length 1, block by block; `answer` says what the weights are.
+
+        counts: what `sets.counts` says, on the CPU.
+        """
+        positives, *widths = counts
+        with_positive = int((positives > 0).sum())
         loss = queries.new_zeros(len(queries), *self.block.values)
         with_gradient, with_item_gradient = self.gradients_now(weights)
         gradient = torch.zeros_like(queries) if with_gradient else None
         item_gradient = gradient if items is queries else torch.zeros_like(items) if with_item_gradient else None
         if weights is None:
-            weights = loss.new_full(loss.shape, 1 / max(1, len(with_positive)))
+            weights = loss.new_full(loss.shape, 1 / max(1, with_positive))
         weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
 
-        for chosen in _blocks(with_positive, positives, len(items)):
+        for place in _blocks(positives, len(items)):
+            widest = [int(width[place].max()) for width in widths]
+            chosen = place if isinstance(place, slice) else place.to(queries.device)
             rows = queries[chosen]
             scores = torch.addmm(rows.new_empty(len(rows), len(items)), rows, items.T, beta=0, alpha=self.block.scale)
-            columns, valid, positive_scores = sets.block(chosen, scores)
+            columns, valid, positive_scores = sets.block(chosen, scores, *widest)
             loss[chosen], positive_gradient = self.block(
                 scores, positive_scores, valid, None if weights is None else weights[chosen]
             )
@@ -139,7 +157,7 @@ class Request:
                 gradient[chosen] += score_gradient @ items
             if item_gradient is not None:
                 item_gradient.addmm_(score_gradient.T, rows)
-        return Streamed(loss, len(with_positive), gradient, item_gradient)
+        return Streamed(loss, with_positive, gradient, item_gradient)
 
 
 def streamed_loss(block: Block, call: Call, include_query: bool = False, mean: bool = True) -> Tensor:
@@ -176,10 +194,11 @@ class _Eager(torch.autograd.Function):
         return *(first_order(gradient, upstream, *ctx.origins) for gradient in gradients), None, None
 
 
-def _blocks(with_positive: Tensor, positives: Tensor, items: int) -> list[Tensor | slice]:
+def _blocks(positives: Tensor, items: int) -> list[Tensor | slice]:
     """Blocks of the queries that have a positive; those with as many positives together, so that little is padded."""
     size = min(_MOST_QUERIES_AT_ONCE, max(16, _SCORES_AT_ONCE // items))
-    if len(with_positive) == len(positives) and bool((positives == positives[0]).all()):
-        return [slice(start, min(start + size, len(with_positive))) for start in range(0, len(with_positive), size)]
+    if bool((positives == positives[0]).all()) and int(positives[0]):
+        return [slice(start, min(start + size, len(positives))) for start in range(0, len(positives), size)]
+    with_positive = positives.nonzero()[:, 0]
     by_positives = with_positive[torch.argsort(positives[with_positive], stable=True)]
     return list(by_positives.split(size)) if len(with_positive) else []

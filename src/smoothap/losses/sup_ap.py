@@ -80,6 +80,7 @@ class SupAP(RetrievalLoss):
     ) -> None:
         super().__init__()
         self.block = IndicatorBlock(_TRUE_RANK, SupIndicator(tau, rho, delta, offset, step))
+        self.tolerated_noise = tau / 5
 
     def extra_repr(self) -> str:
         return repr(self.block).partition("SupIndicator(")[2].removesuffix("))")

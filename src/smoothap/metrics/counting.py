@@ -16,7 +16,8 @@ from torch import Tensor
 
 from smoothap.distributed import Processes
 from smoothap.metrics.counters import Counter
-from smoothap.metrics.rows import SortedSets, has_float64
+from smoothap.metrics.rows import SortedSets
+from smoothap.numerics.devices import has_float64
 from smoothap.numerics.threads import numba_is_there
 from smoothap.progress import Progress
 

@@ -1,7 +1,6 @@
 """Embeddings wherever they are (torch or numpy, in memory or mapped from a file), read some rows at a time."""
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, given_rows, norms_and_marks, unit_rows
+from smoothap.numerics.devices import has_float64
 
 Embeddings: TypeAlias = Tensor | np.ndarray
 _SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32
@@ -90,16 +90,6 @@ class SortedSets:
 def device_of(embeddings: Embeddings) -> torch.device:
     """Where the embeddings are; numpy's are on the CPU."""
     return embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
-
-
-@cache
-def has_float64(device: torch.device) -> bool:
-    """Whether the device computes in float64; Apple's does not."""
-    try:
-        torch.zeros(1, dtype=torch.float64, device=device)
-    except (TypeError, RuntimeError):
-        return False
-    return True
 
 
 def _read(matrix: Embeddings, places: np.ndarray) -> Tensor:

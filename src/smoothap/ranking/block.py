@@ -38,12 +38,12 @@ def smooth_ap_block(
     return ranked_block(scores, positive_scores, valid, weights)
 
 
-def padded_columns(columns: Tensor, first: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+def padded_columns(columns: Tensor, first: Tensor, size: Tensor, widest: int) -> tuple[Tensor, Tensor]:
     """Columns first[q] ... first[q] + size[q] - 1 of each query, padded to (b, p), and which of them are no padding.
 
-    The padding repeats the query's first column.
+    The padding repeats the query's first column. p is `widest`, the largest size, and 1 at least.
     """
-    slots = torch.arange(max(1, int(size.max())), device=columns.device)
+    slots = torch.arange(max(1, widest), device=columns.device)
     valid = slots < size[:, None]
     if not len(columns):
         return torch.zeros_like(valid, dtype=torch.long), valid

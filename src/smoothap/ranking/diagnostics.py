@@ -34,7 +34,7 @@ def operating_share(embeddings: Tensor, tau: float, gradient: float = NEGLIGIBLE
     below = torch.searchsorted(scores, scores - width, right=True)
     above = torch.searchsorted(scores, scores + width)
     near = (above - below - 1).clamp(min=0)  # a score is near itself
-    return float(near.double().mean()) / (items - 1)
+    return int(near.sum()) / near.numel() / (items - 1)
 
 
 def approximation_error(embeddings: Tensor, labels: Tensor, tau: float) -> float:
@@ -44,8 +44,10 @@ def approximation_error(embeddings: Tensor, labels: Tensor, tau: float) -> float
     """
     scores = _scores_of_others(embeddings)
     relevant = _without_diagonal(labels[:, None] == labels[None, :])
-    smooth = smooth_ap(scores, relevant, tau).double()
-    return float((smooth - average_precision(scores, relevant)).abs().nanmean())
+    smooth, exact = (
+        values.cpu().double() for values in (smooth_ap(scores, relevant, tau), average_precision(scores, relevant))
+    )
+    return float((smooth - exact).abs().nanmean())
 
 
 def _scores_of_others(embeddings: Tensor) -> Tensor:

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor
 
+from smoothap.numerics.devices import widest_float
+
 
 def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
-    """AP of each query over its whole ranking, in float64; NaN for a query without a relevant item.
+    """AP of each query over its whole ranking, in float64 (float32 where a device has no other); NaN without positives.
 
     scores (queries, items) of any similarity, relevant (queries, items) bool -> (queries,); or (items,) -> ().
 
@@ -18,7 +20,8 @@ def average_precision(scores: Tensor, relevant: Tensor) -> Tensor:
     positives_ascending = matrix.masked_fill(~mask, float("-inf")).sort(1).values
     at_least = items - torch.searchsorted(ascending, matrix)  # items that score at least as high, itself included
     positives_at_least = items - torch.searchsorted(positives_ascending, matrix)
-    precision = (positives_at_least.double() / at_least.double()).masked_fill_(~mask, 0.0)
+    wide = widest_float(matrix.device)
+    precision = (positives_at_least.to(wide) / at_least.to(wide)).masked_fill_(~mask, 0.0)
     return (precision.sum(1) / mask.sum(1)).reshape(scores.shape[:-1])
 
 

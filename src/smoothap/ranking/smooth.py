@@ -50,7 +50,8 @@ def smooth_ap_of_scores(
         rows = slice(start, start + step)
         block = negatives[rows]
         count = mask[rows].sum(1)
-        columns, valid = padded_columns(mask[rows].nonzero()[:, 1], count.cumsum(0) - count, count)
+        first = count.cumsum(0) - count
+        columns, valid = padded_columns(mask[rows].nonzero()[:, 1], first, count, int(count.max()))
         positive_scores = block.gather(1, columns)
         block.masked_fill_(mask[rows], OUTSIDE)
         weights = torch.full_like(result[rows], 1 / tau) if with_gradient else None

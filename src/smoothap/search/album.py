@@ -72,7 +72,8 @@ class Album:
         """The album in a folder, every file checked; nothing in it can run code.
 
         `model` and `root` are needed only where the model or the photos are no longer where they were. A model that
-        did not make the album is refused. `device` is where the model runs, by default cuda where there is one.
+        did not make the album is refused. `device` is where the model runs, by default the
+        accelerator where there is one.
         """
         storage = Storage(Path(path))
         description, photos, vectors = storage.load()

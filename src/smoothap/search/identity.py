@@ -52,7 +52,7 @@ class AlbumModel:
     identity: ModelIdentity | None = None
     source: str = ""  # where it lies: name:NAME of published weights, or folder:PATH relative to the album
     album: Path | None = None  # the folder
-    device: str | None = None  # None: cuda where there is one
+    device: str | None = None  # None: the accelerator where there is one
     _embedder: Embedder | None = None
 
     @classmethod
@@ -99,9 +99,9 @@ class AlbumModel:
         return model
 
     def _placed(self, model: Embedder) -> Embedder:
-        import torch
+        from smoothap.numerics.devices import chosen_device
 
-        return model.to(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return model.to(chosen_device(self.device))
 
     def _found_again(self, album: Path) -> Embedder:
         kind, _, name = self.source.partition(":")

@@ -17,6 +17,7 @@ from smoothap.memory import freed_memory_kept
 from smoothap.metrics import Report, evaluate
 from smoothap.metrics.copies import queries_with_copies
 from smoothap.models import Embedder
+from smoothap.numerics.devices import pins_memory
 from smoothap.progress import Progress
 
 BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector
@@ -51,7 +52,7 @@ def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown
         rank=processes.rank,
         ranks=processes.number,
         workers=workers,
-        pin_memory=next(model.parameters()).is_cuda,
+        pin_memory=pins_memory(next(model.parameters()).device),
     )
     total, shown = len(dataset) // processes.number, shown and processes.rank == 0
     with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:

@@ -25,6 +25,7 @@ from smoothap.files import is_full, locked, sweep
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
+from smoothap.numerics.devices import chosen_device, pins_memory
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
@@ -32,6 +33,7 @@ from smoothap.training.checkpoint import State
 from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
+from smoothap.training.precision import network_precision, warn_of_noise
 from smoothap.training.queue import EmbeddingQueue
 from smoothap.training.settings import Settings
 from smoothap.training.two_pass import refuse_batch_statistics, two_pass
@@ -153,7 +155,7 @@ def train(
     adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
-    dtype = _precision(settings, device)
+    dtype = network_precision(settings, loss, device)
     scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
     queue = EmbeddingQueue(settings.queue, model.dimension, device) if settings.queue else None
     state = State(model, loss, optimiser, scaler, queue)
@@ -171,13 +173,13 @@ def train(
         start_as_projection(model, dataset, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
-    def embed(pixels: Tensor) -> Tensor:
+    def embed(pixels: Tensor, dtype: torch.dtype = dtype) -> Tensor:
         with torch.autocast(device.type, dtype, enabled=dtype != torch.float32):
             return replica(pixels.to(device, non_blocking=True))
 
     def batches_from(step: int) -> Iterator[Batch]:
         """Every batch from `step` on; no batch of an epoch is drawn before the callbacks of that epoch are called."""
-        load = partial(training_batches, dataset, batches, workers=workers, pin_memory=device.type == "cuda")
+        load = partial(training_batches, dataset, batches, workers=workers, pin_memory=pins_memory(device))
         first, skipped = divmod(step, per_epoch)
         if callbacks is None:
             yield from load(epochs=epochs, start=(first, skipped))
@@ -216,6 +218,8 @@ def train(
             for batch in batches_from(state.step):
                 if state.step == total:
                     break
+                if state.step == 0:
+                    warn_of_noise(embed, batch.images, dtype, loss)
                 factor = settings.rate_factor(state.step, per_epoch)
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
@@ -231,7 +235,7 @@ def train(
                     embeddings = embed(batch.images)
                     value = backward(embeddings)
                 else:
-                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
+                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size, device)
                 mean_loss = float(value)
                 if not np.isfinite(mean_loss):
                     raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")
@@ -309,20 +313,6 @@ def loss_backward(
         if parameter.grad is not None:
             parameter.grad /= processes.number
     return value.detach()
-
-
-def chosen_device(device: torch.device | str | None) -> torch.device:
-    """The device that was asked for, or the fastest that is here."""
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def _precision(settings: Settings, device: torch.device) -> torch.dtype:
-    """16 bits where the device gains from them; on a CPU only where they were asked for."""
-    if settings.precision != "auto":
-        return getattr(torch, settings.precision)
-    if device.type != "cuda":
-        return torch.float32
-    return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
 
 
 @contextmanager

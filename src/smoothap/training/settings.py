@@ -32,7 +32,7 @@ class Settings:
     clip: float | None = None  # the greatest length of the gradient
     piece_size: int | None = None  # images at a time, of this process: large batches in little memory, in two passes
     queue: int = 0  # embeddings of past batches that join the retrieval set
-    precision: Precision = "auto"  # of the network: auto is 16 bits on CUDA and 32 elsewhere
+    precision: Precision = "auto"  # of the network: auto is float16 on a GPU where the loss bears it, else float32
     seed: int = 0
     checkpoint_every: int = 200  # steps; and after every epoch
     diagnose_every: int = 50  # steps between two looks at the operating region and AP_e

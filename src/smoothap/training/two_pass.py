@@ -12,37 +12,45 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from smoothap.numerics.devices import rng_states, set_rng_states
+
 Embed = Callable[[Tensor], Tensor]  # images (n, 3, h, w) -> embeddings (n, d)
 Backward = Callable[[Tensor], Tensor]  # embeddings (b, d) -> the loss, whose gradient it has sent back
 
 
 def two_pass(
-    model: nn.Module, embed: Embed, images: Tensor, backward: Backward, piece_size: int
+    model: nn.Module,
+    embed: Embed,
+    images: Tensor,
+    backward: Backward,
+    piece_size: int,
+    device: torch.device | str = "cpu",
 ) -> tuple[Tensor, Tensor]:
     """The loss and the embeddings (b, d) of a batch, holding one piece's activations at a time.
 
     The gradients are, to rounding, those of `backward(embed(images))`. `embed` runs `model`, whose batch-norm
-    statistics must be frozen. Dropout draws the same numbers in both passes.
+    statistics must be frozen. Dropout draws the same numbers in both passes, on the device where the model runs.
     """
     refuse_batch_statistics(model)
     pieces = images.split(piece_size)
-    rng_states, embedded = [], []
+    place = torch.device(device)
+    drawn_from, embedded = [], []
     with torch.no_grad():
         for piece in pieces:
-            rng_states.append(_rng_state())
+            drawn_from.append(rng_states(place))
             embedded.append(embed(piece))
     embeddings = torch.cat(embedded).requires_grad_()
     loss = backward(embeddings)
     assert embeddings.grad is not None
-    rng_state_afterwards = _rng_state()
+    rng_states_afterwards = rng_states(place)
     gradients = embeddings.grad.split(piece_size)
-    for piece, gradient, rng_state in zip(pieces, gradients, rng_states, strict=True):
+    for piece, gradient, states in zip(pieces, gradients, drawn_from, strict=True):
         # Several processes exchange their gradients once, when the last piece has added its own.
         waits = isinstance(model, DistributedDataParallel) and piece is not pieces[-1]
         with model.no_sync() if waits else nullcontext():
-            _set_rng_state(rng_state)
+            set_rng_states(place, states)
             embed(piece).backward(gradient)
-    _set_rng_state(rng_state_afterwards)
+    set_rng_states(place, rng_states_afterwards)
     return loss, embeddings.detach()
 
 
@@ -54,14 +62,3 @@ def refuse_batch_statistics(model: nn.Module) -> None:
                 f"The batch-norm layer {name!r} takes its statistics from the batch, which two passes cut into pieces: "
                 "freeze them (freeze_batch_norm=True), or leave piece_size out"
             )
-
-
-def _rng_state() -> list[Tensor]:
-    """The state of torch's random numbers: of the CPU, and of the current CUDA device."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-
-
-def _set_rng_state(state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    if len(state) > 1:
-        torch.cuda.set_rng_state(state[1])

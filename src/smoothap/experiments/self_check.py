@@ -1,0 +1,181 @@
+"""Does this machine compute right? A minute of checks on its own device, which `smoothap doctor --check` runs."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from smoothap.data.image_set import ImageSet
+from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
+from smoothap.metrics.known_answer import KNOWN, answer_here
+from smoothap.models import Embedder, open_model
+from smoothap.models.efficientnet_lite import ARCHITECTURE, packaged_weights
+from smoothap.training.log import read_rows
+from smoothap.training.loop import train
+from smoothap.training.precision import score_noise
+from smoothap.training.settings import Settings
+
+_SIDE = 64
+_STEPS = 4
+_TOLERANCE = 1e-3  # of a gradient in float32, beside the same in float64
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was tried: what came out, in a sentence, and whether that is right."""
+
+    name: str
+    right: bool
+    result: str
+    value: float | None = None
+
+
+def check_device(device: torch.device | str, network: str = ARCHITECTURE) -> list[Check]:
+    """Everything that is checked, on one device; a check that raises is one that failed.
+
+    for check in check_device("cuda"):
+        print(check.name, check.right, check.result)
+    """
+    place = torch.device(device)
+    checks: dict[str, Callable[[torch.device, str], Check]] = {
+        "loss": _check_loss,
+        "evaluation": _check_evaluation,
+        "training": _check_training,
+        "16 bits": _check_noise,
+        "speed": _check_speed,
+    }
+    results: list[Check] = []
+    for name, check in checks.items():
+        try:
+            results.append(check(place, network))
+        except Exception as error:  # whatever it is, the user is to see it among the other results
+            results.append(Check(name, False, f"{type(error).__name__}: {error}"))
+    return results
+
+
+def _check_loss(device: torch.device, network: str) -> Check:
+    """Loss and gradient on the device, in float32, beside those of the CPU in float64."""
+    worst = 0.0
+    for loss in (SmoothAP(), BlackboxAP(), Roadmap(), RecallAtK()):
+        exact, rounded = (_value_and_gradient(loss, dtype, place) for dtype, place in _exact_and_here(device))
+        worst = max(worst, *(_distance(mine, right) for mine, right in zip(rounded, exact, strict=True)))
+    right = worst <= _TOLERANCE
+    return Check("loss", right, f"loss and gradient differ from those in float64 by {worst:.0e} at most", worst)
+
+
+def _exact_and_here(device: torch.device) -> list[tuple[torch.dtype, torch.device]]:
+    return [(torch.float64, torch.device("cpu")), (torch.float32, device)]
+
+
+def _value_and_gradient(loss: torch.nn.Module, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    rows, labels = _clustered_rows()
+    embeddings = rows.to(device, dtype).requires_grad_()
+    value = loss(embeddings, labels.to(device))
+    value.backward()
+    assert embeddings.grad is not None
+    return [tensor.detach().cpu().double() for tensor in (value, embeddings.grad)]
+
+
+def _clustered_rows() -> tuple[Tensor, Tensor]:
+    """Embeddings (256, 64), float32, of 64 classes that overlap, and their labels."""
+    random = torch.Generator().manual_seed(0)
+    labels = torch.arange(256) % 64
+    return torch.randn(64, 64, generator=random)[labels] + 1.5 * torch.randn(256, 64, generator=random), labels
+
+
+def _distance(mine: Tensor, right: Tensor) -> float:
+    return float((mine - right).norm() / right.norm())
+
+
+def _check_evaluation(device: torch.device, network: str) -> Check:
+    right = answer_here(device) == KNOWN
+    said = "gives its known results, to the last digit" if right else "gives other results than on every other machine"
+    return Check("evaluation", right, f"a known set {said}")
+
+
+def _check_training(device: torch.device, network: str) -> Check:
+    """A few steps in one go, and the same steps saved after the first and resumed: the same losses."""
+    images, validation = _patterns(32), _patterns(8, seed=1)
+    settings = Settings(batch_size=32, steps=_STEPS, learning_rate=1e-3, precision="float32")
+    with tempfile.TemporaryDirectory() as folder:
+
+        def losses(name: str, *minutes: float | None) -> list[float]:
+            for limit in minutes:
+                train(
+                    _small_network(), SmoothAP(), images, validation, settings, Path(folder, name),
+                    resume=True, minutes=limit, device=device,
+                )  # fmt: skip
+            return [row["loss"] for row in read_rows(Path(folder, name)) if "loss" in row]
+
+        difference = float(np.abs(np.subtract(losses("whole", None), losses("resumed", 0.0, None))).max())
+    said = f"{_STEPS} steps, saved and resumed, have the losses of {_STEPS} steps in one go"
+    return Check("training", difference <= _TOLERANCE, f"{said}, to {difference:.0e}", difference)
+
+
+def _check_noise(device: torch.device, network: str) -> Check:
+    """What 16 bits do to score differences: a result to know, which is right whatever it is."""
+    model, images = _real_network(network, device), _photos(64).to(device)
+    exact = _embedded(model, images, torch.float32)
+    noise = {dtype: score_noise(exact, _embedded(model, images, dtype)) for dtype in (torch.float16, torch.bfloat16)}
+    said = ", ".join(f"{value:.4f} in {str(dtype).removeprefix('torch.')}" for dtype, value in noise.items())
+    return Check("16 bits", True, f"score differences of {network} are off by {said}", noise[torch.float16])
+
+
+def _check_speed(device: torch.device, network: str) -> Check:
+    """Images a second through forward and backward pass."""
+    model, images = _real_network(network, device).train(), _photos(64).to(device)
+    labels = (torch.arange(64) // 4).to(device)
+    seconds: list[float] = []
+    for _ in range(4):
+        began = time.perf_counter()
+        embeddings = model(images)
+        gradient = torch.autograd.grad(SmoothAP()(embeddings, labels), list(model.parameters()))[0]
+        gradient.sum().item()  # waits for the device
+        seconds.append(time.perf_counter() - began)
+    speed = len(images) / min(seconds[1:])
+    return Check("speed", True, f"{network} trains on {speed:.0f} images a second at {_SIDE} x {_SIDE} pixels", speed)
+
+
+def _real_network(network: str, device: torch.device) -> Embedder:
+    return open_model(network, size=_SIDE, weights=None if packaged_weights() else "none").to(device).eval()
+
+
+def _small_network() -> Embedder:
+    """The default network with random weights: what it computes matters here, not what it knows."""
+    return open_model(ARCHITECTURE, dimension=32, size=_SIDE, weights="none", seed=0)
+
+
+def _embedded(model: Embedder, images: Tensor, dtype: torch.dtype) -> Tensor:
+    with torch.no_grad(), torch.autocast(images.device.type, dtype, enabled=dtype != torch.float32):
+        return model(images)
+
+
+def _photos(number: int) -> Tensor:
+    """Images (n, 3, 64, 64), bytes, of soft coloured shapes."""
+    return torch.from_numpy(_pixels(number // 4, seed=2)).permute(0, 3, 1, 2).contiguous()
+
+
+def _patterns(classes: int, seed: int = 0) -> ImageSet:
+    """A set of four images a class: a coarse pattern, and noise."""
+    pixels = _pixels(classes, seed)
+    return ImageSet(
+        name="patterns",
+        names=[f"{row}.png" for row in range(len(pixels))],
+        labels=np.repeat(np.arange(classes), 4),
+        class_names=[str(label) for label in range(classes)],
+        read=lambda row, _=None: Image.fromarray(pixels[row]),
+        recall_at=(1,),
+    )
+
+
+def _pixels(classes: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    coarse = random.integers(0, 256, (classes, 1, 8, 8, 3)).repeat(_SIDE // 8, 2).repeat(_SIDE // 8, 3)
+    noisy = coarse + random.normal(0, 40, (classes, 4, _SIDE, _SIDE, 3))
+    return np.clip(noisy, 0, 255).astype(np.uint8).reshape(-1, _SIDE, _SIDE, 3)

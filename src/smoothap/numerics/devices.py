@@ -1,0 +1,65 @@
+"""Where tensors live, as properties of a device: nothing else in the package asks whether there is CUDA."""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def chosen_device(device: torch.device | str | None = None) -> torch.device:
+    """The device that was asked for; without one, the accelerator of this machine where it has one, else the CPU."""
+    if device is None and torch.accelerator.is_available():
+        device = torch.accelerator.current_accelerator()
+    return torch.device(device or "cpu")
+
+
+@cache
+def has_float64(device: torch.device) -> bool:
+    """Whether the device computes in float64; Apple's does not."""
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+@cache
+def pins_memory(device: torch.device) -> bool:
+    """Whether the CPU's memory can be pinned, which lets copies to the device go on beside the work."""
+    try:
+        return device.type != "cpu" and torch.empty(1).pin_memory().is_pinned()
+    except RuntimeError:  # a device without such a thing
+        return False
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """The float with the most digits that the device computes in."""
+    return torch.float64 if has_float64(device) else torch.float32
+
+
+def on_cpu(*numbers: Tensor) -> list[Tensor]:
+    """Whole numbers and flags, each of any shape, on the CPU: brought there in one copy, for which it waits once."""
+    if all(tensor.device.type == "cpu" for tensor in numbers):
+        return list(numbers)
+    together = torch.cat([tensor.long().flatten() for tensor in numbers]).cpu()
+    parts = together.split([tensor.numel() for tensor in numbers])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, numbers, strict=True)]
+
+
+def rng_states(device: torch.device) -> list[Tensor]:
+    """The state of torch's random numbers: of the CPU, and of the device where it has its own."""
+    return [torch.get_rng_state(), *(module.get_rng_state(device) for module in _own_random_numbers(device))]
+
+
+def set_rng_states(device: torch.device, states: list[Tensor]) -> None:
+    """Go on with random numbers from where `rng_states` was called."""
+    torch.set_rng_state(states[0])
+    for module, state in zip(_own_random_numbers(device), states[1:], strict=True):
+        module.set_rng_state(state, device)
+
+
+def _own_random_numbers(device: torch.device) -> list[Any]:
+    """The module of a device that draws its own random numbers, such as torch.cuda; none for the CPU."""
+    module = torch.get_device_module(device)
+    return [module] if device.type != "cpu" and hasattr(module, "get_rng_state") else []

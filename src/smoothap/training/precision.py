@@ -1,0 +1,61 @@
+"""16 bits for the network, only where they do not undo the loss.
+
+Smooth-AP ranks scores whose differences matter from about tau on. A network that computes in 16 bits gives embeddings
+that are a little off, and so are the differences of their scores: by about 0.001 in float16 and 0.01 in bfloat16
+(docs/training.md has a table). A loss says in `tolerated_noise` what it bears.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from smoothap.training.settings import Settings
+
+FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten times that
+
+
+def network_precision(settings: Settings, loss: nn.Module, device: torch.device) -> torch.dtype:
+    """The float that the network computes in; "auto" is float16 on a GPU where the loss bears it, float32 elsewhere."""
+    if settings.precision != "auto":
+        return getattr(torch, settings.precision)
+    bears = tolerated_noise(loss)
+    return torch.float16 if device.type != "cpu" and bears is not None and bears >= FLOAT16_NOISE else torch.float32
+
+
+def tolerated_noise(loss: nn.Module) -> float | None:
+    """The standard deviation that score differences may be off by, or None where the loss does not say."""
+    return getattr(loss, "tolerated_noise", None)
+
+
+def score_noise(exact: Tensor, rounded: Tensor) -> float:
+    """How far off the differences between the scores of a query are, as a standard deviation.
+
+    exact, rounded (n, d): the embeddings of the same images, in float32 and in fewer bits.
+    """
+    exact, rounded = (torch.nn.functional.normalize(rows.detach().float().cpu()) for rows in (exact, rounded))
+    error = rounded @ rounded.T - exact @ exact.T
+    count = len(error)
+    if count < 3:
+        return 0.0
+    others = error[~torch.eye(count, dtype=torch.bool)].view(count, count - 1)
+    return float((2 * others.var(1).mean()).sqrt())  # a difference has the noise of two scores
+
+
+def warn_of_noise(
+    embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module
+) -> None:
+    """Embed one batch both ways, and warn if fewer bits blur what the loss looks at."""
+    bears = tolerated_noise(loss)
+    if dtype == torch.float32 or bears is None:
+        return
+    with torch.no_grad():
+        noise = score_noise(embed(images, torch.float32), embed(images, dtype))
+    if not noise <= bears:
+        name = str(dtype).removeprefix("torch.")
+        warnings.warn(
+            f"In {name} this network's score differences are off by {noise:.4f}, and the loss bears {bears:.4f}: ranks "
+            "that it tries to mend are lost in rounding. Train with --precision float32, or with a larger tau.",
+            stacklevel=3,
+        )

@@ -1,0 +1,212 @@
+"""What else a GPU user touches: evaluation, embedding, training and its checkpoints, the methods, export and search."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from photo_makers import pattern_folder, photo_folder, tiny_model
+
+from smoothap import SmoothAP, evaluate
+from smoothap.data.samplers import BalancedBatches
+from smoothap.experiments import open_data, open_methods
+from smoothap.experiments.indexing import index_photos
+from smoothap.methods import Setup
+from smoothap.models import Embedder
+from smoothap.models.export import export_onnx
+from smoothap.numerics.devices import chosen_device
+from smoothap.search import Album
+from smoothap.training.loop import train
+from smoothap.training.precision import network_precision, score_noise
+from smoothap.training.settings import Settings
+
+SIDE = 24
+
+
+@pytest.fixture
+def benchmark(tmp_path):
+    return open_data(f"folder:{pattern_folder(tmp_path / 'photos', 24, 6)}")
+
+
+def small_model():
+    torch.manual_seed(0)
+    return Embedder("test_resnet", 16, size=SIDE, pretrained=False)
+
+
+def settings(**changes):
+    given = {"batch_size": 16, "steps": 3, "learning_rate": 1e-3, "checkpoint_every": 1}
+    return Settings(**{**given, **changes})
+
+
+def trained(benchmark, folder, place, loss=None, resume=False, batches=None, callbacks=None, model=None, **changes):
+    images, validation = benchmark.train_and_validation(0)
+    return train(
+        model or small_model(), loss or SmoothAP(), images, validation, settings(**changes), folder,
+        device=place, resume=resume, batches=batches, callbacks=callbacks,
+    )  # fmt: skip
+
+
+class StopsAfter(SmoothAP):
+    """A loss that ends its training after a few steps."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, *given, **named):
+        self.steps -= 1
+        if self.steps < 0:
+            raise KeyError("enough")
+        return super().forward(*given, **named)
+
+
+def losses_of(folder):
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [row["loss"] for row in rows if "loss" in row]
+
+
+@pytest.mark.parametrize("gallery", [False, True])
+def test_evaluation_gives_the_same_bits_elsewhere(any_second, gallery):
+    random = torch.Generator().manual_seed(0)
+    rows, labels = torch.randn(240, 12, generator=random), torch.arange(240) % 40
+    rows[120:] = rows[:120]  # ties
+    items = (rows[:90], labels[:90]) if gallery else (None, None)
+    moved = [None if value is None else value.to(any_second.place) for value in (rows, labels, *items)]
+    here, there = evaluate(rows, labels, *items), evaluate(*moved)
+    assert here.summary() == there.summary()
+    np.testing.assert_array_equal(here.average_precision, there.average_precision)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"queue": 40}, {"piece_size": 5}, {"optimiser": "adam"}, {"clip": 1.0}, {"diagnose_every": 1}]
+)
+def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_path, changes):
+    here = trained(benchmark, tmp_path / "here", "cpu", **changes)
+    there = trained(benchmark, tmp_path / "there", any_second.place, **changes)
+    assert there.steps == here.steps == 3
+    assert losses_of(tmp_path / "there") == pytest.approx(losses_of(tmp_path / "here"), abs=2e-3)
+    assert next(Embedder.load(tmp_path / "there" / "model").parameters()).device.type == "cpu"
+
+
+@pytest.mark.parametrize("method", [method.name for method in open_methods("all") if "+" not in method.name])
+def test_every_method_trains_elsewhere(second, benchmark, tmp_path, method):
+    images, _ = benchmark.train_and_validation(0)
+    model = small_model()
+    batches = BalancedBatches(images.labels, 16, 4, seed=0)
+    (chosen,) = open_methods(method)
+    parts = chosen.build(Setup(images, model, settings(), batches))
+    result = trained(
+        benchmark, tmp_path / "run", second.place, parts.loss, model=model, batches=parts.batches or batches,
+        callbacks=parts.callbacks, **parts.changes,
+    )  # fmt: skip
+    assert result.steps >= 3
+
+
+@pytest.mark.parametrize("way", ["to the CPU", "from the CPU"])
+@pytest.mark.parametrize("changes", [{}, {"queue": 40}])
+def test_a_checkpoint_is_resumed_on_the_other_device(second, benchmark, tmp_path, way, changes):
+    first, then = (second.place, "cpu") if way == "to the CPU" else ("cpu", second.place)
+    trained(benchmark, tmp_path / "whole", "cpu", steps=4, **changes)
+    with pytest.raises(Exception, match="enough"):
+        trained(benchmark, tmp_path / "run", first, StopsAfter(2), steps=4, **changes)
+    result = trained(benchmark, tmp_path / "run", then, SmoothAP(), steps=4, resume=True, **changes)
+    assert result.steps == 4
+    assert losses_of(tmp_path / "run") == pytest.approx(losses_of(tmp_path / "whole"), abs=2e-3)
+
+
+def test_a_step_waits_for_the_loss_that_is_logged_and_for_no_more(second, benchmark, tmp_path):
+    counted = []
+
+    class Counted(SmoothAP):
+        def forward(self, *given, **named):
+            counted.append(second.waits.copy())
+            value = super().forward(*given, **named)
+            second.waits.clear()  # those of the loss itself have a test of their own
+            return value
+
+    trained(benchmark, tmp_path / "run", second.place, Counted(), steps=5, checkpoint_every=100)
+    assert [waits.total() for waits in counted[2:]] == [1] * 3, counted  # between two losses: the value of the first
+
+
+def test_auto_is_16_bits_where_the_loss_bears_them(second):
+    place, settings = second.place, Settings()
+    assert network_precision(settings, SmoothAP(0.01), place) == torch.float16
+    assert network_precision(settings, SmoothAP(0.005), place) == torch.float16
+    assert network_precision(settings, SmoothAP(0.004), place) == torch.float32
+    assert network_precision(settings, torch.nn.Identity(), place) == torch.float32  # it does not say what it bears
+    assert network_precision(settings, SmoothAP(), torch.device("cpu")) == torch.float32
+    assert network_precision(Settings(precision="bfloat16"), SmoothAP(), place) == torch.bfloat16
+
+
+def test_noise_that_blurs_the_loss_is_said_before_the_first_step(second, benchmark, tmp_path):
+    with pytest.warns(UserWarning, match=r"off by 0.*and the loss bears 0\.0000"):
+        trained(benchmark, tmp_path / "run", second.place, SmoothAP(1e-5), precision="bfloat16")
+
+
+def test_the_noise_of_score_differences_is_measured():
+    rows = torch.nn.functional.normalize(torch.randn(200, 64, generator=torch.Generator().manual_seed(0)))
+    noise = 1e-3 * torch.randn(200, 64, generator=torch.Generator().manual_seed(1))
+    scores, noisy = (
+        rows @ rows.T,
+        torch.nn.functional.normalize(rows + noise) @ torch.nn.functional.normalize(rows + noise).T,
+    )
+    errors = [
+        float((noisy - scores)[q, i] - (noisy - scores)[q, j])
+        for q in range(50)
+        for i in range(60, 100)
+        for j in range(100, 140)
+    ]
+    assert score_noise(rows, rows + noise) == pytest.approx(np.std(errors), rel=0.1)
+    assert score_noise(rows, rows) == 0
+
+
+def test_16_bits_elsewhere(second, benchmark, tmp_path):
+    result = trained(benchmark, tmp_path / "run", second.place, precision="float16")
+    assert result.steps == 3
+
+
+def test_a_model_elsewhere_embeds_exports_and_searches(second, tmp_path):
+    model = small_model().eval()
+    photos = photo_folder(tmp_path / "photos", 4)
+    files = sorted(photos.rglob("*.png"))
+    here = model.embed(files, progress=False)
+    there = model.to(second.place).embed(files, progress=False)
+    assert there.device.type == "cpu"
+    assert torch.allclose(here, there, atol=1e-5)
+    export_onnx(model, tmp_path / "model.onnx")
+    assert next(model.parameters()).device.type == second.place.type
+
+
+def test_an_album_is_made_and_searched_by_a_model_elsewhere(second, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    photos, model = photo_folder(tmp_path / "photos", 6), tiny_model(tmp_path / "model")
+    for name, place in (("here", "cpu"), ("there", second.place)):
+        index_photos(photos, tmp_path / name, model=str(model), device=str(place), progress=False)
+    here, there = (
+        Album.open(tmp_path / name, device=str(place)) for name, place in (("here", "cpu"), ("there", second.place))
+    )
+    query = next(photos.rglob("*.png"))
+    hits, others = here.search(query, k=6), there.search(query, k=6)
+    assert [hit.id for hit in hits] == [hit.id for hit in others]
+
+
+@pytest.mark.parametrize(("batch", "piece"), [(384, None), (4096, None)])
+def test_the_memory_of_a_loss_is_counted(second, batch, piece, measured):
+    """Peak bytes above embeddings, gradient and labels."""
+    embeddings = torch.randn(batch, 512).to(second.place).requires_grad_()
+    labels = (torch.arange(batch) // 4).to(second.place)
+    second.begin()
+    SmoothAP()(embeddings, labels).backward()
+    megabytes = (second.peak_bytes - second.live_bytes) / 1e6
+    measured(f"loss at batch {batch}: {megabytes:.0f} MB")
+    assert megabytes < 200
+
+
+def test_the_accelerator_is_the_default_of_every_call(second, benchmark, tmp_path):
+    second.begin()
+    images, validation = benchmark.train_and_validation(0)
+    model = small_model()
+    train(model, SmoothAP(), images, validation, settings(), tmp_path / "run")
+    assert next(model.parameters()).device.type == second.place.type
+    assert chosen_device() == second.place or chosen_device().type == second.place.type
+    assert chosen_device("cpu").type == "cpu"
