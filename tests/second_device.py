@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from smoothap.numerics.devices import has_float64
 
-NAME = "second"
+NAME = "elsewhere"  # torch gives every module and tensor a method of this name
 MISSING = "" if hasattr(backend_registration, "_setup_privateuseone_for_python_backend") else (
     f"torch {torch.__version__} cannot make a device in Python: 2.9 or newer can"
 )  # fmt: skip

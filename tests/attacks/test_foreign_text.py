@@ -261,13 +261,14 @@ def test_a_damaged_description_gives_an_album_or_a_sentence(model_folder, tmp_pa
 @fuzzed
 @given(data=st.data())
 def test_a_damaged_list_of_unreadable_photos_is_a_list_or_none(tmp_path, data):
-    from smoothap.search.walking import read_unreadable
+    from smoothap.search.unreadable import read_refusals
 
-    whole = b'path,reason,bytes,modified\na.jpg,empty,0,17\n"b,\n.jpg",cut,5,18\n'
+    whole = b'path,reason,bytes,modified_ns\na.jpg,empty,0,17\n"b,\n.jpg",cut,5,18\n'
     (tmp_path / "unreadable.csv").write_bytes(data.draw(damaged_text(whole)))
-    for found, reason in read_unreadable(tmp_path).items():
-        assert isinstance(found.bytes, int)
-        assert isinstance(reason, str)
+    for path, refusal in read_refusals(tmp_path).items():
+        assert isinstance(path, str)
+        assert isinstance(refusal.reason, str)
+        assert refusal.bytes is None or isinstance(refusal.bytes, int)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import smoothap
@@ -227,6 +228,8 @@ def test_a_device_that_is_not_here_is_told_before_anything_is_made(command, phot
 def test_a_device_is_chosen_where_none_is_asked_for(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    monkeypatch.setattr("torch.accelerator.current_accelerator", lambda: torch.device("cuda"))
     assert [chosen_device(each) for each in (None, "cuda", "cuda:1", "cpu")] == ["cuda", "cuda", "cuda:1", "cpu"]
     with pytest.raises(ValueError, match=r"no device cuda:2: .* --device cpu or --device cuda:0 or --device cuda:1"):
         chosen_device("cuda:2")

@@ -109,7 +109,7 @@ def test_a_data_set_and_an_album_take_the_same_files(tmp_path):
         (tmp_path / f"photo{suffix}").touch()
     assert ".avif" in SUFFIXES
     assert image_files(tmp_path).to_pylist() == sorted(f"photo{suffix}" for suffix in SUFFIXES)
-    assert [photo.path for photo in walk(tmp_path).found] == image_files(tmp_path).to_pylist()
+    assert [photo.path for photo in walk(tmp_path).files] == image_files(tmp_path).to_pylist()
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path):

@@ -34,7 +34,7 @@ def small_model():
 
 
 def settings(**changes):
-    given = {"batch_size": 16, "steps": 3, "learning_rate": 1e-3, "checkpoint_every": 1}
+    given = {"batch_size": 16, "steps": 3, "learning_rate": 1e-3, "checkpoint_every": 1, "precision": "float32"}
     return Settings(**{**given, **changes})
 
 
@@ -124,7 +124,7 @@ def test_a_step_waits_for_the_loss_that_is_logged_and_for_no_more(second, benchm
             second.waits.clear()  # those of the loss itself have a test of their own
             return value
 
-    trained(benchmark, tmp_path / "run", second.place, Counted(), steps=5, checkpoint_every=100)
+    trained(benchmark, tmp_path / "run", second.place, Counted(), steps=5, batch_size=8, checkpoint_every=100)
     assert [waits.total() for waits in counted[2:]] == [1] * 3, counted  # between two losses: the value of the first
 
 
