@@ -27,10 +27,11 @@ WRITE = files.write_atomically
 
 def write_and_keep(path, content):
     """Write a file; where it is the album's description, keep what the album is from now on."""
-    written = WRITE(path, content)
-    if Path(path) == FOLDER / "album" / "album.json":
-        keep_version()
-    return written
+    try:
+        return WRITE(path, content)
+    finally:  # a disk that fills up when the file has its name already leaves a new version behind
+        if Path(path) == FOLDER / "album" / "album.json" and Path(path).exists():
+            keep_version()
 
 
 def keep_version():
