@@ -49,7 +49,8 @@ class Plan:
         """How all methods are trained, but for the learning rate that is found for each."""
         return replace(
             QUICK, steps=self.steps, batch_size=self.batch_size, per_class=self.per_class,
-            learning_rate=self.learning_rate, warm_up=min(QUICK.warm_up, self.steps), embedding_start="random", embedding_factor=1.0,
+            learning_rate=self.learning_rate, warm_up=min(QUICK.warm_up, self.steps), embedding_start="random",
+            embedding_factor=1.0,
         )  # fmt: skip
 
     @property

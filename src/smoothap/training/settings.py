@@ -81,8 +81,8 @@ class Settings:
 
 
 PAPER = Settings()
-# A small set of images and a pretrained network, in minutes. A higher rate makes photos of things that the network knows
-# already rank worse than before; the new layer may learn faster.
+# A small set of images and a pretrained network, in minutes. A higher rate makes photos of things that the network
+# knows already rank worse than before; the new layer may learn faster.
 QUICK = Settings(
     batch_size=128, epochs=3, optimiser="adamw", learning_rate=2e-4, embedding_factor=5.0, schedule="cosine", warm_up=5,
     embedding_start="projection",
