@@ -25,7 +25,7 @@ from PIL import Image
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.search import Album
-from smoothap.search.identity import load_model
+from smoothap.search._identity import load_model
 from smoothap.search.preparing import PreparedPhoto, prepared_in_order
 from smoothap.search.updating import BATCH
 from smoothap.search.walking import walk

@@ -21,7 +21,7 @@ PAST = time.time() - 60
 
 def write_set(root: Path) -> None:
     """Empty folders, a manifest that lists 3.3 million images in them, the training list and the table of boxes."""
-    from smoothap.data.manifest import manifest_of
+    from smoothap.data._manifest import manifest_of
 
     per_identity = -(-IMAGES // IDENTITIES)
     train = root / "train"

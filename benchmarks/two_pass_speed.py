@@ -22,7 +22,7 @@ from torch import Tensor
 from smoothap.losses import SmoothAP
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
-from smoothap.training.two_pass import two_pass
+from smoothap.training._two_pass import two_pass
 
 PER_CLASS = 4
 

@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from smoothap.search import Album
-from smoothap.search.identity import ModelIdentity
+from smoothap.search._identity import ModelIdentity
 
 LETTERS = "ARGKQ&@8SEMZ"
 FACES = ["DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif", "DejaVuSerif-Bold"]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from oracles import authors_loss
 
+from smoothap.analysis._measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 from smoothap.analysis.cost import cost, milliseconds, peak_megabytes
-from smoothap.analysis.measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 from smoothap.losses import SmoothAP
 
 CPU = torch.device("cpu")

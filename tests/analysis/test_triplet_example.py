@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from smoothap.analysis._violating_terms import spending, worth_of_terms
 from smoothap.analysis.triplet_example import (
     POSITIVES,
     exact_ap,
@@ -14,7 +15,6 @@ from smoothap.analysis.triplet_example import (
     triplet_example,
     violating_terms,
 )
-from smoothap.analysis.violating_terms import spending, worth_of_terms
 from smoothap.ranking import average_precision, smooth_ap
 
 

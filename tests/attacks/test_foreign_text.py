@@ -261,7 +261,7 @@ def test_a_damaged_description_gives_an_album_or_a_sentence(model_folder, tmp_pa
 @fuzzed
 @given(data=st.data())
 def test_a_damaged_list_of_unreadable_photos_is_a_list_or_none(tmp_path, data):
-    from smoothap.search.unreadable import read_refusals
+    from smoothap.search._unreadable import read_refusals
 
     whole = b'path,reason,bytes,modified_ns\na.jpg,empty,0,17\n"b,\n.jpg",cut,5,18\n'
     (tmp_path / "unreadable.csv").write_bytes(data.draw(damaged_text(whole)))
@@ -324,7 +324,7 @@ def test_a_table_of_other_things_than_text_is_refused(tmp_path):
 
 
 def test_a_manifest_of_another_form_is_not_believed(tmp_path):
-    from smoothap.data.manifest import image_files, manifest_of
+    from smoothap.data._manifest import image_files, manifest_of
 
     tiny_sets.picture(tmp_path / "set" / "a.jpg", 0, 0)
     expected = image_files(tmp_path / "set").to_pylist()

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from page_albums import pixel_album
 from promises import short_or_long
 
-from smoothap.web.server import create_app
+from smoothap.web._server import create_app
 
 schemathesis = pytest.importorskip("schemathesis")
 pytestmark = pytest.mark.promise(17)

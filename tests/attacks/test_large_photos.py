@@ -12,7 +12,7 @@ from page_server import served
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
-from smoothap.web.decoder import Decoder
+from smoothap.web._decoder import Decoder
 from smoothap.web.limits import Limits
 
 FORMATS = {

@@ -17,10 +17,10 @@ import torch
 from photo_makers import photo_folder, tiny_model
 
 from smoothap.data import glyphs
+from smoothap.data._manifest import manifest_of
 from smoothap.data.counts import Counts
 from smoothap.data.folder import folder as image_folder
 from smoothap.data.inaturalist import inaturalist
-from smoothap.data.manifest import manifest_of
 from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
@@ -29,9 +29,9 @@ from smoothap.experiments.evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
-from smoothap.models.weights import read_state
+from smoothap.models._weights import read_state
 from smoothap.search import Album
-from smoothap.search.checksums import checksum
+from smoothap.search._checksums import checksum
 from smoothap.search.description import Segment, read_description, write_description
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State

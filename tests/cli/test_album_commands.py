@@ -9,7 +9,7 @@ from photo_makers import photo_bytes, photo_folder, tiny_model
 from safetensors.torch import save_file
 
 from smoothap.cli import app
-from smoothap.models.weights import build_backbone
+from smoothap.models._weights import build_backbone
 from smoothap.search.description import read_description, write_description
 
 
@@ -201,6 +201,6 @@ def test_an_album_whose_published_weights_cannot_be_fetched_says_what_can_be_don
 
     published = shutil.copytree(album, tmp_path / "published")
     write_description(published, replace(read_description(published), source="name:resnet18@64"))
-    monkeypatch.setattr("smoothap.search.identity.load_model", unreachable)
+    monkeypatch.setattr("smoothap.search._identity.load_model", unreachable)
     with pytest.raises(ValueError, match=r"once with a network, or .*--model resnet18 --size 64 --weights FILE"):
         run(capsys, "search", published, place / "photos" / "class0" / "000.png")

@@ -12,7 +12,7 @@ from PIL import Image
 
 import smoothap
 from smoothap.cli import app
-from smoothap.cli.options import chosen_device
+from smoothap.cli._options import chosen_device
 from smoothap.numerics.threads import numba_is_there
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(smoothap.__file__).parent.parent)}  # the source under test

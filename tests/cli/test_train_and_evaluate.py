@@ -12,7 +12,7 @@ import pytest
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
-from smoothap.cli.options import NOT_IMPROVED
+from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
 from smoothap.experiments import FineTuned
 from smoothap.losses import SmoothAP

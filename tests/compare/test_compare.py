@@ -12,8 +12,8 @@ from dataclasses import replace
 import pytest
 
 from smoothap.cli import app
+from smoothap.compare._run import RunFailed, RunResult
 from smoothap.compare.output import write_output
-from smoothap.compare.run import RunFailed, RunResult
 from smoothap.compare.runner import _Runner
 from smoothap.methods import METHODS
 from smoothap.models.folder import read_model

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from smoothap.compare.image_cache import with_cached_images
-from smoothap.compare.run import ShortEpochs, TrainingRun, prepare
+from smoothap.compare._image_cache import with_cached_images
+from smoothap.compare._run import ShortEpochs, TrainingRun, prepare
 from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import open_data, open_methods, open_model
 

@@ -19,7 +19,7 @@ from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.models import Embedder
 from smoothap.search import Album, updating
-from smoothap.search.storage import Storage
+from smoothap.search._storage import Storage
 
 
 def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:

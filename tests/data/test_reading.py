@@ -17,7 +17,7 @@ from PIL import Image, ImageFile, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from smoothap.data import reading
-from smoothap.data.reading import UnreadableImage, read_image
+from smoothap.data.reading import UnreadableImage, image_size, read_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -213,6 +213,18 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(side, monkeypatch)
     monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: pytest.fail("decoded"))
     with pytest.raises(UnreadableImage, match="pixels"):
         read_image(bomb)
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "TIFF"])
+def test_the_size_of_an_image_is_read_without_its_pixels(format, monkeypatch):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # lies on its side
+    upright, on_its_side = io.BytesIO(), io.BytesIO()
+    quarters(64, 48).save(upright, format)
+    quarters(64, 48).save(on_its_side, format, exif=exif)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda image: pytest.fail("decoded"))
+    assert image_size(upright.getvalue()) == (64, 48)
+    assert image_size(on_its_side.getvalue()) == (48, 64)
 
 
 def test_the_pixel_limit_can_be_set():

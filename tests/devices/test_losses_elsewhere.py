@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.methods import wrapped
+from smoothap.methods import _wrapped as wrapped
 from smoothap.ranking import average_precision, smooth_ap
 from smoothap.ranking.indicators import Exponential, Linear
 

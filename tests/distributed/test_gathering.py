@@ -17,10 +17,10 @@ from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training._queue import EmbeddingQueue
+from smoothap.training._two_pass import two_pass
 from smoothap.training.evaluation import evaluate_set
 from smoothap.training.loop import loss_backward
-from smoothap.training.queue import EmbeddingQueue
-from smoothap.training.two_pass import two_pass
 
 pytestmark = pytest.mark.alone
 

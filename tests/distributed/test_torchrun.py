@@ -12,7 +12,7 @@ import psutil
 import pytest
 from photo_makers import pattern_folder
 
-from smoothap.cli.options import NOT_IMPROVED
+from smoothap.cli._options import NOT_IMPROVED
 from smoothap.training.log import read_rows
 
 SIDE = 24

@@ -6,7 +6,7 @@ from photo_makers import tiny_model
 
 from smoothap.experiments import open_data, open_model
 from smoothap.experiments.data_sets import DATA
-from smoothap.search.identity import load_model
+from smoothap.search._identity import load_model
 
 
 @pytest.mark.parametrize(

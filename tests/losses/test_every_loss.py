@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from smoothap.distributed import Processes
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.methods import wrapped
+from smoothap.methods import _wrapped as wrapped
 from smoothap.ranking.indicators import Exponential, Linear
 from smoothap.training.loop import loss_backward
 

@@ -7,8 +7,8 @@ from threadpoolctl import threadpool_limits
 from torch.nn.functional import normalize
 
 from smoothap.data.samplers import BalancedBatches
-from smoothap.methods.clusters import k_means
-from smoothap.methods.divide_and_conquer import ClusterBatches, SlicedMargin, _matched, _without_singletons
+from smoothap.methods._clusters import k_means
+from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin, _matched, _without_singletons
 
 LABELS = np.repeat(np.arange(16), 6)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from smoothap.methods import wrapped
+from smoothap.methods import _wrapped as wrapped
 
 
 @pytest.fixture

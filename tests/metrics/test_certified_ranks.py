@@ -53,7 +53,7 @@ def test_scores_that_a_product_cannot_tell_apart_are_ranked_by_the_definition(se
 @pytest.mark.parametrize("per_class", [3, 60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_and_many_positives_in_many_tiles(core_path, per_class, dtype, monkeypatch):
-    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
+    monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
     vectors, _ = close_rows(per_class, 130, 8, dtype)
     labels = np.random.default_rng(0).permutation(np.arange(130) // per_class)
     assert_defined(vectors, labels, block_sizes=(None, 64))
@@ -62,7 +62,7 @@ def test_few_and_many_positives_in_many_tiles(core_path, per_class, dtype, monke
 @pytest.mark.promise(21)
 def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
     """All scores lie within 1e-7: every proposal in float32 is undecided, and tiles in float64 take over."""
-    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
+    monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
     random = np.random.default_rng(0)
     vectors = (1 + 1e-4 * random.standard_normal((100, 16))).astype(np.float32)
     assert_defined(vectors, random.integers(0, 30, 100))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from smoothap.models._folding import _pairs
 from smoothap.models.efficientnet_lite import EfficientNetLite0
-from smoothap.models.folding import _pairs
 from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()

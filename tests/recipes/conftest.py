@@ -1,8 +1,8 @@
 import pytest
 
 from smoothap.models import embedder
-from smoothap.models.iresnet import IResNet
-from smoothap.models.weights import build_backbone
+from smoothap.models._iresnet import IResNet
+from smoothap.models._weights import build_backbone
 from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()

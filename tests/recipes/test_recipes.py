@@ -19,10 +19,10 @@ from tiny_sets import (
 )
 
 from smoothap.cli import app
-from smoothap.cli.options import NOT_IMPROVED
+from smoothap.cli._options import NOT_IMPROVED
 from smoothap.experiments import fine_tuning
 from smoothap.models import embedder
-from smoothap.models.weights import build_backbone
+from smoothap.models._weights import build_backbone
 from smoothap.training.loop import train
 from smoothap.training.recipe import load_recipe
 

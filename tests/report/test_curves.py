@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from smoothap.report.curves import draw_precision_recall, loss_figure, precision_recall_figure, validation_figure
+from smoothap.report._curves import draw_precision_recall, loss_figure, precision_recall_figure, validation_figure
 from smoothap.report.drawing import inline_svg, save_figure
 from smoothap.report.palette import LIGHT
 from smoothap.report.ranking_rows import rank

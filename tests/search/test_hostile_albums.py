@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from smoothap.search import Album
-from smoothap.search.checksums import checksum
+from smoothap.search._checksums import checksum
 from smoothap.search.description import Segment, read_description, write_description
 from smoothap.search.photos import SCHEMA, new_record, table_of
 
@@ -118,7 +118,7 @@ def test_a_description_of_another_form_is_refused(folder, text):
 @pytest.mark.promise(14)
 def test_an_index_is_not_read_from_the_album_nor_from_an_open_folder(folder, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
-    from smoothap.search import hnsw
+    from smoothap.search import _hnsw as hnsw
 
     cache = tmp_path / "cache" / "smoothap" / "indices"
     assert Album.open(folder, engine="hnsw").search(0, 1)

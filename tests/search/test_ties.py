@@ -7,10 +7,10 @@ from oracles import defined_score
 from smoothap import evaluate
 from smoothap.search import Album, calibration
 from smoothap.search.calibration import calibrate
-from smoothap.web.decoder import Decoder
+from smoothap.web._decoder import Decoder
+from smoothap.web._schemas import SearchRequest
+from smoothap.web._served_album import ServedAlbum
 from smoothap.web.limits import Limits
-from smoothap.web.schemas import SearchRequest
-from smoothap.web.served_album import ServedAlbum
 
 
 @pytest.fixture(scope="module")

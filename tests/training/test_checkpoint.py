@@ -18,7 +18,7 @@ from promises import short_or_long
 from torch import nn
 
 from smoothap import sealed_json
-from smoothap.cli.options import NOT_IMPROVED
+from smoothap.cli._options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint

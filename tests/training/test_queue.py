@@ -4,7 +4,7 @@ import torch
 
 from smoothap.losses import SmoothAP
 from smoothap.ranking import smooth_ap
-from smoothap.training.queue import EmbeddingQueue
+from smoothap.training._queue import EmbeddingQueue
 
 
 def test_the_oldest_make_room():

@@ -7,7 +7,7 @@ import sys
 import pytest
 from promises import TORTURE, short_or_long
 
-from smoothap.cli.options import NOT_IMPROVED
+from smoothap.cli._options import NOT_IMPROVED
 
 STEPS = short_or_long(8, 200)
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training.two_pass import two_pass
+from smoothap.training._two_pass import two_pass
 
 LABELS = torch.tensor([0, 0, 0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5])
 

@@ -8,8 +8,9 @@ import pytest
 from page_albums import COLOURS, PixelAlbum, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
-from smoothap.search import Album, storage
-from smoothap.web import current_albums
+from smoothap.search import Album
+from smoothap.search import _storage as storage
+from smoothap.web import _current_albums as current_albums
 
 
 @pytest.fixture(scope="module")

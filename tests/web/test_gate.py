@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-import smoothap.web.server as server_module
+import smoothap.web._server as server_module
 from smoothap.report.palette import DARK, LIGHT
-from smoothap.web.gate import COOKIE
+from smoothap.web._gate import COOKIE
 
 TOKEN = "a-long-secret-token"
 

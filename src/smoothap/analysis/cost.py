@@ -15,11 +15,11 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from torch import Tensor
 
 from smoothap import experiments
-from smoothap.analysis import measured_losses
+from smoothap.analysis import _measured_losses as measured_losses
+from smoothap.analysis._measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.batch import balanced_images
 from smoothap.analysis.command_line import command_line
-from smoothap.analysis.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.models import Embedder
 from smoothap.progress import Progress
@@ -79,7 +79,7 @@ def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     if not Path("/proc/self/clear_refs").exists():
         return None
     # A fresh process: in this one the peak of an earlier loss would hide that of the next.
-    call = [sys.executable, "-m", "smoothap.analysis.measured_losses", name, str(batch)]
+    call = [sys.executable, "-m", "smoothap.analysis._measured_losses", name, str(batch)]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 

@@ -8,10 +8,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from smoothap.analysis._violating_terms import spending, spending_figure, term_gradients
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.batch import Batch
 from smoothap.analysis.command_line import command_line
-from smoothap.analysis.violating_terms import spending, spending_figure, term_gradients
 from smoothap.ranking import average_precision, smooth_ap
 from smoothap.report.drawing import LEGEND, panel_figure, style_axes
 from smoothap.report.palette import LIGHT

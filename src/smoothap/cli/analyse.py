@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap.cli import options
-from smoothap.cli.analysis_output import OUT, Network, make
+from smoothap.cli import _options as options
+from smoothap.cli._analysis_output import OUT, Network, make
 from smoothap.experiments import NETWORK
 
 if TYPE_CHECKING:

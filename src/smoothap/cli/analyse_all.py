@@ -8,8 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smoothap.analysis.command_line import command_line
-from smoothap.cli import options
-from smoothap.cli.analysis_output import OUT, Before, print_analysis
+from smoothap.cli import _options as options
+from smoothap.cli._analysis_output import OUT, Before, print_analysis
 from smoothap.experiments import NETWORK
 
 

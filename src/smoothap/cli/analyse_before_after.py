@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.analysis.command_line import command_line
-from smoothap.cli import options
-from smoothap.cli.analysis_output import OUT, Before, TestData, TrainedModel, show
+from smoothap.cli import _options as options
+from smoothap.cli._analysis_output import OUT, Before, TestData, TrainedModel, show
 
 if TYPE_CHECKING:
     from smoothap.experiments import BeforeAfter

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from smoothap.cli import options
+from smoothap.cli import _options as options
 
 
 def compare(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from smoothap import experiments
-from smoothap.cli.options import TestClasses, TestFraction, check_file
+from smoothap.cli._options import TestClasses, TestFraction, check_file
 from smoothap.files import write_atomically
 from smoothap.report.text_table import text_table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from smoothap.cli.options import NOT_IMPROVED, Seed, Size, check_folder
-from smoothap.cli.printing import comparison
+from smoothap.cli._options import NOT_IMPROVED, Seed, Size, check_folder
+from smoothap.cli._printing import comparison
 
 
 def demo(

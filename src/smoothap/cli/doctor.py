@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from smoothap.cli.options import Device, chosen_device
+from smoothap.cli._options import Device, chosen_device
 from smoothap.data.places import cache_folder
 from smoothap.extras import EXTRAS
 

@@ -39,7 +39,7 @@ def duplicates(
         groups = {"exact": [_plain(group) for group in exact], "near": [_plain(group) for group in near]}
         print(json.dumps({"score": score, **groups}, indent=1))
         return
-    from smoothap.cli.printing import printable
+    from smoothap.cli._printing import printable
 
     for title, groups in (("exact copies", exact), (f"near duplicates, score {score} or above", near)):
         photos = sum(len(group) for group in groups)

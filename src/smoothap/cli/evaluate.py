@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli import options
+from smoothap.cli import _options as options
 from smoothap.files import write_atomically
 
 if TYPE_CHECKING:

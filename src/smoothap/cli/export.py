@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from smoothap.cli.options import check_file
+from smoothap.cli._options import check_file
 
 
 def export(model: Path, /, *, out: Path = Path("model.onnx")) -> None:

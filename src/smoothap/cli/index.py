@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap import experiments
-from smoothap.cli.options import Device, NetworkSize, Weights, check_folder, check_network_options, chosen_device
-from smoothap.cli.printing import printable
+from smoothap.cli._options import Device, NetworkSize, Weights, check_folder, check_network_options, chosen_device
+from smoothap.cli._printing import printable
 
 if TYPE_CHECKING:
     from smoothap.search import Album, UpdateReport

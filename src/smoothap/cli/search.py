@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli.options import check_file
-from smoothap.cli.printing import printable
+from smoothap.cli._options import check_file
+from smoothap.cli._printing import printable
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.cli import options
-from smoothap.cli.printing import comparison
+from smoothap.cli import _options as options
+from smoothap.cli._printing import comparison
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.report.text_table import text_table
 from smoothap.training.settings import PAPER, QUICK  # plain numbers: brings no torch

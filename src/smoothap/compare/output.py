@@ -6,11 +6,11 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from smoothap.compare.page import write_page
+from smoothap.compare._page import write_page
+from smoothap.compare._run import RunResult
+from smoothap.compare._table import as_markdown, tables
 from smoothap.compare.plan import Plan
-from smoothap.compare.run import RunResult
 from smoothap.compare.runner import Outcome
-from smoothap.compare.table import as_markdown, tables
 from smoothap.files import write_atomically
 from smoothap.metrics.report import copies_warning
 

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from smoothap.compare._run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_alone, run_training
 from smoothap.compare.plan import Plan
-from smoothap.compare.run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_alone, run_training
 from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import NETWORK
 from smoothap.files import write_atomically

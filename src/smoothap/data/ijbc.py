@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from smoothap.data._faces import places_of_faces, read_aligned, read_box, reader_of_faces
+from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import as_numbers, is_equal, label_by, one_chunk, read_rows, read_table, replaced
 from smoothap.data.counts import Counts, compare_counts
-from smoothap.data.faces import places_of_faces, read_aligned, read_box, reader_of_faces
 from smoothap.data.image_set import ImageSet
-from smoothap.data.listed import find_file, find_listed, set_of_files
 
 PAPER = Counts(148_824, 3_531)
 _FEWEST = 5  # instances of an identity

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import read_lines, read_text, replaced
 from smoothap.data.counts import Counts, compare_counts, published_split
 from smoothap.data.image_set import ImageSet
-from smoothap.data.listed import find_file, find_listed, set_of_files
 from smoothap.data.splits import split_by_class
 
 _COMPETITION = ("train2018.json", "val2018.json")

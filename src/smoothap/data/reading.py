@@ -95,7 +95,9 @@ def image_size(content: Path | str | bytes) -> tuple[int, int]:
     with _opened(content) as image:
         width, height = image.size
         with suppress(Exception):
-            if image.getexif().get(ExifTags.Base.Orientation) in (5, 6, 7, 8):
+            exif = Image.Image.getexif(image)  # a PNG's own would decode its pixels to look for more behind them
+            # Pillow turns the size of a TIFF by itself.
+            if exif.get(ExifTags.Base.Orientation) in (5, 6, 7, 8) and image.format != "TIFF":
                 return height, width
         return width, height
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from smoothap.data.class_stream import ClassStream
+from smoothap.data._class_stream import ClassStream
 
 _PAIRS = 3  # last part of a seed; `class_stream` uses 1 and 2, random views none
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.losses._retrieval_loss import RetrievalLoss
+from smoothap.losses._streaming import Block, streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import Block, streamed_loss
 
 
 @dataclass(frozen=True)

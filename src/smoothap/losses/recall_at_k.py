@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import Block
+from smoothap.losses._retrieval_loss import RetrievalLoss
+from smoothap.losses._streaming import Block
 from smoothap.ranking.block import ranked_block
 from smoothap.ranking.indicators import check_temperature
 

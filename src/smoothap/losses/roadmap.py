@@ -5,9 +5,9 @@ Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", N
 
 from torch import Tensor
 
+from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses.calibration import CalibrationLoss
 from smoothap.losses.inputs import Call
-from smoothap.losses.retrieval_loss import RetrievalLoss
 from smoothap.losses.sup_ap import SupAP
 
 

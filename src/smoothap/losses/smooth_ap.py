@@ -4,10 +4,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from smoothap.losses.blocks import IndicatorBlock, SmoothAPBlock
+from smoothap.losses._blocks import IndicatorBlock, SmoothAPBlock
+from smoothap.losses._retrieval_loss import RetrievalLoss
+from smoothap.losses._streaming import streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.losses.retrieval_loss import RetrievalLoss
-from smoothap.losses.streaming import streamed_loss
 from smoothap.ranking.indicators import Indicator, Sigmoid
 
 Reduction = Literal["mean", "none"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothap.losses.blocks import IndicatorBlock
-from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses._blocks import IndicatorBlock
+from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.ranking.indicators import Step, check_temperature
 
 _LARGEST = 1e12  # ranks are squared, and must stay in float32

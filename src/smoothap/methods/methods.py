@@ -10,9 +10,9 @@ from torch import nn
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
 from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
-from smoothap.methods.divide_and_conquer import ClusterBatches, SlicedMargin
-from smoothap.methods.mic import InterclassMining
-from smoothap.methods.wrapped import arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
+from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin
+from smoothap.methods._mic import InterclassMining
+from smoothap.methods._wrapped import arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
 from smoothap.models import Embedder
 from smoothap.training.loop import Callbacks
 from smoothap.training.settings import Settings

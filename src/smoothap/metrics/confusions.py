@@ -17,8 +17,8 @@ from operator import attrgetter
 import numpy as np
 import torch
 
+from smoothap.metrics._rows import Embeddings, Rows, device_of
 from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
-from smoothap.metrics.rows import Embeddings, Rows, device_of
 from smoothap.numerics.precision import full_precision
 from smoothap.progress import Progress
 

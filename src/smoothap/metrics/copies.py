@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from smoothap.metrics._rows import Rows, SortedSets
 from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE
-from smoothap.metrics.rows import Rows, SortedSets
 
 
 def queries_with_copies(queries: np.ndarray, items: np.ndarray | None = None, ignored: np.ndarray | None = None) -> int:

@@ -70,7 +70,7 @@ def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """
     bits = rows.view(torch.int32 if rows.dtype == torch.float32 else torch.int64)
     if _is_compiled(rows.numel(), rows):
-        from smoothap.metrics import cosine_kernels
+        from smoothap.metrics import _cosine_kernels as cosine_kernels
 
         norms, marks = np.empty(len(rows)), np.empty(len(rows), np.int64)
         on_threads(cosine_kernels.norms_and_marks, parts_for(rows.numel()), rows.numpy(), bits.numpy(), norms, marks)
@@ -85,7 +85,7 @@ def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
 def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
     """The rows (n, d) that `given_rows` gave divided by their norms (n,), rounded once to the dtype. (n, d)"""
     if _is_compiled(rows.numel(), rows):
-        from smoothap.metrics import cosine_kernels
+        from smoothap.metrics import _cosine_kernels as cosine_kernels
 
         units = torch.empty(rows.shape, dtype=dtype)
         on_threads(cosine_kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
@@ -108,7 +108,7 @@ def pair_scores(
     scores = np.empty(len(first))
     terms = len(first) * right.shape[1]
     if _is_compiled(terms, left, right):
-        from smoothap.metrics.cosine_kernels import score_pairs
+        from smoothap.metrics._cosine_kernels import score_pairs
 
         sides = np.asarray(left), left_norms, np.asarray(right), right_norms
         on_threads(score_pairs, parts_for(terms), *sides, first, second, scores)

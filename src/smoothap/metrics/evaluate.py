@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
+from smoothap.metrics._counting import RankedPositives, count_negatives
+from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.metrics.copies import copied_vectors
-from smoothap.metrics.counting import RankedPositives, count_negatives
 from smoothap.metrics.report import Report
-from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.numerics.precision import full_precision
 from smoothap.numerics.threads import on_threads
 

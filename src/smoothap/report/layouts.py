@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from smoothap.data.image_set import ImageSet
+from smoothap.report._curves import draw_precision_recall
 from smoothap.report.canvas import Canvas
 from smoothap.report.class_words import figure_words
-from smoothap.report.curves import draw_precision_recall
 from smoothap.report.ranking_rows import RankedRow
 from smoothap.report.tiles import arranged, ranked_tiles, tile
 

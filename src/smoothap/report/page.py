@@ -8,9 +8,9 @@ import numpy as np
 
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
+from smoothap.report._curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
 from smoothap.report.class_words import class_words
-from smoothap.report.curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.report.document import percent, write_page
 from smoothap.report.drawing import inline_svg
 from smoothap.report.ranking_rows import RankedRow, check_rows, rank

@@ -12,16 +12,16 @@ import numpy as np
 from PIL import Image
 
 from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.search._checksums import checksum
+from smoothap.search._identity import AlbumModel, ModelIdentity
+from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
-from smoothap.search.checksums import checksum
 from smoothap.search.description import Description, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
-from smoothap.search.identity import AlbumModel, ModelIdentity
 from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_vectors
-from smoothap.search.storage import Storage, relative
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from smoothap.metrics.cosine import Cosines
-from smoothap.search.checksums import checksum as checksum_of
+from smoothap.search._checksums import checksum as checksum_of
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
 
@@ -40,10 +40,10 @@ def open_engine(name: str, vectors: np.ndarray, checksum: str) -> Engine:
     if name == "exact" or not len(vectors):
         return Exact()
     if name == "hnsw":
-        from smoothap.search.hnsw import open_hnsw
+        from smoothap.search._hnsw import open_hnsw
 
         return open_hnsw(vectors, checksum)
-    from smoothap.search.milvus import Milvus
+    from smoothap.search._milvus import Milvus
 
     return Milvus(name, vectors, checksum)
 

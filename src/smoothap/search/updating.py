@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
+from smoothap.search._storage import Storage, relative
+from smoothap.search._unreadable import Refusal, read_refusals, write_refusals
 from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
 from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, prepared_in_order
-from smoothap.search.storage import Storage, relative
-from smoothap.search.unreadable import Refusal, read_refusals, write_refusals
 from smoothap.search.walking import PhotoFile, Walk
 
 if TYPE_CHECKING:

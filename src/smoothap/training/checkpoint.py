@@ -23,7 +23,7 @@ from smoothap.distributed import Processes
 from smoothap.files import write_atomically
 from smoothap.models.fast_layers import kernels
 from smoothap.sealed_json import Kinds, SealedJson
-from smoothap.training.queue import EmbeddingQueue
+from smoothap.training._queue import EmbeddingQueue
 
 FILE = "checkpoint.json"
 _COUNTERS = ("step", "best", "best_step", "seconds")  # of `State`

@@ -29,14 +29,14 @@ from smoothap.numerics.devices import chosen_device, pins_memory
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
+from smoothap.training._embedding_start import start_as_projection
+from smoothap.training._queue import EmbeddingQueue
+from smoothap.training._two_pass import refuse_batch_statistics, two_pass
 from smoothap.training.checkpoint import State
-from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
 from smoothap.training.precision import network_precision, warn_of_noise
-from smoothap.training.queue import EmbeddingQueue
 from smoothap.training.settings import Settings
-from smoothap.training.two_pass import refuse_batch_statistics, two_pass
 
 MODEL = "model"  # the folder of the best model, in that of the training
 Arguments = ParamSpec("Arguments")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smoothap.web.schemas import error_response
+from smoothap.web._schemas import error_response
 
 Result = TypeVar("Result")
 _BUSY = "The server is busy: try again in a second."

@@ -13,8 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from smoothap.search import Album
 from smoothap.web import LOOPBACK
+from smoothap.web._server import create_app
 from smoothap.web.limits import Limits
-from smoothap.web.server import create_app
 
 _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are told to wait, not left hanging
 _TOO_SLOW = b'{"error":"The request came too slowly: send it again."}'

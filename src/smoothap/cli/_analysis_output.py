@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from smoothap.cli.options import check_folder, chosen_device
+from smoothap.cli._options import check_folder, chosen_device
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:

@@ -17,13 +17,14 @@ from starlette.types import ASGIApp
 from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
 from smoothap.search.photos import NoSuchPhoto
-from smoothap.web import LOOPBACK, schemas
-from smoothap.web.current_albums import Albums, CurrentAlbums
-from smoothap.web.decoder import Decoder
-from smoothap.web.gate import Gate
+from smoothap.web import LOOPBACK
+from smoothap.web import _schemas as schemas
+from smoothap.web._current_albums import Albums, CurrentAlbums
+from smoothap.web._decoder import Decoder
+from smoothap.web._gate import Gate
+from smoothap.web._schemas import error_response
+from smoothap.web._served_album import ServedAlbum
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
-from smoothap.web.schemas import error_response
-from smoothap.web.served_album import ServedAlbum
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from smoothap.compare.image_cache import with_cached_images
+from smoothap.compare._image_cache import with_cached_images
 from smoothap.compare.plan import Plan
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.samplers import BalancedBatches, Batches, Draw

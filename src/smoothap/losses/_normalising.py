@@ -37,7 +37,7 @@ def normalise(matrix: Tensor, dtype: torch.dtype) -> UnitRows:
     limits = torch.finfo(dtype)
     least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
     if can_fuse(matrix):
-        from smoothap.losses import kernels
+        from smoothap.losses import _kernels as kernels
 
         units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
         good = kernels.normalise(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
@@ -89,7 +89,7 @@ def _check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, 
 def _back_through_normalising(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
     """The gradient with respect to x from that with respect to x / |x|, in place. (n, d), (n, d), (n, 1)"""
     if can_fuse(gradient):
-        from smoothap.losses import kernels
+        from smoothap.losses import _kernels as kernels
 
         kernels.back_through_normalising(gradient.numpy(), units.numpy(), lengths.numpy())
         return gradient

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from smoothap.data.dataset import ImageDataset
-from smoothap.methods.clusters import backbone_features, k_means
-from smoothap.methods.wrapped import margin
+from smoothap.methods._clusters import backbone_features, k_means
+from smoothap.methods._wrapped import margin
 from smoothap.models import Embedder
 
 _SURROGATE_CLASSES = 30

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.metrics import kernels
-from smoothap.metrics.counters import Counter
-from smoothap.metrics.rows import Rows, SortedSets
+from smoothap.metrics import _kernels as kernels
+from smoothap.metrics._counters import Counter
+from smoothap.metrics._rows import Rows, SortedSets
 from smoothap.numerics.threads import on_threads
 
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from smoothap.files import DiskFullError, is_full, locked, write_atomically
-from smoothap.search.checksums import check, checksum
+from smoothap.search._checksums import check, checksum
 from smoothap.search.description import NAME, Description, Segment, read_description, write_description
 from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 

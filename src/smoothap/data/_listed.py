@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 from PIL import Image
 
+from smoothap.data._manifest import image_files
 from smoothap.data.columns import as_names, label_by, positions
 from smoothap.data.image_set import ImageSet, Reader
-from smoothap.data.manifest import image_files
 from smoothap.data.reading import read_image
 
 

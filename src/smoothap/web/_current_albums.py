@@ -5,8 +5,8 @@ import logging
 from collections.abc import Mapping
 
 from smoothap.search import Album
-from smoothap.web.decoder import Decoder
-from smoothap.web.served_album import ServedAlbum, typical_photo
+from smoothap.web._decoder import Decoder
+from smoothap.web._served_album import ServedAlbum, typical_photo
 
 _PATIENCE = 1.0  # seconds that a request waits for a new version; after that it is answered from the last one
 _TRY_AGAIN = 5.0  # seconds after which an album that could not be opened is tried again

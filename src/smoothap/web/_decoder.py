@@ -11,9 +11,9 @@ from typing import Any
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
-from smoothap.web.decoder_process import receive, send
+from smoothap.web._decoder_process import receive, send
+from smoothap.web._schemas import ShareBox
 from smoothap.web.limits import Limits
-from smoothap.web.schemas import ShareBox
 
 
 class Decoder:
@@ -74,7 +74,7 @@ class Decoder:
             self._end()
             megabytes = self._limits.decode_megabytes, self._limits.most_decode_megabytes
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "smoothap.web.decoder_process", *map(str, megabytes)],
+                [sys.executable, "-m", "smoothap.web._decoder_process", *map(str, megabytes)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

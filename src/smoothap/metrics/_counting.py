@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
-from smoothap.metrics.counters import Counter
-from smoothap.metrics.rows import SortedSets
+from smoothap.metrics._counters import Counter
+from smoothap.metrics._rows import SortedSets
 from smoothap.numerics.devices import has_float64
 from smoothap.numerics.threads import numba_is_there
 from smoothap.progress import Progress
@@ -77,7 +77,7 @@ def _count_block(
     offset[stop + 1 :] = offset[stop]
     counter = Counter(sets, offset)
     if len(sets.first) * items >= _PAIRS_WORTH_COMPILING and device.type == "cpu" and numba_is_there():
-        from smoothap.metrics.compiled_counter import CompiledCounter
+        from smoothap.metrics._compiled_counter import CompiledCounter
 
         counter = CompiledCounter(sets, offset)
     _score_positives(sets, counter, start, stop, processes)

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smoothap.web import LOOPBACK
-from smoothap.web.schemas import error_response
+from smoothap.web._schemas import error_response
 
 COOKIE = "smoothap_token"  # and the port: browsers share cookies between all servers of a machine
 # Scripts, styles and pictures from here alone; no frame around the page; nothing from any other host.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
-from smoothap.models.iresnet import IResNet
+from smoothap.models._iresnet import IResNet
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6

@@ -22,8 +22,8 @@ from smoothap.search import Album
 from smoothap.search.engines import Ranking
 from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import corrected, unit
-from smoothap.web import schemas
-from smoothap.web.decoder import Decoder
+from smoothap.web import _schemas as schemas
+from smoothap.web._decoder import Decoder
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _POINTS = 400  # of a curve

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from smoothap.losses._streaming import Block, Request, Streamed
+from smoothap.losses._symmetric import symmetric_smooth_ap
 from smoothap.losses.inputs import Call
-from smoothap.losses.streaming import Block, Request, Streamed
-from smoothap.losses.symmetric import symmetric_smooth_ap
 from smoothap.numerics.first_order import first_order
 from smoothap.numerics.threads import can_fuse
 from smoothap.ranking.block import average_precision_of_ranks, ranked_block, smooth_ap_block

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smoothap.losses._streaming import Block, streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.losses.streaming import Block, streamed_loss
 
 
 class RetrievalLoss(nn.Module):

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from smoothap.compare._table import TableRow
 from smoothap.compare.runner import Outcome
-from smoothap.compare.table import TableRow
 from smoothap.methods import Method
 from smoothap.report import document
 from smoothap.report.drawing import inline_svg, style_axes

@@ -17,7 +17,7 @@ import numpy as np
 from smoothap.data.places import cache_folder
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
-from smoothap.search.checksums import checksum as checksum_of
+from smoothap.search._checksums import checksum as checksum_of
 
 LINKS = 32  # of each vector in the graph
 BUILD_BREADTH = 80

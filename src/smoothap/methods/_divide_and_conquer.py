@@ -17,8 +17,8 @@ from torch.nn.functional import normalize
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
-from smoothap.methods.clusters import backbone_features, k_means
-from smoothap.methods.wrapped import margin
+from smoothap.methods._clusters import backbone_features, k_means
+from smoothap.methods._wrapped import margin
 from smoothap.models import Embedder
 
 _RECLUSTER_EVERY = 2  # epochs

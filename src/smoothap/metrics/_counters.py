@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap.metrics._rows import SortedSets
 from smoothap.metrics.cosine import error_bound, pair_scores
-from smoothap.metrics.rows import SortedSets
 
 _FEW = 16  # thresholds that are compared one by one
 _QUERIES_AT_ONCE = 4096

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from smoothap.losses._normalising import normalise
+from smoothap.losses._retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.inputs import Call, check_inputs
-from smoothap.losses.normalising import normalise
-from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.numerics.devices import on_cpu
 from smoothap.numerics.first_order import first_order, graph_of
 from smoothap.numerics.precision import full_precision

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
+from smoothap.data._listed import missing_files
 from smoothap.data.columns import as_numbers, positions
 from smoothap.data.image_set import Reader
-from smoothap.data.listed import missing_files
 from smoothap.data.reading import UnreadableImage, read_image
 
 ALIGNED_SIZE = 112

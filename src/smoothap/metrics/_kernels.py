@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smoothap.metrics.cosine_kernels import cosine, halves_of
+from smoothap.metrics._cosine_kernels import cosine, halves_of
 from smoothap.numerics.compiled import compiled
 
 FEW = 16

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from smoothap.compare.run import RunResult
+from smoothap.compare._run import RunResult
 from smoothap.compare.runner import Outcome
 from smoothap.methods import Method
 from smoothap.report.text_table import text_table
