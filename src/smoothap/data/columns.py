@@ -75,9 +75,9 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
     return columns
 
 
-def read_rows(path: Path, width: int) -> list[pa.Array]:
-    """The columns of a list without a header, whose cells are separated by spaces."""
-    lines = read_lines(path)
+def read_rows(path: Path, width: int, *, skip: int = 0) -> list[pa.Array]:
+    """The columns of a list whose cells are separated by spaces, without the lines of its head."""
+    lines = read_lines(path)[skip:]
     cells = pc.call_function("utf8_split_whitespace", [lines])
     wrong = np.flatnonzero(np.diff(cells.offsets.to_numpy()) != width)
     if len(wrong):

@@ -35,6 +35,9 @@ DATA = {
     ),
     "ijbc": _Data("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
     "ijbc-aligned": _Data("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
+    "cub": _Data("smoothap.data.cub:cub", "the folder with images.txt"),
+    "cars": _Data("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
+    "in-shop": _Data("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
     "folder": _Data(
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True
     ),
