@@ -20,8 +20,8 @@ class SealedJson:
     what: str
     kinds: Kinds
     remedy: str
-    checksum: str = "own_sha256"  # the field that holds it, the last one
-    format: int | None = None  # where given it stands first, then the checksum, then all that the checksum is of
+    checksum: str = "own_sha256"  # the name of the field with the checksum; it stands last
+    format: int | None = None  # if given, it stands first in the file, then the checksum, then the other fields
     indent: int = 1
     finite: bool = True  # whether infinities and NaN are refused
     older: bool = False  # whether files from before there was a checksum are read too

@@ -68,7 +68,7 @@ class ClassStream:
             turns = turns.copy()
             turns[waiting[np.arange(number * spare, (number + 1) * spare) % len(waiting)]] += 1
         order = random.permutation(len(turns))
-        # Dealt like cards, the turns of one class lie side by side and so end in different batches.
+        # Neighbours in this list come into different batches, so that no batch has two turns of one class.
         dealt = np.repeat(order, turns[order]).reshape(self._classes_per_batch, batches).T
         return dealt[random.permutation(batches)]
 

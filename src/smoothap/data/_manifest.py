@@ -7,6 +7,7 @@ last changed, which the file system moves whenever a file in it is added, remove
 import hashlib
 import os
 import time
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +56,7 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
     started = time.time_ns()
     folders: dict[str, int] = {}
     files: list[str] = []
+    left_out: list[str] = []
     entered: set[tuple[int, int]] = set()
     waiting = [""]
     while waiting:
@@ -69,19 +71,26 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir():
+                if not _is_utf8(entry.name):
+                    left_out.append(path)
+                elif entry.is_dir():
                     waiting.append(path)
                 elif entry.name.lower().endswith(SUFFIXES):
                     files.append(path)
     files.sort()
-    try:
-        paths = pa.array(files, pa.string())
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{root} has a file whose name is not UTF-8, {os.fsencode(error.object)!r}: rename it."
-        ) from error
-    if max(folders.values()) < started - _SETTLED:
+    for path in left_out:
+        warnings.warn(f"{root}: {os.fsencode(path)!r} is left out, for its name is not UTF-8: rename it.", stacklevel=3)
+    if not left_out and max(folders.values()) < started - _SETTLED:
         times = [*folders.values(), *[None] * len(files)]
         table = pa.table({"path": [*folders, *files], "modified": times}, schema=_SCHEMA)
         write_cache(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
-    return paths
+    return pa.array(files, pa.string())
+
+
+def _is_utf8(name: str) -> bool:
+    """Whether a name is text; what is not comes from the system with its bytes as surrogates, which Arrow refuses."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

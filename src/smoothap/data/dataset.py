@@ -132,7 +132,7 @@ class ImageDataset(Dataset[Item]):
                 image = self._read(candidate, shorter_side)
             except UnreadableImage as error:
                 bad.append((candidate, error.reason))
-                if len(bad) > self.bad.allowed:  # the account will refuse the batch, so look no further
+                if len(bad) > self.bad.allowed:  # then `bad.add` raises for this batch anyway
                     break
                 continue
             view = self.transform.test(image) if seed is None else self.transform.train(image, seed)

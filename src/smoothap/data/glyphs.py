@@ -148,7 +148,8 @@ def _unambiguous(
 ) -> list[tuple[list[str], dict[bytes, tuple[str, int]]]]:
     """The different pictures of each class, each with its character and face, without those that another class has.
 
-    The Cyrillic te is drawn as a Latin m in italics: that picture has no one right label. A class keeps two or more.
+    A Cyrillic te in italics, for example, looks like a Latin m: the picture alone does not say which it is. Classes
+    with fewer than two pictures are left out.
     """
     pictures_of: list[dict[bytes, tuple[str, int]]] = []
     for members in classes:
@@ -158,6 +159,6 @@ def _unambiguous(
                 pictures.setdefault(drawn[member, face], (member, face))
         pictures_of.append(pictures)
     owners = Counter(picture for pictures in pictures_of for picture in pictures)
-    owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
+    owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture shows no character, so no class keeps it
     unique = [{picture: pictures[picture] for picture in pictures if owners[picture] == 1} for pictures in pictures_of]
     return [(members, pictures) for members, pictures in zip(classes, unique, strict=True) if len(pictures) >= 2]

@@ -112,7 +112,7 @@ class EfficientNetLite0(nn.Module):
         return self.bn2(self.conv_head(features)).mean((2, 3))
 
     def convolutions_and_norms(self) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
-        """Each convolution with the batch norm that it alone feeds: they take turns."""
+        """Each convolution with the batch norm behind it; in the order of the modules they alternate."""
         convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]
         norms = [layer for layer in self.modules() if isinstance(layer, nn.BatchNorm2d)]
         return list(zip(convolutions, norms, strict=True))

@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler, OptState
 
+from smoothap.numerics.devices import has_float64
 from smoothap.training.settings import Settings
 
 FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten times that
@@ -22,6 +24,25 @@ def network_precision(settings: Settings, loss: nn.Module, device: torch.device)
         return getattr(torch, settings.precision)
     bears = tolerated_noise(loss)
     return torch.float16 if device.type != "cpu" and bears is not None and bears >= FLOAT16_NOISE else torch.float32
+
+
+def loss_scaler(dtype: torch.dtype, device: torch.device) -> GradScaler:
+    """What keeps gradients of float16 from vanishing, by a factor on the loss; without effect for other floats."""
+    scaler = GradScaler if has_float64(device) else _ScalerWithoutFloat64
+    return scaler(device.type, enabled=dtype == torch.float16)
+
+
+class _ScalerWithoutFloat64(GradScaler):
+    """torch's takes the reciprocal of the factor in float64. It is a power of two, so that float32 is exact as well."""
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self.is_enabled():
+            return
+        assert self._scale is not None
+        state = self._per_optimizer_states[id(optimizer)]
+        infinite = torch.zeros((), device=self._scale.device)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, self._scale.reciprocal(), infinite, False)
+        state["stage"] = OptState.UNSCALED
 
 
 def tolerated_noise(loss: nn.Module) -> float | None:
