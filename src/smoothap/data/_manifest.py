@@ -13,7 +13,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from smoothap.data.columns import one_chunk
 from smoothap.data.places import cache_folder, write_cache
 from smoothap.data.reading import SUFFIXES
 
@@ -48,7 +47,7 @@ def _remembered(root: Path, manifest: Path) -> pa.Array | None:
                 return None
     except (OSError, pa.ArrowException, TypeError, ValueError):  # the manifest or a folder is gone, or never was one
         return None
-    return one_chunk(table["path"].filter(table["modified"].is_null()))
+    return table["path"].filter(table["modified"].is_null()).combine_chunks()
 
 
 def _scan(root: Path, manifest: Path) -> pa.Array:

@@ -248,7 +248,7 @@ def train(
                     embeddings = embed(batch.images)
                     value = backward(embeddings)
                 else:
-                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size, device)
+                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
                 mean_loss = float(value)
                 if not np.isfinite(mean_loss):
                     raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")

@@ -2,7 +2,8 @@
 
 Smooth-AP ranks scores whose differences matter from about tau on. A network that computes in 16 bits gives embeddings
 that are a little off, and so are the differences of their scores: by about 0.001 in float16 and 0.01 in bfloat16
-(docs/training.md has a table). A loss says in `tolerated_noise` what it bears.
+(docs/training.md has a table). A loss says in `tolerated_noise` by how much they
+may be off, as a standard deviation.
 """
 
 import warnings
@@ -22,7 +23,7 @@ def network_precision(settings: Settings, loss: nn.Module, device: torch.device)
     """The float that the network computes in; "auto" is float16 on a GPU where the loss bears it, float32 elsewhere."""
     if settings.precision != "auto":
         return getattr(torch, settings.precision)
-    bears = tolerated_noise(loss)
+    bears: float | None = getattr(loss, "tolerated_noise", None)
     return torch.float16 if device.type != "cpu" and bears is not None and bears >= FLOAT16_NOISE else torch.float32
 
 
@@ -45,11 +46,6 @@ class _ScalerWithoutFloat64(GradScaler):
         state["stage"] = OptState.UNSCALED
 
 
-def tolerated_noise(loss: nn.Module) -> float | None:
-    """The standard deviation that score differences may be off by, or None where the loss does not say."""
-    return getattr(loss, "tolerated_noise", None)
-
-
 def score_noise(exact: Tensor, rounded: Tensor) -> float:
     """How far off the differences between the scores of a query are, as a standard deviation.
 
@@ -68,7 +64,7 @@ def warn_of_noise(
     embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module
 ) -> None:
     """Embed one batch both ways, and warn if fewer bits blur what the loss looks at."""
-    bears = tolerated_noise(loss)
+    bears: float | None = getattr(loss, "tolerated_noise", None)
     if dtype == torch.float32 or bears is None:
         return
     with torch.no_grad():
