@@ -28,7 +28,7 @@ EVALUATE, RANKS, COSINE = (f"tests/metrics/test_{name}.py" for name in ("evaluat
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
-CHECKPOINT = "tests/training/test_checkpoint.py"
+CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (
     "tests/search/test_album_search.py",
     "tests/search/test_album_on_disk.py",
@@ -168,9 +168,23 @@ MUTANTS = [
     Mutant("loop: a full disk at the start is a traceback", "training/loop.py", "if isinstance(error, OSError) and not is_full(error):", "if isinstance(error, OSError):", LOOP + " -k full"),
     Mutant("evaluation: a killed worker is a traceback", "training/evaluation.py", "@lost_workers_explained()\n", "", "tests/training/test_evaluation.py -k killed"),
     Mutant("loop: what a kill left half written stays", "training/loop.py", "        sweep(place / MODEL)\n", "", CHECKPOINT + " -k half_written"),
+    Mutant("device: labels stay on the CPU", "training/loop.py", "processes.gather(batch.labels.to(device))", "processes.gather(batch.labels)", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: rows stay on the CPU", "training/loop.py", "processes.gather(batch.rows.to(device))", "processes.gather(batch.rows)", ELSEWHERE + " -k every_method"),
+    Mutant("device: the loss stays on the CPU", "training/loop.py", "    loss.to(device)\n", "", ELSEWHERE + " -k every_method"),
+    Mutant("device: the queue begins on the CPU", "training/loop.py", "EmbeddingQueue(settings.queue, model.dimension, device)", "EmbeddingQueue(settings.queue, model.dimension)", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: own rows are numbered on the CPU", "training/_queue.py", "torch.arange(len(labels), device=labels.device)", "torch.arange(len(labels))", "tests/devices"),
+    Mutant("device: a resumed queue lies on the CPU", "training/checkpoint.py", 'parts["queue"]["embeddings"].to(state.queue.embeddings.device)', 'parts["queue"]["embeddings"]', ELSEWHERE + " -k resumed"),
+    Mutant("device: a checkpoint of tensors elsewhere", "training/checkpoint.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: a model saved from elsewhere", "models/folder.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: vectors are not brought to the CPU", "models/embedder.py", ".float().cpu().numpy()", ".float().numpy()", ELSEWHERE + " -k embeds"),
+    Mutant("device: images are normalised on the CPU", "data/transforms.py", "values.float().to(images.device)", "values.float()", ELSEWHERE + " -k embeds"),
+    Mutant("device: an export of a model elsewhere", "models/export.py", "copy.deepcopy(model).cpu().eval()", "copy.deepcopy(model).eval()", ELSEWHERE + " -k embeds"),
+    Mutant("device: the loss is scaled in float64", "training/precision.py", "GradScaler if has_float64(device) else _ScalerWithoutFloat64", "GradScaler", ELSEWHERE + " -k 16_bits_elsewhere"),
+    Mutant("device: gradients of float16 are not scaled back", "training/precision.py", "self._scale.reciprocal(), infinite", "self._scale / self._scale, infinite", ELSEWHERE + " -k taken_back"),
     Mutant("lock: a disk without locks is refused", "files.py", "except (ImportError, OSError):", "except ImportError:", "tests/test_files.py"),
-    Mutant("lock: a child keeps it", "files.py", "os.register_at_fork(after_in_child=_let_go)", "pass", "tests/test_files.py"),
-    Mutant("lock: a child takes it away", "files.py", "        lock.close()\n    _locks.clear()", "        __import__('fcntl').flock(lock, 8)\n    _locks.clear()", "tests/test_files.py"),
+    Mutant("lock: a child keeps it", "files.py", "fcntl.lockf(lock", "fcntl.flock(lock", "tests/test_files.py"),
+    Mutant("lock: a second writer of this process", "files.py", "    if here in _locked:\n", "    if False:\n", "tests/test_files.py"),
+    Mutant("lock: a child of a writer is refused for ever", "files.py", "here = os.getpid(), folder", "here = 0, folder", "tests/test_files.py"),
     Mutant("save: a full disk is a number", "files.py", "if isinstance(error, OSError) and is_full(error):", "if False:", "tests/test_files.py"),
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
     Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),

@@ -34,7 +34,7 @@ class SealedJson:
         return json.dumps(full, indent=self.indent) + "\n"
 
     def write(self, file: Path, values: Mapping[str, Any]) -> None:
-        """Put the fields into the file, from one moment to the next."""
+        """Write the fields to the file, atomically."""
         write_atomically(file, self.text(values))
 
     def read(self, file: Path) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class SealedJson:
             raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {self.format}.")
         if not whole:
             raise ValueError(f"{file} is damaged: its checksum differs. {self.remedy}")
-        if (name := wrong_field(values, self.kinds)) is not None:  # a stranger can make a checksum too
+        if (name := wrong_field(values, self.kinds)) is not None:  # anybody can compute a checksum
             raise ValueError(
                 f"{file} is damaged, or does not describe {self.what}: {name!r} is missing or of the wrong kind. "
                 f"{self.remedy}"

@@ -19,9 +19,9 @@ class _Turns(NamedTuple):
     """How often each class comes up in a round, and how many batches that makes."""
 
     batches: int
-    regular: np.ndarray  # (classes,) in every round
-    spare: int  # places left, for one more turn of
-    waiting: np.ndarray  # (some classes,) these, one after the other, over the rounds
+    regular: np.ndarray  # (classes,) turns of each class in every round
+    spare: int  # places of a round that are left over: `spare` of the waiting classes have one more turn
+    waiting: np.ndarray  # (some classes,) in the order in which they get it over the rounds
 
 
 class ClassStream:

@@ -70,7 +70,7 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
                 if entry.name.startswith(".") or entry.name == "__MACOSX":
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if not _is_utf8(entry.name):
+                if entry.name.encode(errors="ignore").decode() != entry.name:  # not UTF-8, which Arrow refuses
                     left_out.append(path)
                 elif entry.is_dir():
                     waiting.append(path)
@@ -84,12 +84,3 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
         table = pa.table({"path": [*folders, *files], "modified": times}, schema=_SCHEMA)
         write_cache(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
     return pa.array(files, pa.string())
-
-
-def _is_utf8(name: str) -> bool:
-    """Whether a name is text; what is not comes from the system with its bytes as surrogates, which Arrow refuses."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

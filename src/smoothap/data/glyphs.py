@@ -28,7 +28,7 @@ SIZE = 40  # pixels of a side
 _EM = 30  # pixels of an em: capital letters are about 22 high
 _BASELINE = 29
 _FACES = 8  # a character stands in at least this many of the 16 faces
-_LOOKS = "1"  # counted up when the rendering changes, so that old caches are not read
+_VERSION = "1"  # of the rendering; a new one when it changes, so that old caches are not read
 _ARRAYS = ("pixels", "names", "labels", "class_names")  # of a cache file, in the order of `_render`
 _FONTS = [
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -60,7 +60,7 @@ def renderings() -> ImageSet:
     if folder is None:
         raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
     fonts = [folder / f"{name}.ttf" for name in _FONTS]
-    stamp = [_LOOKS, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
+    stamp = [_VERSION, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
     cached = cache_folder() / f"glyphs-{hashlib.sha256(' '.join(stamp).encode()).hexdigest()[:16]}.npz"
     try:
         with cached.open("rb") as file, np.load(file, allow_pickle=False) as stored:

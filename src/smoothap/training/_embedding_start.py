@@ -13,9 +13,9 @@ from smoothap.models import Embedder
 from smoothap.training.evaluation import embed_set
 
 _IMAGES = 4096  # enough to know the directions of some thousand features; more would only take longer
-_SHRINKAGE = 0.1  # towards a scatter that is equal in all directions: few images know few of them
+_SHRINKAGE = 0.1  # towards a scatter that is equal in all directions, since few images vary in few of them
 _POWER = 0.25  # of the scatter; 0 would be principal components, 0.5 the whole discriminant analysis
-_SMALL = 0.01  # of the rows for which there are no features left: they learn, and do not disturb
+_SMALL = 0.01  # factor on rows beyond the number of features: they disturb little at first, and can learn
 
 
 def start_as_projection(model: Embedder, dataset: ImageDataset, *, workers: int = 0) -> None:

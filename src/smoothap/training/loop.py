@@ -93,7 +93,7 @@ def _in_its_folder(train: Callable[Arguments, Result]) -> Callable[Arguments, Re
     @wraps(train)
     def alone(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
         threads = torch.get_num_threads()
-        torch.set_num_threads(threads)  # said aloud, MKL keeps to the number: then it does so with and without a resume
+        torch.set_num_threads(threads)  # to set it makes MKL keep to it, as it must in a resumed training too
         try:
             with alone_in(signature(train).bind(*arguments, **options).arguments["folder"]):
                 return train(*arguments, **options)
