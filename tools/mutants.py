@@ -169,7 +169,6 @@ MUTANTS = [
     Mutant("evaluation: a killed worker is a traceback", "training/evaluation.py", "@lost_workers_explained()\n", "", "tests/training/test_evaluation.py -k killed"),
     Mutant("loop: what a kill left half written stays", "training/loop.py", "        sweep(place / MODEL)\n", "", CHECKPOINT + " -k half_written"),
     Mutant("device: labels stay on the CPU", "training/loop.py", "processes.gather(batch.labels.to(device))", "processes.gather(batch.labels)", ELSEWHERE + " -k is_the_training"),
-    Mutant("device: rows stay on the CPU", "training/loop.py", "processes.gather(batch.rows.to(device))", "processes.gather(batch.rows)", ELSEWHERE + " -k every_method"),
     Mutant("device: the loss stays on the CPU", "training/loop.py", "    loss.to(device)\n", "", ELSEWHERE + " -k every_method"),
     Mutant("device: the queue begins on the CPU", "training/loop.py", "EmbeddingQueue(settings.queue, model.dimension, device)", "EmbeddingQueue(settings.queue, model.dimension)", ELSEWHERE + " -k is_the_training"),
     Mutant("device: own rows are numbered on the CPU", "training/_queue.py", "torch.arange(len(labels), device=labels.device)", "torch.arange(len(labels))", "tests/devices"),

@@ -101,6 +101,7 @@ def test_links_are_followed_and_loops_end(tmp_path, write_images):
 def test_a_name_that_is_not_utf8_is_one_line_and_the_others_are_listed(tmp_path, write_images, own_cache):
     write_images(tmp_path, ["a/1.jpg", "b/2.jpg"])
     (tmp_path / "a" / os.fsdecode(b"caf\xe9.jpg")).touch()
+    (tmp_path / "a" / os.fsdecode(b"caf\xe9.txt")).touch()
     (tmp_path / os.fsdecode(b"stra\xdfe")).mkdir()
     (tmp_path / os.fsdecode(b"stra\xdfe") / "3.jpg").touch()
     age(tmp_path)

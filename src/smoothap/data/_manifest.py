@@ -67,18 +67,17 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
         folders[folder] = status.st_mtime_ns
         with os.scandir(root / folder) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                is_image = entry.name.lower().endswith(SUFFIXES)
+                if entry.name.startswith(".") or entry.name == "__MACOSX" or not (is_image or entry.is_dir()):
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.name.encode(errors="ignore").decode() != entry.name:  # not UTF-8, which Arrow refuses
+                if path.encode(errors="ignore").decode() != path:  # not UTF-8, which Arrow refuses
                     left_out.append(path)
-                elif entry.is_dir():
-                    waiting.append(path)
-                elif entry.name.lower().endswith(SUFFIXES):
-                    files.append(path)
+                else:
+                    (waiting if entry.is_dir() else files).append(path)
     files.sort()
     for path in left_out:
-        warnings.warn(f"{root}: {os.fsencode(path)!r} is left out, for its name is not UTF-8: rename it.", stacklevel=3)
+        warnings.warn(f"{root}: {os.fsencode(path)!r} is left out, for its name is not UTF-8: rename it.", stacklevel=2)
     if not left_out and max(folders.values()) < started - _SETTLED:
         times = [*folders.values(), *[None] * len(files)]
         table = pa.table({"path": [*folders, *files], "modified": times}, schema=_SCHEMA)
