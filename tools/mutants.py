@@ -171,7 +171,6 @@ MUTANTS = [
     Mutant("device: labels stay on the CPU", "training/loop.py", "processes.gather(batch.labels.to(device))", "processes.gather(batch.labels)", ELSEWHERE + " -k is_the_training"),
     Mutant("device: the loss stays on the CPU", "training/loop.py", "    loss.to(device)\n", "", ELSEWHERE + " -k every_method"),
     Mutant("device: the queue begins on the CPU", "training/loop.py", "EmbeddingQueue(settings.queue, model.dimension, device)", "EmbeddingQueue(settings.queue, model.dimension)", ELSEWHERE + " -k is_the_training"),
-    Mutant("device: own rows are numbered on the CPU", "training/_queue.py", "torch.arange(len(labels), device=labels.device)", "torch.arange(len(labels))", "tests/devices"),
     Mutant("device: a resumed queue lies on the CPU", "training/checkpoint.py", 'parts["queue"]["embeddings"].to(state.queue.embeddings.device)', 'parts["queue"]["embeddings"]', ELSEWHERE + " -k resumed"),
     Mutant("device: a checkpoint of tensors elsewhere", "training/checkpoint.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k is_the_training"),
     Mutant("device: a model saved from elsewhere", "models/folder.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k is_the_training"),

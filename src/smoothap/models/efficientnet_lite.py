@@ -111,12 +111,6 @@ class EfficientNetLite0(nn.Module):
         features = self.blocks(self.bn1(self.conv_stem(images)))
         return self.bn2(self.conv_head(features)).mean((2, 3))
 
-    def convolutions_and_norms(self) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
-        """Each convolution with the batch norm behind it; in the order of the modules they alternate."""
-        convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]
-        norms = [layer for layer in self.modules() if isinstance(layer, nn.BatchNorm2d)]
-        return list(zip(convolutions, norms, strict=True))
-
 
 _OUTER = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
 _FIRST_BLOCK = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
