@@ -17,7 +17,7 @@ from smoothap.models.export import export_onnx
 from smoothap.numerics.devices import chosen_device
 from smoothap.search import Album
 from smoothap.training.loop import train
-from smoothap.training.precision import network_precision, score_noise
+from smoothap.training.precision import loss_scaler, network_precision, score_noise
 from smoothap.training.settings import Settings
 
 SIDE = 24
@@ -160,9 +160,23 @@ def test_the_noise_of_score_differences_is_measured():
     assert score_noise(rows, rows) == 0
 
 
-def test_16_bits_elsewhere(second, benchmark, tmp_path):
-    result = trained(benchmark, tmp_path / "run", second.place, precision="float16")
+def test_16_bits_elsewhere(any_second, benchmark, tmp_path):
+    result = trained(benchmark, tmp_path / "run", any_second.place, precision="float16")
     assert result.steps == 3
+
+
+def test_the_factor_on_a_float16_loss_is_taken_back_and_an_infinite_gradient_is_no_step(any_second):
+    weight = torch.nn.Parameter(torch.ones(3).to(any_second.place))
+    optimiser = torch.optim.SGD([weight], lr=1.0)
+    scaler = loss_scaler(torch.float16, any_second.place)
+    for slope in (2.0, float("inf")):
+        optimiser.zero_grad()
+        scaler.scale((weight * slope).sum()).backward()
+        scaler.unscale_(optimiser)
+        scaler.step(optimiser)
+        scaler.update()
+        assert weight.tolist() == [-1.0] * 3
+    assert scaler.get_scale() == 2**15  # half of what it began with
 
 
 def test_a_model_elsewhere_embeds_exports_and_searches(second, tmp_path):

@@ -35,21 +35,11 @@ def is_equal(column: pa.Array, text: str) -> np.ndarray:
     return pc.call_function("equal", [column, text]).to_numpy(zero_copy_only=False)
 
 
-def as_names(column: pa.Array) -> np.ndarray:
-    """Unpacked: (n,) of Python strings."""
-    return column.to_numpy(zero_copy_only=False)
-
-
 def label_by(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Labels 0 ... classes - 1 in the sorted order of the texts, and the text of each class: (n,) int64, (classes,)."""
     encoded = column.dictionary_encode()
-    names, rank = np.unique(as_names(encoded.dictionary), return_inverse=True)
+    names, rank = np.unique(encoded.dictionary.to_numpy(zero_copy_only=False), return_inverse=True)
     return rank.astype(np.int64)[encoded.indices.to_numpy()], names
-
-
-def one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """The column of a table in one piece."""
-    return column.combine_chunks()
 
 
 def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
@@ -64,7 +54,7 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
             options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
             content = pyarrow.csv.read_csv(path, convert_options=options)
         columns = {
-            name.strip(): trimmed(one_chunk(column))
+            name.strip(): trimmed(column.combine_chunks())
             for name, column in zip(content.column_names, content.columns, strict=True)
         }
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -124,7 +124,7 @@ class Transform:
         return left * across, top * down, (left + self.size) * across, (top + self.size) * down
 
     def _view(self, image: Image.Image, corners: Corners, flip: bool) -> Tensor:
-        # One pass over the pixels between the corners; resizing all of the image and cropping gives the same, later.
+        # Resizing the whole image and then cropping would give the same pixels, but takes longer.
         square = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=corners)
         if flip:
             square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

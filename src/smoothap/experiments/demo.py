@@ -18,7 +18,7 @@ from smoothap.models import Embedder, open_model
 from smoothap.report.page import write_report
 from smoothap.search import Album
 from smoothap.training.log import read_rows
-from smoothap.training.loop import MODEL
+from smoothap.training.loop import MODEL, alone_in
 from smoothap.training.settings import DEMO
 
 _STEPS_A_MINUTE = 56  # what two cores manage, validation included; the number of steps decides the result, not a clock
@@ -40,6 +40,11 @@ class Demo:
 
 def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) -> Demo:
     """Train, test before and after, and write the report and two albums; a training found in `out` is gone on with."""
+    with alone_in(out):
+        return _run(out, minutes, size, seed)
+
+
+def _run(out: Path, minutes: float, size: int, seed: int) -> Demo:
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = emoji()
     training, validation = benchmark.train_and_validation(seed)

@@ -63,7 +63,7 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
             raise ValueError(f"{path} is not a whole safetensors file ({error}): fetch it again") from error
     if path.suffix not in (".pth", ".pt", ".bin"):
         raise ValueError(f"{path}: weights are read from .safetensors or .pth files")
-    if TorchVersion(torch.__version__) < "2.10":  # by version, not by letter
+    if TorchVersion(torch.__version__) < "2.10":  # TorchVersion knows that 2.10 comes after 2.9
         raise ValueError(
             f"{path} is a pickle, and torch {torch.__version__} cannot open one safely: use torch 2.10 or newer, or "
             "convert the file to .safetensors"
