@@ -29,6 +29,9 @@ DATA = {
     "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
     "vehicle-id-gallery": _Data("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
     "inaturalist": _Data("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
+    "inaturalist-json": _Data(
+        "smoothap.data.inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"
+    ),
     "vggface2": _Data("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
     "vggface2-aligned": _Data(
         "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
