@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import check_folder, chosen_device
+from smoothap.cli._options import check_folder
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
@@ -30,10 +30,15 @@ Before = Annotated[
 ]
 
 
-def make(analysis: Callable[..., Analysis], device: str | None, out: Path, **given: Any) -> None:
-    """Make an analysis on the device, where its results can be written; write it and print what it says."""
-    check_folder(out)
-    show(analysis(device=chosen_device(device), **given), out)
+def make(name: str, given: dict[str, Any]) -> None:
+    """Make the analysis of this name with the options that its command was given; write it and print what it says."""
+    options = dict(given)
+    check_folder(out := options.pop("out"))
+    from smoothap.numerics.devices import chosen_device
+
+    analysis = getattr(import_module(f"smoothap.analysis.{name}"), name)
+    options["device"] = str(chosen_device(options["device"]))
+    show(analysis(**options), out)
 
 
 def show(analysis: Analysis, out: Path) -> None:

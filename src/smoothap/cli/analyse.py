@@ -38,11 +38,7 @@ class MeasuredBatch:
         """What the analysis takes; None where no data is given."""
         from smoothap.analysis.batch import Batch
 
-        return (
-            None
-            if self.data is None
-            else Batch(self.data, self.model, self.weights, self.size, self.batch_size, self.seed)
-        )
+        return None if self.data is None else Batch(**vars(self))
 
 
 _NO_BATCH = MeasuredBatch()
@@ -63,9 +59,7 @@ def indicator(
     width
         Of the linear and the exponential relaxation.
     """
-    from smoothap.analysis.indicator import indicator
-
-    make(indicator, device, out, width=width, batch=batch.opened())
+    make("indicator", locals() | {"batch": batch.opened()})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse triplet-example --data emoji")
@@ -87,9 +81,7 @@ def triplet_example(
     margin
         The margin of the triplet loss.
     """
-    from smoothap.analysis.triplet_example import triplet_example
-
-    make(triplet_example, device, out, tau=tau, step=step, margin=margin, batch=batch.opened())
+    make("triplet_example", locals() | {"batch": batch.opened()})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse tightness --data emoji --size 64")
@@ -117,12 +109,7 @@ def tightness(
     out
         The folder for the figure and the numbers, and for the trainings in a folder of their own.
     """
-    from smoothap.analysis.tightness import tightness
-
-    make(
-        tightness, device, out, data=data, model=model, weights=weights, size=size, batch_size=batch_size,
-        tau=options.number_list(tau, float), steps=steps, seed=seed, folder=out / "tightness",
-    )  # fmt: skip
+    make("tightness", locals() | {"tau": options.number_list(tau, float), "folder": out / "tightness"})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse operating-region --data emoji --model runs/demo/model")
@@ -148,12 +135,10 @@ def operating_region(
     batch_sizes
         With commas between them. Where the training images have too few classes, the test images join them.
     """
-    from smoothap.analysis.operating_region import operating_region
-
     make(
-        operating_region, device, out, data=data, model=model or [NETWORK], weights=weights, size=size,
-        batch_sizes=options.number_list(batch_sizes, int), per_class=per_class, tau=tau, seed=seed, folder=out,
-    )  # fmt: skip
+        "operating_region",
+        locals() | {"model": model or [NETWORK], "batch_sizes": options.number_list(batch_sizes, int), "folder": out},
+    )
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse ablation --data glyphs --size 48 --seeds 3")
@@ -191,13 +176,7 @@ def ablation(
     out
         The folder for the figure and the numbers; a training that is done there is not repeated.
     """
-    from smoothap.analysis.ablation import ablation
-
-    make(
-        ablation, device, out, data=data, model=model, weights=weights, size=size, vary=vary.split(","),
-        images_seen=images_seen, batch_size=batch_size, seeds=seeds, seed=seed, flip=flip,
-        folder=out / "ablation",
-    )  # fmt: skip
+    make("ablation", locals() | {"vary": vary.split(","), "folder": out / "ablation"})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse cost --batch-sizes 112,224")
@@ -231,13 +210,7 @@ def cost(
     backbone_rounds
         How often 16 images go through the backbone.
     """
-    from smoothap.analysis.cost import cost
-
-    make(
-        cost, device, out, data=data, model=model, weights=weights, size=size,
-        batch_sizes=options.number_list(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds, seed=seed,
-        folder=out,
-    )  # fmt: skip
+    make("cost", locals() | {"batch_sizes": options.number_list(batch_sizes, int), "folder": out})
 
 
 app.command(

@@ -51,11 +51,12 @@ def everything(
     """
     from smoothap.analysis.all import all_analyses, all_sections
     from smoothap.analysis.page import write_analyses_page
+    from smoothap.numerics.devices import chosen_device
 
     options.check_folder(out)
     makers = all_analyses(
         data=data, model=model, before=before, network=network, weights=weights, size=size, steps=steps, seed=seed,
-        device=options.chosen_device(device), workers=workers, folder=out,
+        device=str(chosen_device(device)), workers=workers, folder=out,
     )  # fmt: skip
     sections = all_sections(makers, out, print_analysis, reuse=reuse, ablation=ablation)
     command = command_line(
