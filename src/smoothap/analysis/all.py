@@ -17,7 +17,8 @@ from smoothap.analysis.page import Section, failed_section, saved_section
 from smoothap.analysis.queries import queries_analysis
 from smoothap.analysis.tightness import tightness
 from smoothap.analysis.triplet_example import triplet_example
-from smoothap.experiments.before_after import BeforeAfter, compare_with_untrained
+from smoothap.experiments.before_after import compare_with_untrained
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.layouts import LAYOUTS, Layout
 
 Show = Callable[[Analysis, list[Path]], None]  # shows an analysis and the files that it was saved to

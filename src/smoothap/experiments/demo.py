@@ -11,10 +11,11 @@ import torch
 from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import NETWORK
-from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
+from smoothap.experiments.before_after import embed_before_and_after, measure_untrained
 from smoothap.experiments.fine_tuning import FineTuned, train_and_test, validation_map
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.page import write_report
 from smoothap.search import Album
 from smoothap.training.log import read_rows
@@ -74,12 +75,8 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     model.save(out / MODEL, data_set="emoji", metrics=tuned.metrics())
     page = write_report(
         out / "report.html",
+        compared,
         title="Emoji before and after training with Smooth-AP",
-        test_set=compared.images,
-        before=compared.before,
-        after=compared.after,
-        before_report=compared.before_report,
-        after_report=compared.after_report,
         curve=read_rows(out),
         note=tuned.verdict,
         command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",
