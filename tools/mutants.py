@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("copies: ignored pairs counted", "metrics/copies.py", "    if ignored is None:\n", "    if True:\n", "tests/metrics/test_copies.py"),
     Mutant("copies: of images not counted", "training/evaluation.py", "replace(report, copies=queries_with_copies(digests))", "replace(report, copies=0)", "tests/training/test_evaluation.py"),
     Mutant("copies: a query in the gallery is its own copy", "training/evaluation.py", "queries_with_copies(digests[queries], digests[gallery], itself)", "queries_with_copies(digests[queries], digests[gallery])", "tests/training/test_evaluation.py"),
-    Mutant("copies: train does not say so", "cli/_printing.py", "{after.about_copies()}", "", "tests/cli/test_train_and_evaluate.py"),
+    Mutant("copies: train does not say so", "cli/_printing.py", "[table, after.about_copies()]", "[table]", "tests/cli/test_train_and_evaluate.py"),
     Mutant("copies: compare does not say so", "compare/output.py", "as_markdown(rows), warnings[protocol])", "as_markdown(rows))", "tests/compare/test_compare.py"),
     Mutant("evaluate: a gallery beside a model is not looked at", "cli/evaluate.py", 'else {"--gallery": gallery}', "else {}", "tests/cli/test_train_and_evaluate.py"),
     Mutant("cost: a batch of no whole classes", "analysis/cost.py", "if batch % measured_losses.PER_CLASS or", "if", "tests/analysis/test_cost.py"),

@@ -42,12 +42,12 @@ class Analysis:
 
 
 def column(name: str) -> Any:
-    """A field of a dataclass that is a row of an analysis' table, under the name that the reader sees."""
+    """A dataclass field whose value stands in the column of this name in an analysis' table."""
     return field(metadata={"column": name})
 
 
 def columns(row: Any) -> dict[str, Any]:
-    """The row, a dataclass of such fields, by the names of its columns; those of a row within it follow, if any."""
+    """A row of a table, a dataclass of such fields, as a dict by column; a nested row adds its columns to it."""
     cells: dict[str, Any] = {}
     for cell in fields(row):
         value = getattr(row, cell.name)

@@ -22,7 +22,7 @@ def demo(
     Parameters
     ----------
     out
-        The folder for the model, the results and the report. A training found there is gone on with.
+        The folder for the model, the results and the report. A training found there is resumed.
     minutes
         About how long to train on two cores, at 64 pixels.
     serve

@@ -36,7 +36,10 @@ def doctor(
     """
     result = findings()
     if check:
-        result["checks"] = _checked(device)
+        from smoothap import experiments
+        from smoothap.numerics.devices import chosen_device
+
+        result["checks"] = [asdict(found) for found in experiments.check_device(chosen_device(device))]
     print(json.dumps(result, indent=1) if as_json else "\n".join(_lines(result)))
     wrong = [found["name"] for found in result.get("checks", ()) if not found["right"]]
     if wrong:
@@ -65,13 +68,6 @@ def findings() -> dict[str, Any]:
         "weights": _weights(),
         "caches": {name: {"path": str(path), "megabytes": _megabytes(path)} for name, path in _caches().items()},
     }
-
-
-def _checked(device: str | None) -> list[dict[str, Any]]:
-    from smoothap import experiments
-    from smoothap.numerics.devices import chosen_device
-
-    return [asdict(check) for check in experiments.check_device(chosen_device(device))]
 
 
 def _version(package: str) -> str | None:

@@ -95,7 +95,7 @@ def run_alone(work: Callable[..., RunResult], *arguments: Any) -> RunResult:
 
 
 def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, Setup, Parts]:
-    """The images, the network, the batches and the parts of the method; these alone differ between two of a seed."""
+    """The images, the network, the batches and the parts of the method; of one seed, only the parts differ."""
     seed = run.settings.seed
     model = plan.open_network(plan.dimension, seed)
     if run.start is not None:
@@ -147,7 +147,7 @@ def evaluate_untrained(folder: Path, plan: Plan) -> RunResult:
 
 
 def _end_with_the_parent() -> None:
-    """A comparison that is killed leaves no run behind that would write into the folders of the next one."""
+    """End this process when the comparison is killed, before a later one writes into the same folders."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -40,7 +40,7 @@ class Demo:
 
 
 def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) -> Demo:
-    """Train, test before and after, and write the report and two albums; a training found in `out` is gone on with."""
+    """Train, test before and after, and write the report and two albums; a training found in `out` is resumed."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = emoji()
     training, validation = benchmark.train_and_validation(seed)

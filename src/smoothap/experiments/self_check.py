@@ -136,7 +136,7 @@ def _real_network(network: str, device: torch.device) -> Embedder:
 
 
 def _small_network() -> Embedder:
-    """The default network with random weights: what it computes matters here, not what it knows."""
+    """The default network with random weights, which need not be fetched."""
     return open_model(ARCHITECTURE, dimension=32, size=_SIDE, weights="none", seed=0)
 
 
