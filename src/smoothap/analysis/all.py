@@ -21,7 +21,7 @@ from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.report.before_after import BeforeAfter
 from smoothap.report.layouts import LAYOUTS, Layout
 
-Show = Callable[[Analysis, list[Path]], None]  # shows an analysis and the files that it was saved to
+Show = Callable[[Analysis, Path], None]  # saves an analysis in a folder, and shows it
 
 
 def all_analyses(
@@ -88,16 +88,15 @@ def all_sections(
     """
     sections: list[Section] = []
     for name, make in makers.items():
-        failure = ""
+        failure: str | None = None
         kept = reuse and saved_section(folder, name) is not None
         if not kept and (ablation or name != "ablation"):
             print(f"\n== {name}")
             try:
-                analysis = make()
-                show(analysis, analysis.save(folder))
+                show(make(), folder)
             except Exception as error:  # the others are made all the same
                 failure = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
                 print(f"Not made: {failure}")
-        section = failed_section(name, failure) if failure else saved_section(folder, name)
+        section = saved_section(folder, name) if failure is None else failed_section(name, failure)
         sections += [] if section is None else [section]
     return sections

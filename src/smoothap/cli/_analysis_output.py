@@ -42,12 +42,8 @@ def make(name: str, given: dict[str, Any]) -> None:
 
 
 def show(analysis: Analysis, out: Path) -> None:
-    """Write an analysis and print what it says."""
-    print_analysis(analysis, analysis.save(out))
-
-
-def print_analysis(analysis: Analysis, paths: list[Path]) -> None:
-    """Print the table of an analysis, what it says beside the paper, and its files."""
+    """Write an analysis, and print its table, what it says beside the paper, and its files."""
+    paths = analysis.save(out)
     if rows := analysis.described()["table"]:
         print(text_table(rows))
     print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from smoothap.analysis.command_line import command_line
 from smoothap.cli import _options as options
-from smoothap.cli._analysis_output import OUT, Before, Network, make, print_analysis
+from smoothap.cli._analysis_output import OUT, Before, Network, make, show
 from smoothap.experiments import NETWORK
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def everything(
         data=data, model=model, before=before, network=network, weights=weights, size=size, steps=steps, seed=seed,
         device=str(chosen_device(device)), workers=workers, folder=out,
     )  # fmt: skip
-    sections = all_sections(makers, out, print_analysis, reuse=reuse, ablation=ablation)
+    sections = all_sections(makers, out, show, reuse=reuse, ablation=ablation)
     command = command_line(
         "all", data=data, model=model, before=before, weights=weights, network=network, size=size, steps=steps,
         seed=seed, out=out, ablation=ablation or None,
