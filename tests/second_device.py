@@ -262,6 +262,9 @@ class _Module:
     def manual_seed_all(self, seed: int) -> None:
         self._rng.manual_seed(seed)
 
+    def reset_peak_memory_stats(self, device: Any = None) -> None:
+        HERE.peak_bytes = HERE.live_bytes
+
     def max_memory_allocated(self, device: Any = None) -> int:
         return HERE.peak_bytes
 

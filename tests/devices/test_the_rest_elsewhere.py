@@ -14,6 +14,8 @@ from second_device import MISSING, NAME, package
 
 import smoothap
 from smoothap import SmoothAP, evaluate
+from smoothap.analysis._measured_losses import OURS
+from smoothap.analysis.cost import peak_megabytes
 from smoothap.cli import app
 from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import open_data, open_methods
@@ -213,6 +215,11 @@ def test_the_compare_command_trains_and_tests_in_processes_elsewhere(tmp_path):
     assert not results["failures"]
     assert [result["steps"] for result in results["runs"]] == [2, 2]
     assert all(0 < result["peak_megabytes"] < 100 for result in results["runs"])  # the device's: a process holds more
+
+
+def test_what_a_loss_costs_is_counted_in_the_memory_of_the_device(second):
+    small, large = (peak_megabytes(OURS, batch, second.place) for batch in (64, 512))
+    assert 0 < small < large / 4
 
 
 def test_the_doctor_names_the_device_and_checks_it(second, capsys):

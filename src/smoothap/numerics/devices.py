@@ -21,12 +21,11 @@ def chosen_device(device: torch.device | str | None = None) -> torch.device:
         wanted = torch.device("meta")
     if wanted.type == "meta":  # torch's device for shapes alone, which holds no numbers
         raise ValueError(f"There is no device called {str(device)!r}: {remedy}")
-    if accelerator is not None and wanted.type == accelerator.type:
-        present = (wanted.index or 0) < number  # nothing is put there: each process of torchrun has a card of its own
-    else:
-        present = _holds_numbers(wanted)
+    is_accelerator = accelerator is not None and wanted.type == accelerator.type
+    # No tensor is made on the accelerator to try it out: each process of torchrun takes a card of its own later.
+    present = (wanted.index or 0) < number if is_accelerator else _holds_numbers(wanted)
     if not present:
-        missing = "no CUDA" if str(device) == "cuda" else f"no device {device}"
+        missing = "no CUDA" if wanted.type == "cuda" and not is_accelerator else f"no device {device}"
         raise ValueError(f"This machine has {missing}: {remedy}")
     return wanted
 
