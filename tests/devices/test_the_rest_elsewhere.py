@@ -1,13 +1,22 @@
 """What else a GPU user touches: evaluation, embedding, training and its checkpoints, the methods, export and search."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from photo_makers import pattern_folder, photo_folder, tiny_model
+from second_device import MISSING, NAME, package
 
+import smoothap
 from smoothap import SmoothAP, evaluate
+from smoothap.analysis._measured_losses import OURS
+from smoothap.analysis.cost import peak_megabytes
+from smoothap.cli import app
 from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import open_data, open_methods
 from smoothap.experiments.indexing import index_photos
@@ -202,6 +211,36 @@ def test_an_album_is_made_and_searched_by_a_model_elsewhere(second, tmp_path, mo
     query = next(photos.rglob("*.png"))
     hits, others = here.search(query, k=6), there.search(query, k=6)
     assert [hit.id for hit in hits] == [hit.id for hit in others]
+
+
+def test_the_compare_command_trains_and_tests_in_processes_elsewhere(tmp_path):
+    if MISSING:
+        pytest.skip(MISSING)
+    photos = pattern_folder(tmp_path / "photos", 24, 6)
+    words = f"compare --data folder:{photos} --out {tmp_path / 'out'} --model test_resnet --weights none --size {SIDE}"
+    more = f"--dimension 16 --batch-size 16 --steps 2 --validations 1 --seeds 1 --no-search --device {NAME}"
+    paths = (package(tmp_path / "device"), Path(__file__).parents[1], Path(smoothap.__file__).parents[1])
+    run = subprocess.run(
+        [sys.executable, "-m", "smoothap", *words.split(), *more.split(), "--methods", "smooth-ap,mic"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert not results["failures"]
+    assert [result["steps"] for result in results["runs"]] == [2, 2]
+    assert all(0 < result["peak_megabytes"] < 100 for result in results["runs"])  # the device's: a process holds more
+
+
+def test_what_a_loss_costs_is_counted_in_the_memory_of_the_device(second):
+    small, large = (peak_megabytes(OURS, batch, second.place) for batch in (64, 512))
+    assert 0 < small < large / 4
+
+
+def test_the_doctor_names_the_device_and_checks_it(second, capsys):
+    app(["doctor", "--check", "--device", NAME, "--json"], result_action="return_value", exit_on_error=False)
+    findings = json.loads(capsys.readouterr().out)
+    assert [device["name"] for device in findings["devices"]] == ["cpu", f"{NAME}:0"]
+    assert all(check["right"] for check in findings["checks"])
 
 
 @pytest.mark.parametrize(("batch", "piece"), [(384, None), (4096, None)])

@@ -86,6 +86,17 @@ def embed_set(
     return Embedded(vectors if len(kept) == len(vectors) else vectors[kept], rows[kept], digests[kept])
 
 
+def embed_sets(model: Embedder, sets: Sequence[ImageSet], *, unreadable: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors (n, d) and labels (n,) of several sets as one; no class is in two of them."""
+    vectors, labels, classes = [], [], 0
+    for images in sets:
+        embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable))
+        vectors.append(embedded.vectors)
+        labels.append(images.labels[embedded.rows] + classes)
+        classes += images.classes
+    return np.concatenate(vectors), np.concatenate(labels)
+
+
 def _digests(views: Tensor) -> np.ndarray:
     """A number (n,) for each of the views (n, 3, size, size) that only views of the same pixels share."""
     pixels = views.permute(0, 2, 3, 1).contiguous().numpy()  # as they lie in memory
