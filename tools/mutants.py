@@ -29,11 +29,8 @@ INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_bl
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
 CHECKPOINT = "tests/training/test_checkpoint.py"
-SEARCH, DISK, ENGINES = (
-    "tests/search/test_album_search.py",
-    "tests/search/test_album_on_disk.py",
-    "tests/search/test_engines.py",
-)
+SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
+UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
@@ -181,19 +178,19 @@ MUTANTS = [
     Mutant("search: a short answer is believed", "search/engines.py", "if len(candidates) < wanted:", "if not len(candidates):", ENGINES + " -k believed"),
     Mutant("search: Milvus 2.3 is not understood", "search/_milvus.py", '_KEY = "id"', '_KEY = "row"', ENGINES + " -k calls_its_key"),
     Mutant("search: checksums not looked at", "search/_checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
-    Mutant("search: ids given again", "search/_storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", DISK),
-    Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", DISK),
+    Mutant("search: ids given again", "search/_storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", UPDATES),
+    Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", UPDATES),
     Mutant("search: another model is let in", "search/_identity.py", "if (given := identity_of(model)) != self.identity:", "if False:", DISK),
     Mutant("search: unreadable photos not listed", "search/updating.py", "write_refusals(self.storage.folder, self._refusals)", "pass", "tests/search/test_unreadable_photos.py"),
-    Mutant("search: photos in a closed folder are gone", "search/walking.py", "return path in self.unreadable or any(folder in self.unreadable for folder in folders)", "return path in self.unreadable", DISK + " -k loses_no_photo"),
-    Mutant("search: photos that can be listed only are gone", "search/walking.py", "return path in self.unreadable or any", "return any", DISK + " -k loses_no_photo"),
-    Mutant("search: a closed photo folder is an empty one", "search/walking.py", "            if not folder:\n", "            if False:\n", DISK + " -k is_an_error"),
-    Mutant("search: an unmounted disk empties the album", "search/updating.py", "len(gone) == known or", "False or", DISK + " -k mounted"),
-    Mutant("search: many missing photos go without a word", "search/updating.py", "len(gone) > max(_FEW, _SHARE * known)", "False", DISK + " -k missing"),
-    Mutant("search: a link takes the photos of its folder", "search/walking.py", "(links if entry.is_symlink() else folders).append(path)", "folders.append(path)", DISK + " -k new_link"),
+    Mutant("search: photos in a closed folder are gone", "search/walking.py", "return path in self.unreadable or any(folder in self.unreadable for folder in folders)", "return path in self.unreadable", MISSING + " -k loses_no_photo"),
+    Mutant("search: photos that can be listed only are gone", "search/walking.py", "return path in self.unreadable or any", "return any", MISSING + " -k loses_no_photo"),
+    Mutant("search: a closed photo folder is an empty one", "search/walking.py", "            if not folder:\n", "            if False:\n", MISSING + " -k is_an_error"),
+    Mutant("search: an unmounted disk empties the album", "search/updating.py", "len(gone) == known or", "False or", MISSING + " -k mounted"),
+    Mutant("search: many missing photos go without a word", "search/updating.py", "len(gone) > max(_FEW, _SHARE * known)", "False", MISSING + " -k missing"),
+    Mutant("search: a link takes the photos of its folder", "search/walking.py", "(links if entry.is_symlink() else folders).append(path)", "folders.append(path)", MISSING + " -k new_link"),
     Mutant("search: the model's new place is forgotten", "search/updating.py", ", source=self.source)", ")", DISK + " -k remembered"),
-    Mutant("search: a date beyond 2262 stops the index", "search/walking.py", "max(-_LATEST, min(status.st_mtime_ns, _LATEST))", "status.st_mtime_ns", DISK + " -k date"),
-    Mutant("search: a folder that is not UTF-8 stops the index", "search/updating.py", 'label.encode(errors="backslashreplace").decode()', "label", DISK + " -k utf8"),
+    Mutant("search: a date beyond 2262 stops the index", "search/walking.py", "max(-_LATEST, min(status.st_mtime_ns, _LATEST))", "status.st_mtime_ns", UPDATES + " -k date"),
+    Mutant("search: a folder that is not UTF-8 stops the index", "search/updating.py", 'label.encode(errors="backslashreplace").decode()', "label", UPDATES + " -k utf8"),
     Mutant("search: one strange file stops the index", "search/preparing.py", "except Exception as error:", "except (OSError, ValueError, MemoryError) as error:", "tests/search/test_unreadable_photos.py -k one_bad_file"),
     Mutant("search: what can pass is not tried again", "search/preparing.py", "may_pass=isinstance(error, (OSError, MemoryError))", "may_pass=False", "tests/search/test_unreadable_photos.py -k can_pass"),
     Mutant("search: what cannot pass is tried again", "search/updating.py", "refusal is not None and refusal ==", "False and refusal ==", "tests/search/test_unreadable_photos.py -k twice"),

@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.search import Album
 from smoothap.search.preparing import plain_jpeg
-from smoothap.web import served_album as served_album_module
+from smoothap.web import _served_album as served_album_module
 from smoothap.web._server import create_app
 
 

@@ -8,7 +8,7 @@ from smoothap.losses._blocks import IndicatorBlock, SmoothAPBlock
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.ranking.indicators import Indicator, Sigmoid
+from smoothap.ranking.indicators import Indicator, Sigmoid, refuse_tensor
 
 Reduction = Literal["mean", "none"]
 
@@ -36,6 +36,7 @@ class SmoothAP(RetrievalLoss):
         indicator: Indicator | None = None,
     ) -> None:
         super().__init__()
+        refuse_tensor(tau, "tau")
         indicator = Sigmoid(tau) if indicator is None else indicator
         if reduction not in ("mean", "none"):
             raise ValueError(f'reduction must be "mean" or "none", not {reduction!r}')

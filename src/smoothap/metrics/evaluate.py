@@ -13,6 +13,7 @@ from smoothap.metrics._counting import RankedPositives, count_negatives
 from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.metrics.copies import copied_vectors
 from smoothap.metrics.report import Report
+from smoothap.numerics.masks import refuse_masked
 from smoothap.numerics.precision import full_precision
 from smoothap.numerics.threads import on_threads
 
@@ -187,6 +188,7 @@ def _check_recall_at(recall_at: Sequence[int] | int) -> tuple[int, ...]:
 
 
 def _check_matrix(matrix: Embeddings, name: str) -> None:
+    refuse_masked(matrix, name)
     if not isinstance(matrix, Tensor | np.ndarray):
         raise TypeError(f"{name} must be a tensor or a numpy array, not {type(matrix).__name__}")
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -199,6 +201,7 @@ def _check_matrix(matrix: Embeddings, name: str) -> None:
 
 
 def _as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
+    refuse_masked(labels, name)
     values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if values.shape != (rows,):
         raise ValueError(f"{name} has shape {values.shape}, but {of} has {rows} rows: give one label per row")
@@ -243,6 +246,7 @@ def _as_classes(names: np.ndarray, item_names: np.ndarray) -> tuple[np.ndarray, 
 def _check_ignore(ignore: Tensor | np.ndarray | None, queries: int, items: int) -> tuple[np.ndarray, np.ndarray | None]:
     if ignore is None:
         return np.zeros(items, bool), None
+    refuse_masked(ignore, "ignore")
     mask = ignore.detach().cpu().numpy() if isinstance(ignore, Tensor) else np.asarray(ignore)
     if mask.dtype != bool or mask.shape not in ((items,), (queries, items)):
         raise ValueError(

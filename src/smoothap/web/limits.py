@@ -24,7 +24,7 @@ _PIECE = 1 << 16  # bytes of an answer that are handed over at once
 class Limits:
     """What the server takes on; whatever is beyond is refused with 408, 413 or 503, at once."""
 
-    upload_bytes: int = 20_000_000  # of one photo
+    upload_bytes: int = 50_000_000  # of one photo: a JPEG of 50 megapixels has up to about 40 MB
     text_bytes: int = 256_000  # of any other request
     bytes_in_flight: int = 120_000_000  # of all requests together
     requests: int = 200  # that are complete and being worked on
@@ -34,7 +34,7 @@ class Limits:
     waiting: int = 16  # for one of the working threads
     working: int = 2
     seconds_for_head: float = 10  # from the connection to the end of a request's head
-    seconds_to_send: float = 30  # a whole request
+    seconds_to_send: float = 60  # a whole request
     seconds_of_silence: float = 10  # within it
     seconds_to_read: float = 15  # for each 64 kB of an answer
     pixels: int = 100_000_000
@@ -209,7 +209,7 @@ def _visitor_address(scope: Scope, proxies: frozenset[str]) -> str:
     return address
 
 
-async def _drain(receive: Receive, seconds: float = 1.0, most: int = 30_000_000) -> None:
+async def _drain(receive: Receive, seconds: float = 1.0, most: int = 60_000_000) -> None:
     """Throw away what still comes for a moment: an answer sent into a full pipe would be lost with the connection."""
 
     async def read() -> None:
