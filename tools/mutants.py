@@ -238,7 +238,7 @@ MUTANTS = [
     Mutant("web: one address may take all", "web/limits.py", "if self._per_address[address] >= self.limits.per_address:", "if False:", HOLD + " -k one_address"),
     Mutant("web: anybody may say where a request comes from", "web/limits.py", "    if address in proxies:\n", "    if True:\n", HOLD + " -k trusted_proxy"),
     Mutant("web: the visitor's own word is believed", "web/limits.py", "for part in reversed(told) if", "for part in told if", HOLD + " -k trusted_proxy"),
-    Mutant("web: a slow reader is taken for one who does not read", "web/running.py", "socket.SO_SNDBUF, 1 << 16", "socket.SO_SNDBUF, 1 << 22", HOLD + " -k gets_everything"),
+    Mutant("web: a slow reader is taken for one who does not read", "web/running.py", 'transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)', "pass", HOLD + " -k gets_everything"),
     Mutant("search: a file swept away while opening is called damage", "search/_storage.py", "        except FileNotFoundError:\n            raise  # swept", "        except ZeroDivisionError:\n            raise  # swept", VERSIONS + " -k swept_away"),
     Mutant("folding: shared outputs folded", "models/_folding.py", "and uses[given.grad_fn] == 1", "", FOLDING),
     Mutant("folding: a convolution used twice folded", "models/_folding.py", "and times[id(convolution)] == times[id(norm)] == 1", "", FOLDING),
