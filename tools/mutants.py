@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant("query is its own negative", "losses/_retrieval_sets.py", "scores.scatter_(1, columns, OUTSIDE)", "scores.scatter_(1, columns, torch.where(valid & (columns == self.own[queries, None] if self.own is not None else valid), 1.0, OUTSIDE))", LOSS),
     Mutant("positives also counted as negatives", "losses/_retrieval_sets.py", "scores.scatter_(1, columns, OUTSIDE)", "pass", LOSS),
     Mutant("own of another label stays a negative", "losses/_retrieval_sets.py", "torch.where(own >= 0, OUTSIDE, scores.gather(1, here))", "scores.gather(1, here)", LOSS),
-    Mutant("gradient of the reference side lost", "losses/_streaming.py", "item_gradient.addmm_(score_gradient.T, rows)", "pass", LOSS),
+    Mutant("gradient of the reference side lost", "losses/_streaming.py", "item_gradient.addmm_(scores.T, rows)", "pass", LOSS),
     Mutant("gradient not projected through the length", "losses/_normalising.py", "gradient.addcmul_(units, along, value=-1).div_(lengths)", "gradient.div_(lengths)", LOSS),
     Mutant("mean over all queries", "losses/_streaming.py", "loss = per_query.sum() / max(1, with_positive)", "loss = per_query.mean()", LOSS),
     Mutant("upstream gradient ignored", "losses/_streaming.py", "gradient * upstream for gradient", "gradient for gradient", "tests/losses/test_smooth_ap.py"),

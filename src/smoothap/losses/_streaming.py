@@ -149,14 +149,14 @@ class Request:
             )
             if weights is None:
                 continue
-            score_gradient = scores.scatter_add_(1, columns, positive_gradient)
+            scores.scatter_add_(1, columns, positive_gradient)  # now the gradient with respect to each score
             if item_gradient is gradient is not None and isinstance(chosen, slice) and len(rows) == len(items):
-                torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
+                torch.mm(scores + scores.T, items, out=gradient)  # one product for both sides
                 break
             if gradient is not None:
-                gradient[chosen] += score_gradient @ items
+                gradient[chosen] += scores @ items
             if item_gradient is not None:
-                item_gradient.addmm_(score_gradient.T, rows)
+                item_gradient.addmm_(scores.T, rows)
         return Streamed(loss, with_positive, gradient, item_gradient)
 
 
