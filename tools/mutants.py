@@ -34,6 +34,7 @@ UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates",
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
+ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
     Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - positive", "above = positive - scores[rows, None, :]", LOSS),
@@ -45,6 +46,12 @@ MUTANTS = [
     Mutant("positives also counted as negatives", "losses/_retrieval_sets.py", "scores.scatter_(1, columns, OUTSIDE)", "pass", LOSS),
     Mutant("own of another label stays a negative", "losses/_retrieval_sets.py", "torch.where(own >= 0, OUTSIDE, scores.gather(1, here))", "scores.gather(1, here)", LOSS),
     Mutant("gradient of the reference side lost", "losses/_streaming.py", "item_gradient.addmm_(scores.T, rows)", "pass", LOSS),
+    Mutant("a tensor of inference mode is used again", "losses/_streaming.py", "items.T, beta=0, alpha=self.block.scale)", "items.T, beta=0, alpha=self.block.scale, out=_blocks.__dict__.setdefault(len(items), rows.new_empty(len(rows), len(items))))", "tests/losses/test_smooth_ap.py -k inference_mode"),
+    Mutant("elsewhere: a batch's own columns stay on the CPU", "losses/_retrieval_sets.py", "torch.arange(len(labels), device=labels.device)", "torch.arange(len(labels))", ELSEWHERE + " -k ours"),
+    Mutant("elsewhere: edges of listed pairs stay on the CPU", "losses/_retrieval_sets.py", "torch.arange(queries + 1, device=pairs.device)", "torch.arange(queries + 1)", ELSEWHERE + " -k ours"),
+    Mutant("elsewhere: a tile is counted beside its device", "metrics/_counters.py", "torch.arange(left, left + tile.shape[1], device=tile.device)", "torch.arange(left, left + tile.shape[1])", "tests/devices/test_the_rest_elsewhere.py -k evaluation"),
+    Mutant("elsewhere: counts do not come back to the CPU", "metrics/_counters.py", "table = histogram.cpu().numpy()", "table = histogram.numpy()", "tests/devices/test_the_rest_elsewhere.py -k evaluation"),
+    Mutant("elsewhere: weights do not come back to the CPU", "search/_identity.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", "tests/devices/test_the_rest_elsewhere.py -k album"),
     Mutant("gradient not projected through the length", "losses/_normalising.py", "gradient.addcmul_(units, along, value=-1).div_(lengths)", "gradient.div_(lengths)", LOSS),
     Mutant("mean over all queries", "losses/_streaming.py", "loss = per_query.sum() / max(1, with_positive)", "loss = per_query.mean()", LOSS),
     Mutant("upstream gradient ignored", "losses/_streaming.py", "gradient * upstream for gradient", "gradient for gradient", "tests/losses/test_smooth_ap.py"),

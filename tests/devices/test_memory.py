@@ -1,4 +1,4 @@
-"""The memory of a loss and of a training step on a GPU: the bytes of all tensors alive, counted on the second device."""
+"""The memory of a loss and of a training step on a GPU: bytes of all tensors alive, counted on the second device."""
 
 import pytest
 import torch
