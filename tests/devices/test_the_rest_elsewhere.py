@@ -186,6 +186,7 @@ def test_an_album_is_made_and_searched_by_a_model_elsewhere(second, tmp_path, mo
         Album.open(tmp_path / name, device=str(place)) for name, place in (("here", "cpu"), ("there", second.place))
     )
     query = next(photos.rglob("*.png"))
+    there.use_model(Embedder.load(model).to(second.place))  # whose weights are compared with those of the album
     hits, others = here.search(query, k=6), there.search(query, k=6)
     assert [hit.id for hit in hits] == [hit.id for hit in others]
 
