@@ -144,6 +144,8 @@ def test_no_album_is_made_inside_another(album, tmp_path, model, photos):
         with pytest.raises(ValueError, match=r"second lies in the album .*album: choose a folder outside of it"):
             make()
     assert not inside.parent.exists()
+    (tmp_path / "album.json").write_text("{}")  # by another program
+    assert len(Album.from_arrays(np.eye(3), path=tmp_path / "third")) == 3
 
 
 def test_two_writers_are_one_too_many(album, tmp_path):

@@ -59,7 +59,7 @@ class Block(Protocol):
     def symmetric(
         self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
     ) -> Streamed | None:
-        """A faster way for units (b, d) that retrieve from themselves, by labels (b,); None where there is none."""
+        """A faster way for units (b, d), float32 on the CPU, that retrieve from themselves by labels (b,), or None."""
         return None
 
     def traced(self, request: "Request", call: Call) -> Tensor | None:
@@ -69,7 +69,7 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a call. It holds no tensors: those are autograd's to keep, and to let go."""
+    """What is wanted of a call; without its tensors, which autograd saves, and frees after the backward pass."""
 
     block: Block
     include_query: bool

@@ -43,7 +43,7 @@ class HingeBlock(Block):
 
 
 class CalibrationLoss(RetrievalLoss):
-    """Positives shall score above one margin and negatives below another, so that scores mean the same in each batch.
+    """Pushes the scores of positives above one margin and those of negatives below another, the same in every batch.
 
     The mean over the pairs that break their margin, positives and negatives apart, as the released code takes it (the
     paper's formula divides by all pairs).

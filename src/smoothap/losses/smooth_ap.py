@@ -43,15 +43,12 @@ class SmoothAP(RetrievalLoss):
         self.include_query, self.reduction = include_query, reduction
         if isinstance(indicator, Sigmoid):
             self.tau, self.block = float(indicator.tau), SmoothAPBlock(float(indicator.tau))
-            self.tolerated_noise = self.tau / 5
+            self.tolerated_noise, self.one_operator = self.tau / 5, True
         else:
             self.tau, self.block = float(tau), IndicatorBlock(indicator, indicator)
 
     def loss_of(self, call: Call) -> Tensor:
         return streamed_loss(self.block, call, self.include_query, self.reduction == "mean")
-
-    def _is_one_operator(self) -> bool:
-        return isinstance(self.block, SmoothAPBlock)
 
     def extra_repr(self) -> str:
         indicator = self.block.above if isinstance(self.block, IndicatorBlock) else f"tau={self.tau}"

@@ -32,7 +32,7 @@ class Counter:
     def score_positives(self, start: int, stop: int, begin: int, end: int) -> None:
         """Score queries start ... stop - 1 with their positives, which lie among items begin ... end - 1."""
         sets, rows = self.sets, np.arange(start, stop)
-        query, item = _ranges(rows, sets.first[rows], sets.last[rows])
+        query, item = ranges(rows, sets.first[rows], sets.last[rows])
         sides = (*sets.queries.side(start, stop), *sets.items.side(begin, end))
         scores = pair_scores(*sides, query - start, item - begin)
         out = sets.left_out[item] | (sets.one_set & (query == item))
@@ -66,7 +66,7 @@ class Counter:
         slots = int(count.max())
         if not slots:
             return
-        row, place = _ranges(rows, np.zeros_like(count), count)
+        row, place = ranges(rows, np.zeros_like(count), count)
         padded = np.full((len(rows), slots + 1), np.inf, self.upper.dtype)  # one infinity at least at the end
         padded[row - top, place] = self.upper[self.offset[row] + place]
         upper = torch.from_numpy(padded).to(tile.device)
@@ -120,7 +120,7 @@ class Counter:
         return places
 
 
-def _ranges(rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ranges(rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each row with each number from its begin to its end. (n,) each -> two of (sum of lengths,)"""
     length = np.maximum(end - begin, 0)
     place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)

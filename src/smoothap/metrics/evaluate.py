@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
+from smoothap.metrics._counters import ranges
 from smoothap.metrics._counting import RankedPositives, count_negatives
 from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.metrics.copies import copied_vectors
@@ -128,8 +129,7 @@ class _Results:
     def _take(self, ranked: RankedPositives, rows: np.ndarray, queries: np.ndarray) -> None:
         size = ranked.count[rows]  # R, the positives of each query
         begins = np.cumsum(size) - size
-        position = np.arange(size.sum()) - np.repeat(begins, size)
-        places = np.repeat(ranked.offset[rows], size) + position
+        _, places = ranges(rows, ranked.offset[rows], ranked.offset[rows] + size)
         scores, negatives = ranked.scores[places], ranked.negatives[places]
         # lowest score first: those at or above a positive are itself, those behind it, and the equal ones before it
         new_score = np.ones(len(scores), bool)

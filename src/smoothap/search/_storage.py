@@ -37,6 +37,7 @@ from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numb
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
+_LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
 
 
 class Storage:
@@ -206,7 +207,7 @@ class Storage:
         try:
             with self._file("thumbnails", record["pack"]).open("rb") as pack:
                 pack.seek(record["offset"])
-                picture = pack.read(min(record["length"], 1 << 22))
+                picture = pack.read(min(record["length"], _LARGEST_THUMBNAIL))
         except OSError:
             return None
         return picture if zlib.crc32(picture) == record["crc"] else None
