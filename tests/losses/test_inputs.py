@@ -166,7 +166,7 @@ def test_a_temperature_is_refused_or_leaves_everything_finite(make, name):
 def test_settings_that_are_no_numbers_are_refused(setting, wrong):
     with pytest.raises(ValueError, match=f"{setting} must be a number from 0"):
         SupAP(**{setting: wrong})
-    with pytest.raises(ValueError, match="are cosines from -1 to 1"):
+    with pytest.raises(ValueError, match="negative_margin must be a number from -1 to 1"):
         CalibrationLoss(negative_margin=wrong)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block, streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.ranking.indicators import refuse_tensor
+from smoothap.ranking.indicators import check_range
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,8 @@ class CalibrationLoss(RetrievalLoss):
 
     def __init__(self, positive_margin: float = 0.9, negative_margin: float = 0.6) -> None:
         super().__init__()
-        refuse_tensor(positive_margin, "positive_margin")
-        refuse_tensor(negative_margin, "negative_margin")
-        if not all(-1 <= margin <= 1 for margin in (positive_margin, negative_margin)):
-            raise ValueError(
-                "positive_margin and negative_margin are cosines from -1 to 1, such as the paper's 0.9 and 0.6, not "
-                f"{positive_margin!r} and {negative_margin!r}"
-            )
+        check_range(positive_margin, "positive_margin", -1, 1, "the paper's 0.9")
+        check_range(negative_margin, "negative_margin", -1, 1, "the paper's 0.6")
         self.block = HingeBlock(float(positive_margin), float(negative_margin))
 
     def loss_of(self, call: Call) -> Tensor:

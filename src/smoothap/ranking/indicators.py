@@ -29,6 +29,13 @@ def refuse_tensor(setting: object, name: str) -> None:
         raise TypeError(f"{name} must be a plain number: a loss does not learn its settings, use {name}.item()")
 
 
+def check_range(value: float, name: str, least: float, most: float, example: str) -> None:
+    """Refuse a setting that is no number between two others."""
+    refuse_tensor(value, name)
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be a number from {least} to {most}, such as {example}, not {value!r}")
+
+
 class Indicator(Protocol):
     """A function that counts how far one score stands above another; 0, with slope 0, at -inf."""
 
