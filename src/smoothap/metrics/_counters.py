@@ -14,15 +14,18 @@ _QUERIES_AT_ONCE = 4096
 
 
 class Counter:
-    """The thresholds (scores of positives) of a block of queries, and the negatives at or above each.
+    """The thresholds (scores of positives) of queries start ... stop - 1, and the negatives at or above each.
 
     Those of query q stand at offset[q] ... offset[q + 1] - 2 of `exact` and `counts`, with infinity behind them; once
     sorted, the first count[q] of them count. `scored` is how many pairs had to be scored by the definition because the
     tiles left them open.
     """
 
-    def __init__(self, sets: SortedSets, offset: np.ndarray) -> None:
-        self.sets, self.offset, self.dtype = sets, offset, torch.float32
+    def __init__(self, sets: SortedSets, start: int, stop: int) -> None:
+        self.sets, self.start, self.stop, self.dtype = sets, start, stop, torch.float32
+        self.offset = offset = np.zeros(len(sets.first) + 1, np.int64)
+        offset[start + 1 : stop + 1] = np.cumsum(sets.last[start:stop] - sets.first[start:stop] + 1)
+        offset[stop + 1 :] = offset[stop]
         self.exact = np.zeros(offset[-1])
         self.count = np.zeros(len(offset) - 1, np.int64)
         self.counts = np.zeros(offset[-1], np.int32)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
-from smoothap.metrics._counters import ranges
-from smoothap.metrics._counting import RankedPositives, count_negatives
+from smoothap.metrics._counters import Counter, ranges
+from smoothap.metrics._counting import count_negatives
 from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.metrics.copies import copied_vectors
 from smoothap.metrics.report import Report
@@ -114,7 +114,7 @@ class _Results:
         self.r_precision = np.full(queries, np.nan)
         self.precision = np.full((queries, len(recall_at)), np.nan)
 
-    def take(self, ranked: RankedPositives, order: np.ndarray) -> None:
+    def take(self, ranked: Counter, order: np.ndarray) -> None:
         """Work out the queries of a block, a thousand at a time on each thread."""
 
         def take_part(part: int, parts: int) -> None:
@@ -126,11 +126,11 @@ class _Results:
 
         on_threads(take_part, torch.get_num_threads())
 
-    def _take(self, ranked: RankedPositives, rows: np.ndarray, queries: np.ndarray) -> None:
+    def _take(self, ranked: Counter, rows: np.ndarray, queries: np.ndarray) -> None:
         size = ranked.count[rows]  # R, the positives of each query
         begins = np.cumsum(size) - size
         _, places = ranges(rows, ranked.offset[rows], ranked.offset[rows] + size)
-        scores, negatives = ranked.scores[places], ranked.negatives[places]
+        scores, negatives = ranked.exact[places], ranked.counts[places]
         # lowest score first: those at or above a positive are itself, those behind it, and the equal ones before it
         new_score = np.ones(len(scores), bool)
         new_score[1:] = scores[1:] != scores[:-1]
