@@ -212,6 +212,7 @@ MUTANTS = [
     Mutant("web: any host is ours", "web/_gate.py", "return name in self.hosts or", "return True or", GATE),
     Mutant("web: other sites may post", "web/_gate.py", 'return urlsplit(origin).netloc != headers.get("host")', "return False", GATE),
     Mutant("web: the token is not compared", "web/_gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),
+    Mutant("web: uploads together are not bounded", "web/limits.py", "if self._bytes + len(chunk) > self.limits.bytes_in_flight:", "if False:", "tests/attacks/test_uploads_are_bounded.py -k together"),
     Mutant("web: an announced length is believed", "web/limits.py", "if len(body) + len(chunk) > limit:", "if False:", "tests/attacks/test_uploads_are_bounded.py -k above_the_limit"),
     Mutant("web: what travels with a photo is served", "search/preparing.py", 'clean = Image.frombytes("RGB", picture.size, picture.convert("RGB").tobytes())', 'clean = picture.convert("RGB")', SERVER + " -k stripped"),
     Mutant("web: the total forgets the least score", "web/_served_album.py", "total=int(listed.sum())", "total=len(ranked_scores)", SERVER + " -k marked_photos_stay"),

@@ -4,9 +4,14 @@ import concurrent.futures
 import socket
 import time
 
+import numpy as np
 import pytest
-from attackers import ask, connect, head, photo_bytes, send_chunked, status_of
+from attackers import ask, comes, connect, head, photo_bytes, send_chunked, status_of
+from page_server import served
 from promises import short_or_long
+
+from smoothap.search import Album
+from smoothap.web.limits import Limits
 
 pytestmark = pytest.mark.promise(15)
 
@@ -119,6 +124,22 @@ def test_many_at_once_are_answered_or_told_to_come_back(server, folder, measured
     measured(f"{many:,} at once: {statuses.count(200):,} x 200, {statuses.count(503):,} x 503")
     assert server.memory() - before < 150_000_000
     assert ask(server.port, "GET", "/api/albums")[0] == 200
+
+
+def test_uploads_together_are_bounded_too():
+    """What two visitors have sent of their photos leaves no room for a third, until one of them has gone."""
+    limits = Limits(upload_bytes=5_000_000, bytes_in_flight=6_000_000, seconds_of_silence=30)
+    album = Album.from_arrays(np.eye(4, dtype=np.float32))
+    with served({"album": album}, limits=limits) as port, connect(port) as first, connect(port) as second:
+
+        def statuses():
+            return ask(port, "POST", EMBED, bytes(2_000_000))[0], ask(port, "POST", EMBED, bytes(1_000))[0]
+
+        for connection in (first, second):
+            connection.sendall(head(EMBED, Content_Length=3_000_000) + bytes(2_900_000))
+        assert comes(lambda: statuses() == (503, 409))  # the small one is read, and the album has no model for it
+        first.close()
+        assert comes(lambda: statuses() == (409, 409))
 
 
 def test_idle_crowds_do_not_lock_others_out(server):

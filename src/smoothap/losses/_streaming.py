@@ -5,7 +5,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -34,15 +34,12 @@ class Streamed(NamedTuple):
 class Block(Protocol):
     """What a loss makes of a few queries; a loss derives its own, and may leave out all but `__call__`."""
 
+    values: ClassVar[tuple[int, ...]] = ()  # the shape of what one query gets: a single number, or several
+
     @property
     def scale(self) -> float:
         """What cosines are multiplied with before they are scores."""
         return 1.0
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """The shape of what one query gets: a single number, unless a loss needs several."""
-        return ()
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None

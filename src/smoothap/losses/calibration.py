@@ -22,12 +22,9 @@ class HingeBlock(Block):
     Only the two amounts have a gradient; as `streaming.Block`.
     """
 
+    values = (4,)
     positive_margin: float
     negative_margin: float
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        return (4,)
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None

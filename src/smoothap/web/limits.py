@@ -24,9 +24,9 @@ _PIECE = 1 << 16  # bytes of an answer that are handed over at once
 class Limits:
     """What the server takes on; whatever is beyond is refused with 408, 413 or 503, at once."""
 
-    upload_bytes: int = 50_000_000  # of one photo: a JPEG of 50 megapixels has up to about 40 MB
+    upload_bytes: int = 50_000_000  # of one photo: phones write JPEGs of 50 megapixels
     text_bytes: int = 256_000  # of any other request
-    bytes_in_flight: int = 120_000_000  # of all requests together
+    bytes_in_flight: int = 120_000_000  # of all requests together: two of the largest photos, and small ones
     requests: int = 200  # that are complete and being worked on
     senders: int = 2_000  # whose requests are still on their way; each is given up when it is too slow
     per_address: int = 400  # requests of one address, from first byte to last: 50 browsers of 6 connections and more
