@@ -262,8 +262,29 @@ class _Module:
     def manual_seed_all(self, seed: int) -> None:
         self._rng.manual_seed(seed)
 
+    def reset_peak_memory_stats(self, device: Any = None) -> None:
+        HERE.peak_bytes = HERE.live_bytes
+
+    def max_memory_allocated(self, device: Any = None) -> int:
+        return HERE.peak_bytes
+
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         return [torch.float16, torch.bfloat16]
+
+
+def load() -> None:
+    """What torch calls when it is imported, for a process in which a package names this as its device."""
+    set_up()
+    HERE.present = True
+
+
+def package(folder: Path) -> Path:
+    """A folder to put on PYTHONPATH: torch finds this device there in every process, as it finds an installed one."""
+    described = folder / f"{NAME}-1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1\n")
+    (described / "entry_points.txt").write_text(f"[torch.backends]\n{NAME} = second_device:load\n")
+    return folder
 
 
 @contextmanager

@@ -82,6 +82,20 @@ def test_a_child_process_does_not_keep_the_lock_of_its_parent(tmp_path):
         os.close(writes)
 
 
+def test_a_child_process_can_lock_what_its_parent_let_go(tmp_path):
+    reads, writes = os.pipe()
+    with locked(tmp_path, "Wait."):
+        child = os.fork()
+        if child == 0:
+            os.read(reads, 2)
+            with locked(tmp_path, "Wait."):
+                os._exit(7)
+    os.write(writes, b"go")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    os.close(reads)
+    os.close(writes)
+
+
 def test_a_child_process_that_ends_leaves_its_parent_the_lock(tmp_path):
     with locked(tmp_path, "Wait."):
         child = os.fork()
@@ -96,6 +110,6 @@ def test_a_disk_without_locks_can_be_written_to(tmp_path, monkeypatch):
     def without_locks(lock, operation):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("fcntl.flock", without_locks)
+    monkeypatch.setattr("fcntl.lockf", without_locks)
     with locked(tmp_path, "Wait."):
         (tmp_path / "file").write_text("written")

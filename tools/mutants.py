@@ -28,13 +28,13 @@ EVALUATE, RANKS, COSINE = (f"tests/metrics/test_{name}.py" for name in ("evaluat
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
-CHECKPOINT = "tests/training/test_checkpoint.py"
+CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
-ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
+LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
     Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - positive", "above = positive - scores[rows, None, :]", LOSS),
@@ -47,11 +47,11 @@ MUTANTS = [
     Mutant("own of another label stays a negative", "losses/_retrieval_sets.py", "torch.where(own >= 0, OUTSIDE, scores.gather(1, here))", "scores.gather(1, here)", LOSS),
     Mutant("gradient of the reference side lost", "losses/_streaming.py", "item_gradient.addmm_(scores.T, rows)", "pass", LOSS),
     Mutant("a tensor of inference mode is used again", "losses/_streaming.py", "items.T, beta=0, alpha=self.block.scale)", "items.T, beta=0, alpha=self.block.scale, out=_blocks.__dict__.setdefault(len(items), rows.new_empty(len(rows), len(items))))", "tests/losses/test_smooth_ap.py -k inference_mode"),
-    Mutant("elsewhere: a batch's own columns stay on the CPU", "losses/_retrieval_sets.py", "torch.arange(len(labels), device=labels.device)", "torch.arange(len(labels))", ELSEWHERE + " -k ours"),
-    Mutant("elsewhere: edges of listed pairs stay on the CPU", "losses/_retrieval_sets.py", "torch.arange(queries + 1, device=pairs.device)", "torch.arange(queries + 1)", ELSEWHERE + " -k ours"),
-    Mutant("elsewhere: a tile is counted beside its device", "metrics/_counters.py", "torch.arange(left, left + tile.shape[1], device=tile.device)", "torch.arange(left, left + tile.shape[1])", "tests/devices/test_the_rest_elsewhere.py -k evaluation"),
-    Mutant("elsewhere: counts do not come back to the CPU", "metrics/_counters.py", "table = histogram.cpu().numpy()", "table = histogram.numpy()", "tests/devices/test_the_rest_elsewhere.py -k evaluation"),
-    Mutant("elsewhere: weights do not come back to the CPU", "search/_identity.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", "tests/devices/test_the_rest_elsewhere.py -k album"),
+    Mutant("elsewhere: a batch's own columns stay on the CPU", "losses/_retrieval_sets.py", "torch.arange(len(labels), device=labels.device)", "torch.arange(len(labels))", LOSSES_ELSEWHERE + " -k ours"),
+    Mutant("elsewhere: edges of listed pairs stay on the CPU", "losses/_retrieval_sets.py", "torch.arange(queries + 1, device=pairs.device)", "torch.arange(queries + 1)", LOSSES_ELSEWHERE + " -k ours"),
+    Mutant("elsewhere: a tile is counted beside its device", "metrics/_counters.py", "torch.arange(left, left + tile.shape[1], device=tile.device)", "torch.arange(left, left + tile.shape[1])", ELSEWHERE + " -k evaluation"),
+    Mutant("elsewhere: counts do not come back to the CPU", "metrics/_counters.py", "table = histogram.cpu().numpy()", "table = histogram.numpy()", ELSEWHERE + " -k evaluation"),
+    Mutant("elsewhere: weights do not come back to the CPU", "search/_identity.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k album"),
     Mutant("gradient not projected through the length", "losses/_normalising.py", "gradient.addcmul_(self.units, along, value=-1).div_(self.lengths)", "gradient.div_(self.lengths)", LOSS),
     Mutant("mean over all queries", "losses/_streaming.py", "loss = per_query.sum() / max(1, with_positive)", "loss = per_query.mean()", LOSS),
     Mutant("upstream gradient ignored", "losses/_streaming.py", "gradient * upstream for gradient", "gradient for gradient", "tests/losses/test_smooth_ap.py"),
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant("depthwise: dilation forgotten", "models/_depthwise_kernels.py", "tap_x * dilation_x", "tap_x", LAYERS),
     Mutant("depthwise: gradient of the bias lost", "models/_depthwise_kernels.py", "bias[channel] += gradient[channel]", "pass", LAYERS),
     Mutant("depthwise: sums depend on the threads", "models/fast_layers.py", "chunks = min(_CHUNKS, len(pixels))", "chunks = min(torch.get_num_threads(), len(pixels))", LAYERS),
-    Mutant("relu6: a slope above six", "models/fast_layers.py", "hardtanh_backward(gradient, result, 0.0, 6.0)", "hardtanh_backward(gradient, result, 0.0, 7.0)", LAYERS),
+    Mutant("relu6: a slope above six", "models/fast_layers.py", "nn.ReLU6: (0.0, 6.0)}", "nn.ReLU6: (0.0, 7.0)}", LAYERS),
     Mutant("fused: relu6 is relu", "models/fast_layers.py", 'nn.ReLU6: ("hardtanh", [0.0, 6.0])', 'nn.ReLU6: ("relu", [])', LAYERS + " -k fused"),
     Mutant("1 x 1: a stride is forgotten", "models/fast_layers.py", "weight.shape[2:] == (1, 1) and geometry == Geometry() and", "weight.shape[2:] == (1, 1) and", LAYERS + " -k which_gradient"),
     Mutant("convolution: gradient of the bias lost", "models/fast_layers.py", "rows.sum(0) if of_bias else None", "rows.sum(0) * 0 if of_bias else None", LAYERS + " -k slopes"),
@@ -130,7 +130,7 @@ MUTANTS = [
     Mutant("copies: ignored pairs counted", "metrics/copies.py", "    if ignored is None:\n", "    if True:\n", "tests/metrics/test_copies.py"),
     Mutant("copies: of images not counted", "training/evaluation.py", "replace(report, copies=queries_with_copies(digests))", "replace(report, copies=0)", "tests/training/test_evaluation.py"),
     Mutant("copies: a query in the gallery is its own copy", "training/evaluation.py", "queries_with_copies(digests[queries], digests[gallery], itself)", "queries_with_copies(digests[queries], digests[gallery])", "tests/training/test_evaluation.py"),
-    Mutant("copies: train does not say so", "cli/_printing.py", "{after.about_copies()}", "", "tests/cli/test_train_and_evaluate.py"),
+    Mutant("copies: train does not say so", "cli/_printing.py", "[table, after.about_copies()]", "[table]", "tests/cli/test_train_and_evaluate.py"),
     Mutant("copies: compare does not say so", "compare/output.py", "as_markdown(rows), warnings[protocol])", "as_markdown(rows))", "tests/compare/test_compare.py"),
     Mutant("evaluate: a gallery beside a model is not looked at", "cli/evaluate.py", 'else {"--gallery": gallery}', "else {}", "tests/cli/test_train_and_evaluate.py"),
     Mutant("cost: a batch of no whole classes", "analysis/cost.py", "if batch % measured_losses.PER_CLASS or", "if", "tests/analysis/test_cost.py"),
@@ -153,8 +153,8 @@ MUTANTS = [
     Mutant("start: scatter within classes ignored", "training/_embedding_start.py", "if spread > 0:", "if False:", "tests/training/test_embedding_start.py"),
     Mutant("start: not centred", "training/_embedding_start.py", "return weight, -weight @ mean", "return weight, 0 * (weight @ mean)", "tests/training/test_embedding_start.py"),
     Mutant("start: no scatter divides by zero", "training/_embedding_start.py", "if spread > 0:", "if True:", "tests/training/test_embedding_start.py"),
-    Mutant("train: worse on the test in silence", "cli/train.py", "if after.mean_average_precision < before.mean_average_precision:", "if False:", "tests/cli/test_train_and_evaluate.py -k silence"),
-    Mutant("train: nothing learnt ends as a success", "cli/train.py", "        sys.exit(NOT_IMPROVED)", "        pass", "tests/cli/test_train_and_evaluate.py -k improves_nothing"),
+    Mutant("train: worse on the test in silence", "cli/_printing.py", "if after.mean_average_precision < before.mean_average_precision:", "if False:", "tests/cli/test_train_and_evaluate.py -k silence"),
+    Mutant("train: nothing learnt ends as a success", "cli/train.py", "        sys.exit(options.NOT_IMPROVED)", "        pass", "tests/cli/test_train_and_evaluate.py -k improves_nothing"),
     Mutant("loop: clipping forgotten", "training/loop.py", "if settings.clip is not None:", "if False:", LOOP),
     Mutant("loop: the rate never falls", "training/loop.py", 'group["lr"] = rate * factor', 'group["lr"] = rate', LOOP),
     Mutant("loop: a loss that is not finite goes on", "training/loop.py", "if not np.isfinite(mean_loss):", "if False:", LOOP),
@@ -162,17 +162,31 @@ MUTANTS = [
     Mutant("loop: the optimiser begins anew after a cut", "training/checkpoint.py", 'state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})', "pass", CHECKPOINT + " -k cut_off"),
     Mutant("loop: another split is taken up", "training/checkpoint.py", 'return before.get("files") == now["files"] and same_colours', "return same_colours", CHECKPOINT + " -k other_files"),
     Mutant("loop: other pictures are taken up", "training/checkpoint.py", 'return before.get("files") == now["files"] and same_colours', 'return before.get("files") == now["files"]', CHECKPOINT + " -k other_pictures"),
-    Mutant("loop: two trainings in a folder", "training/loop.py", "            with locked(folder, refusal):\n", "            with freed_memory_kept():\n", CHECKPOINT + " -k second_training"),
+    Mutant("loop: two trainings in a folder", "training/loop.py", '    with locked(place, f"Another process is training in {folder}: wait until it is done, or choose another folder."):\n', "    with freed_memory_kept():\n", CHECKPOINT + " -k second_training"),
+    Mutant("loop: the lock ends before the test", "experiments/fine_tuning.py", "    with alone_in(folder):\n        result", "    if folder:\n        result", "tests/experiments/test_fine_tuning.py -k alone"),
+    Mutant("loop: the lock ends before the model is saved", "experiments/fine_tuning.py", "            with alone_in(Path(out) / training):\n", "            if out:\n", "tests/experiments/test_fine_tuning.py -k alone"),
     Mutant("loop: resumed with other threads", "training/checkpoint.py", "    torch.set_num_threads(wanted)\n", "", CHECKPOINT + " -k threads"),
     Mutant("loop: threads not kept", "training/checkpoint.py", '"threads": torch.get_num_threads(),', "", CHECKPOINT + " -k threads"),
     Mutant("loop: threads stay changed", "training/loop.py", "        finally:\n            torch.set_num_threads(threads)", "        finally:\n            pass", CHECKPOINT + " -k threads"),
     Mutant("loop: a killed worker is a traceback", "training/loop.py", "            lost_workers_explained(),\n", "", LOOP + " -k killed"),
     Mutant("loop: a full disk at the start is a traceback", "training/loop.py", "if isinstance(error, OSError) and not is_full(error):", "if isinstance(error, OSError):", LOOP + " -k full"),
     Mutant("evaluation: a killed worker is a traceback", "training/evaluation.py", "@lost_workers_explained()\n", "", "tests/training/test_evaluation.py -k killed"),
-    Mutant("loop: what a kill left half written stays", "training/loop.py", "                sweep(folder / MODEL)\n", "", CHECKPOINT + " -k half_written"),
+    Mutant("loop: what a kill left half written stays", "training/loop.py", "        sweep(place / MODEL)\n", "", CHECKPOINT + " -k half_written"),
+    Mutant("device: labels stay on the CPU", "training/loop.py", "processes.gather(batch.labels.to(device))", "processes.gather(batch.labels)", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: the loss stays on the CPU", "training/loop.py", "    loss.to(device)\n", "", ELSEWHERE + " -k every_method"),
+    Mutant("device: the queue begins on the CPU", "training/loop.py", "EmbeddingQueue(settings.queue, model.dimension, device)", "EmbeddingQueue(settings.queue, model.dimension)", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: a resumed queue lies on the CPU", "training/checkpoint.py", 'parts["queue"]["embeddings"].to(state.queue.embeddings.device)', 'parts["queue"]["embeddings"]', ELSEWHERE + " -k resumed"),
+    Mutant("device: a checkpoint of tensors elsewhere", "training/checkpoint.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: a model saved from elsewhere", "models/folder.py", "value.detach().cpu().contiguous()", "value.detach().contiguous()", ELSEWHERE + " -k is_the_training"),
+    Mutant("device: vectors are not brought to the CPU", "models/embedder.py", ".float().cpu().numpy()", ".float().numpy()", ELSEWHERE + " -k embeds"),
+    Mutant("device: images are normalised on the CPU", "data/transforms.py", "values.float().to(images.device)", "values.float()", ELSEWHERE + " -k embeds"),
+    Mutant("device: an export of a model elsewhere", "models/export.py", "copy.deepcopy(model).cpu().eval()", "copy.deepcopy(model).eval()", ELSEWHERE + " -k embeds"),
+    Mutant("device: the loss is scaled in float64", "training/precision.py", "GradScaler if has_float64(device) else _ScalerWithoutFloat64", "GradScaler", ELSEWHERE + " -k 16_bits_elsewhere"),
+    Mutant("device: gradients of float16 are not scaled back", "training/precision.py", "self._scale.reciprocal(), infinite", "self._scale / self._scale, infinite", ELSEWHERE + " -k taken_back"),
     Mutant("lock: a disk without locks is refused", "files.py", "except (ImportError, OSError):", "except ImportError:", "tests/test_files.py"),
-    Mutant("lock: a child keeps it", "files.py", "os.register_at_fork(after_in_child=_let_go)", "pass", "tests/test_files.py"),
-    Mutant("lock: a child takes it away", "files.py", "        lock.close()\n    _locks.clear()", "        __import__('fcntl').flock(lock, 8)\n    _locks.clear()", "tests/test_files.py"),
+    Mutant("lock: a child keeps it", "files.py", "fcntl.lockf(lock", "fcntl.flock(lock", "tests/test_files.py"),
+    Mutant("lock: a second writer of this process", "files.py", "    if here in _locked:\n", "    if False:\n", "tests/test_files.py"),
+    Mutant("lock: a child of a writer is refused for ever", "files.py", "here = os.getpid(), folder", "here = 0, folder", "tests/test_files.py"),
     Mutant("save: a full disk is a number", "files.py", "if isinstance(error, OSError) and is_full(error):", "if False:", "tests/test_files.py"),
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
     Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),

@@ -24,26 +24,15 @@ __all__ = [
     "smooth_ap",
 ]
 
-_ROOMS = {
-    "BlackboxAP": "losses",
-    "CalibrationLoss": "losses",
-    "RecallAtK": "losses",
-    "Roadmap": "losses",
-    "SmoothAP": "losses",
-    "SupAP": "losses",
-    "Report": "metrics",
-    "evaluate": "metrics",
-    "average_precision": "ranking",
-    "smooth_ap": "ranking",
-}
+_ELSEWHERE = {"Report": "metrics", "evaluate": "metrics", "average_precision": "ranking", "smooth_ap": "ranking"}
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("smoothap")
-    if name not in _ROOMS:
+    if name not in __all__:
         raise AttributeError(f"module 'smoothap' has no attribute {name!r}")
-    return getattr(import_module(f"smoothap.{_ROOMS[name]}"), name)
+    return getattr(import_module(f"smoothap.{_ELSEWHERE.get(name, 'losses')}"), name)
 
 
 def __dir__() -> list[str]:

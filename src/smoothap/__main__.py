@@ -2,9 +2,15 @@
 
 import os
 import sys
+import warnings
 
 # Read when torch is loaded: OpenMP threads that wait without spinning leave the cores to others on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def _show(message: Warning | str, *place: object) -> None:
+    """A warning as one line, without its place in the code."""
+    sys.stderr.write(f"Warning: {message}\n")
 
 
 def main() -> None:
@@ -12,6 +18,7 @@ def main() -> None:
 
     Exits with 0: done, 1: an error, explained, 2: wrong arguments, 3: a training that was of no use, 130: interrupted.
     """
+    warnings.showwarning = _show  # ty: ignore[invalid-assignment]
     try:
         from smoothap.cli import app
         from smoothap.extras import remedy

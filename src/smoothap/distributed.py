@@ -32,8 +32,9 @@ class Processes:
     def add_up(self, values: np.ndarray) -> None:
         """Replace the values by their sum over all processes, in place."""
         if self.number > 1:
-            device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else "cpu"
-            total = torch.from_numpy(values).to(device)
+            # A group that a user made may know the accelerator alone, as one of NCCL does.
+            knows_cpu = "cpu:" in dist.get_backend_config()
+            total = torch.from_numpy(values).to("cpu" if knows_cpu else torch.accelerator.current_accelerator())
             dist.all_reduce(total)
             values[:] = total.cpu().numpy()
 
@@ -69,18 +70,27 @@ class Processes:
             dist.barrier()
 
 
+def backends() -> str:
+    """What the processes talk through: Gloo for the CPU, and for the accelerator what torch has for it."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if accelerator is None:
+        return "cpu:gloo"
+    return f"cpu:gloo,{accelerator.type}:{dist.get_default_backend_for_device(accelerator)}"
+
+
 @contextmanager
 def joined_processes() -> Generator[Processes]:
-    """Join the processes that torchrun started, over NCCL where there is CUDA and Gloo elsewhere; or be alone."""
+    """Join the processes that torchrun started, each with an accelerator of its own where there are several."""
     if "TORCHELASTIC_RUN_ID" not in os.environ or dist.is_initialized():
         yield Processes.here()
         return
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    if torch.accelerator.device_count() > 1:
+        torch.get_device_module().set_device(int(os.environ["LOCAL_RANK"]))
+    backend = backends()
     if os.environ.get("GROUP_WORLD_SIZE") == "1":
-        # torchrun keeps its store over restarts, and a process that finds the address of one that is dead waits for it
-        # for half an hour: on one machine, where all agree on how often it restarted, each attempt has its own keys.
+        # torchrun keeps its store when it restarts the processes. One that found the address of a dead process there
+        # would wait for it for half an hour, so each attempt has keys of its own. Only processes of one machine are
+        # sure to agree on the number of the attempt.
         store, rank, number = next(dist.rendezvous("env://"))
         store = dist.PrefixStore(f"attempt-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=number)

@@ -22,7 +22,13 @@ EXTRAS = {
     "milvus": {"pymilvus": "pymilvus"},
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn"},
 }
-_BROUGHT_ALONG = {"fontTools": "report", "markupsafe": "report", "huggingface_hub": "models", "starlette": "web"}
+_BROUGHT_ALONG = {
+    "fontTools": "report",
+    "markupsafe": "report",
+    "huggingface_hub": "models",
+    "starlette": "web",
+    "scipy": "compare",
+}
 
 
 def remedy(module: str | None) -> str | None:

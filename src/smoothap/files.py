@@ -6,9 +6,8 @@ import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
-_locks: set[TextIO] = set()  # of the folders that this process is alone with
+_locked: set[tuple[int, Path]] = set()  # process and folder; a child must not take its parent's for its own
 
 
 class DiskFullError(OSError):
@@ -59,7 +58,7 @@ def sweep(folder: Path) -> None:
 
 
 def rename(path: Path, target: Path) -> None:
-    """Give a file that is on the disk its new name, in the place of an older one, and see the name to the disk too."""
+    """Give a file that is on the disk its new name, in the place of an older one, and sync its folder."""
     path.replace(target)
     _sync(target.parent)
 
@@ -74,30 +73,26 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, refusal: str) -> Generator[None]:
-    """Alone with a folder: while this lasts, a second process that wants the same gets the sentence `refusal`."""
+    """Alone with a folder: while this lasts, whoever else wants the same gets the sentence `refusal`.
+
+    The system's lock keeps other processes away; a child of this one does not inherit it. It would let this process
+    take it twice, so that folders which are locked here are remembered.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a") as lock:
-        try:
-            import fcntl
+    here = os.getpid(), folder.resolve()
+    if here in _locked:
+        raise ValueError(refusal)
+    _locked.add(here)
+    try:
+        with (folder / ".lock").open("a") as lock:
+            try:
+                import fcntl
 
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(refusal) from error
-        except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
-            pass
-        _locks.add(lock)
-        try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ValueError(refusal) from error
+            except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
+                pass
             yield
-        finally:
-            _locks.discard(lock)
-
-
-def _let_go() -> None:
-    """In a child process: what its parent locked is the parent's alone, and free when the parent is killed."""
-    for lock in _locks:
-        lock.close()
-    _locks.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)
+    finally:
+        _locked.discard(here)

@@ -20,8 +20,8 @@ class SealedJson:
     what: str
     kinds: Kinds
     remedy: str
-    checksum: str = "own_sha256"  # the field that holds it, the last one
-    format: int | None = None  # where given it stands first, then the checksum, then all that the checksum is of
+    checksum: str = "own_sha256"  # the name of the field with the checksum; it stands last
+    format: int | None = None  # if given, it stands first in the file, then the checksum, then the other fields
     indent: int = 1
     finite: bool = True  # whether infinities and NaN are refused
     older: bool = False  # whether files from before there was a checksum are read too
@@ -34,7 +34,7 @@ class SealedJson:
         return json.dumps(full, indent=self.indent) + "\n"
 
     def write(self, file: Path, values: Mapping[str, Any]) -> None:
-        """Put the fields into the file, from one moment to the next."""
+        """Write the fields to the file, atomically."""
         write_atomically(file, self.text(values))
 
     def read(self, file: Path) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class SealedJson:
             raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {self.format}.")
         if not whole:
             raise ValueError(f"{file} is damaged: its checksum differs. {self.remedy}")
-        if (name := wrong_field(values, self.kinds)) is not None:  # a stranger can make a checksum too
+        if (name := wrong_field(values, self.kinds)) is not None:  # anybody can compute a checksum
             raise ValueError(
                 f"{file} is damaged, or does not describe {self.what}: {name!r} is missing or of the wrong kind. "
                 f"{self.remedy}"

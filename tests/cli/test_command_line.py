@@ -12,7 +12,7 @@ from PIL import Image
 
 import smoothap
 from smoothap.cli import app
-from smoothap.cli._options import chosen_device
+from smoothap.numerics.devices import chosen_device
 from smoothap.numerics.threads import numba_is_there
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(smoothap.__file__).parent.parent)}  # the source under test
@@ -226,11 +226,10 @@ def test_a_device_that_is_not_here_is_told_before_anything_is_made(command, phot
 
 
 def test_a_device_is_chosen_where_none_is_asked_for(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    monkeypatch.setattr("torch.accelerator.device_count", lambda: 2)
     monkeypatch.setattr("torch.accelerator.current_accelerator", lambda: torch.device("cuda"))
-    assert [chosen_device(each) for each in (None, "cuda", "cuda:1", "cpu")] == ["cuda", "cuda", "cuda:1", "cpu"]
+    assert [str(chosen_device(each)) for each in (None, "cuda", "cuda:1", "cpu")] == ["cuda", "cuda", "cuda:1", "cpu"]
     with pytest.raises(ValueError, match=r"no device cuda:2: .* --device cpu or --device cuda:0 or --device cuda:1"):
         chosen_device("cuda:2")
     for name in ("meta", "xpu", ""):

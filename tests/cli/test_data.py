@@ -78,6 +78,14 @@ def test_a_mistake_is_a_sentence_and_not_a_traceback(tmp_path):
     assert "Traceback" not in result.stderr
 
 
+def test_a_name_that_is_not_utf8_is_a_line_and_not_the_end(root):
+    (root / os.fsdecode(b"stra\xdfe")).mkdir()
+    command = [sys.executable, "-m", "smoothap", "data", "check", f"folder:{root}"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert result.returncode == 0
+    assert result.stderr == f"Warning: {root}: b'stra\\xdfe' is left out, for its name is not UTF-8: rename it.\n"
+
+
 def test_help_of_the_data_commands_imports_neither_torch_nor_pillow():
     code = (
         "import sys; from smoothap.cli import app; app(['data', 'check', '--help'], result_action='return_value'); "

@@ -101,6 +101,22 @@ def test_every_image_of_a_class_comes_before_one_repeats_over_epochs_too(case):
     assert_every_image_comes_before_one_repeats(rows, labels, settings["per_class"])
 
 
+def test_by_size_a_class_comes_up_once_for_every_handful_it_has_and_small_ones_are_left_out():
+    labels = shuffled_labels([3, 4, 8, 8, 12, 16])
+    batches = BalancedBatches(labels, 8, 4, by_size=True, rounds=1)
+    for epoch in range(3):
+        rows = drawn_rows(batches, epoch)
+        assert_batches_are_right(rows, labels, 8, 4)
+        visits = Counter((labels[np.concatenate(rows)] // 3).tolist())
+        assert visits == {1: 4, 2: 8, 3: 8, 4: 12, 5: 16}
+        assert len(set(np.concatenate(rows).tolist())) == 48  # and so every image once
+
+
+def test_by_size_says_how_many_classes_are_large_enough():
+    with pytest.raises(ValueError, match=r"needs 3 classes, and the set has 2 with so many: .* at most 8"):
+        BalancedBatches(shuffled_labels([3, 4, 4]), 12, 4, by_size=True)
+
+
 @quick
 @given(paired())
 def test_paired_batches_hold_exactly_so_many_images_of_different_classes_half_from_each_group(case):

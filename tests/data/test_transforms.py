@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.data.transforms import IMAGENET_MEAN, IMAGENET_STD, SENET, Transform
+from smoothap.data.transforms import IMAGENET_MEAN, IMAGENET_STD, SENET, SENET_VGGFACE2, Transform
 from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()
@@ -139,6 +139,23 @@ def test_senet_takes_blue_green_red_less_their_means():
     images = torch.tensor([200, 100, 50], dtype=torch.uint8).view(1, 3, 1, 1)
     expected = torch.tensor([50 - 91.4953, 100 - 103.8827, 200 - 131.0912])
     torch.testing.assert_close(SENET.normalise(images).flatten(), expected)
+
+
+def test_a_face_for_senet_is_the_whole_box_in_training_and_test():
+    """The paper: crops "resized to 224 x 224"; nothing of the extended box is cut away."""
+    image = photo(90, 120)
+    resized = torch.from_numpy(np.array(image.resize((224, 224), Image.Resampling.BILINEAR))).permute(2, 0, 1)
+    assert torch.equal(SENET.test(image), resized)
+    for position in range(6):
+        view = SENET.train(image, (0, 0, position))
+        assert torch.equal(view, resized) or torch.equal(view, resized.flip(2))
+
+
+def test_vggface2s_own_protocol_cuts_224_out_of_256():
+    image = photo(90, 120)
+    shorter = image.resize((256, 341), Image.Resampling.BILINEAR).crop((16, 58, 240, 282))
+    difference = SENET_VGGFACE2.test(image).float() - torch.from_numpy(np.array(shorter)).permute(2, 0, 1).float()
+    assert difference.abs().mean() < 2
 
 
 def test_normalising_keeps_channels_last():

@@ -2,14 +2,12 @@
 
 import pytest
 import torch
+from wrapped_losses import DIMENSION, LABELS, WRAPPED
 
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.methods import _wrapped as wrapped
 from smoothap.ranking import average_precision, smooth_ap
 from smoothap.ranking.indicators import Exponential, Linear
 
-CLASSES, DIMENSION = 6, 8
-LABELS = torch.tensor([3, 0, 1, 0, 2, 5, 4, 0, 2, 1, 3, 3, 4, 2, 0, 4, 2, 4, 1, 5])
 REFERENCE_LABELS = torch.tensor([0, 1, 2, 3, 4, 5] * 5)
 OURS = {
     "smooth-ap": SmoothAP,
@@ -22,15 +20,6 @@ OURS = {
     "calibration": CalibrationLoss,
     "roadmap": Roadmap,
     "recall-at-k": RecallAtK,
-}
-WRAPPED = {
-    "contrastive": wrapped.contrastive,
-    "triplet": wrapped.triplet,
-    "margin": lambda: wrapped.margin(CLASSES),
-    "proxy-nca": lambda: wrapped.proxy_nca(CLASSES, DIMENSION),
-    "fast-ap": wrapped.fast_ap,
-    "softmax": lambda: wrapped.softmax(CLASSES, DIMENSION),
-    "arcface": lambda: wrapped.arcface(CLASSES, DIMENSION),
 }
 FORMS = {
     "batch": {},

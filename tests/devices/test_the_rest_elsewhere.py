@@ -1,13 +1,22 @@
 """What else a GPU user touches: evaluation, embedding, training and its checkpoints, the methods, export and search."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from photo_makers import pattern_folder, photo_folder, tiny_model
+from second_device import MISSING, NAME, package
 
+import smoothap
 from smoothap import SmoothAP, evaluate
+from smoothap.analysis._measured_losses import OURS
+from smoothap.analysis.cost import peak_megabytes
+from smoothap.cli import app
 from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import open_data, open_methods
 from smoothap.experiments.indexing import index_photos
@@ -17,7 +26,7 @@ from smoothap.models.export import export_onnx
 from smoothap.numerics.devices import chosen_device
 from smoothap.search import Album
 from smoothap.training.loop import train
-from smoothap.training.precision import network_precision, score_noise
+from smoothap.training.precision import loss_scaler, network_precision, score_noise
 from smoothap.training.settings import Settings
 
 SIDE = 24
@@ -160,9 +169,23 @@ def test_the_noise_of_score_differences_is_measured():
     assert score_noise(rows, rows) == 0
 
 
-def test_16_bits_elsewhere(second, benchmark, tmp_path):
-    result = trained(benchmark, tmp_path / "run", second.place, precision="float16")
+def test_16_bits_elsewhere(any_second, benchmark, tmp_path):
+    result = trained(benchmark, tmp_path / "run", any_second.place, precision="float16")
     assert result.steps == 3
+
+
+def test_the_factor_on_a_float16_loss_is_taken_back_and_an_infinite_gradient_is_no_step(any_second):
+    weight = torch.nn.Parameter(torch.ones(3).to(any_second.place))
+    optimiser = torch.optim.SGD([weight], lr=1.0)
+    scaler = loss_scaler(torch.float16, any_second.place)
+    for slope in (2.0, float("inf")):
+        optimiser.zero_grad()
+        scaler.scale((weight * slope).sum()).backward()
+        scaler.unscale_(optimiser)
+        scaler.step(optimiser)
+        scaler.update()
+        assert weight.tolist() == [-1.0] * 3
+    assert scaler.get_scale() == 2**15  # half of what it began with
 
 
 def test_a_model_elsewhere_embeds_exports_and_searches(second, tmp_path):
@@ -189,6 +212,36 @@ def test_an_album_is_made_and_searched_by_a_model_elsewhere(second, tmp_path, mo
     there.use_model(Embedder.load(model).to(second.place))  # whose weights are compared with those of the album
     hits, others = here.search(query, k=6), there.search(query, k=6)
     assert [hit.id for hit in hits] == [hit.id for hit in others]
+
+
+def test_the_compare_command_trains_and_tests_in_processes_elsewhere(tmp_path):
+    if MISSING:
+        pytest.skip(MISSING)
+    photos = pattern_folder(tmp_path / "photos", 24, 6)
+    words = f"compare --data folder:{photos} --out {tmp_path / 'out'} --model test_resnet --weights none --size {SIDE}"
+    more = f"--dimension 16 --batch-size 16 --steps 2 --validations 1 --seeds 1 --no-search --device {NAME}"
+    paths = (package(tmp_path / "device"), Path(__file__).parents[1], Path(smoothap.__file__).parents[1])
+    run = subprocess.run(
+        [sys.executable, "-m", "smoothap", *words.split(), *more.split(), "--methods", "smooth-ap,mic"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert not results["failures"]
+    assert [result["steps"] for result in results["runs"]] == [2, 2]
+    assert all(0 < result["peak_megabytes"] < 100 for result in results["runs"])  # the device's: a process holds more
+
+
+def test_what_a_loss_costs_is_counted_in_the_memory_of_the_device(second):
+    small, large = (peak_megabytes(OURS, batch, second.place) for batch in (64, 512))
+    assert 0 < small < large / 4
+
+
+def test_the_doctor_names_the_device_and_checks_it(second, capsys):
+    app(["doctor", "--check", "--device", NAME, "--json"], result_action="return_value", exit_on_error=False)
+    findings = json.loads(capsys.readouterr().out)
+    assert [device["name"] for device in findings["devices"]] == ["cpu", f"{NAME}:0"]
+    assert all(check["right"] for check in findings["checks"])
 
 
 def test_the_accelerator_is_the_default_of_every_call(second, benchmark, tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import socket
+import tempfile
 from functools import partial
 
 import numpy as np
@@ -13,10 +14,13 @@ from PIL import Image
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
-from smoothap.distributed import Processes
+from smoothap.data.reading import UnreadableImage
+from smoothap.distributed import Processes, backends
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training._embedding_start import start_as_projection
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training._two_pass import two_pass
 from smoothap.training.evaluation import evaluate_set
@@ -99,6 +103,25 @@ def report():
     return evaluate_set(model, everything, unreadable="unreadable.csv").to_json()
 
 
+def projection_start():
+    """The embedding layer that a training on noise would begin with, of a set with an image that cannot be read."""
+    random = np.random.default_rng(1)
+    pixels = random.integers(0, 256, (150, 24, 24, 3), dtype=np.uint8)
+    names = [str(row) for row in range(150)]
+
+    def read(row, _=None):
+        if row == 70:
+            raise UnreadableImage(names[row], "damaged")
+        return Image.fromarray(pixels[row])
+
+    torch.manual_seed(8)
+    model = Embedder("test_resnet", 16, size=24, pretrained=False)
+    everything = ImageSet("noise", names, np.arange(150) % 30, names[:30], read)
+    with tempfile.TemporaryDirectory() as folder:
+        start_as_projection(model, ImageDataset(everything, model.transform, report=f"{folder}/unreadable.csv"))
+    return model.embedding.weight.detach().numpy().tobytes() + model.embedding.bias.detach().numpy().tobytes()
+
+
 def work(rank, number, port, results):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=number)
@@ -110,7 +133,7 @@ def work(rank, number, port, results):
             )
             for case in CASES
         }  # fmt: skip
-        results[rank] = {**found, "report": report()}
+        results[rank] = {**found, "report": report(), "projection": projection_start()}
     finally:
         dist.destroy_process_group()
 
@@ -163,6 +186,25 @@ def test_the_report_of_two_processes_equals_that_of_one_to_the_last_digit(two_pr
         assert [each["report"] for each in two_processes] == [report()] * 2
     finally:
         torch.set_num_threads(threads)
+
+
+def test_two_processes_start_from_the_same_projection_as_one(two_processes):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert [each["projection"] for each in two_processes] == [projection_start()] * 2
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_every_accelerator_gets_the_backend_that_torch_has_for_it(monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    assert backends() == "cpu:gloo"
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    for name, backend in (("cuda", "nccl"), ("xpu", "xccl"), ("mps", "gloo")):
+        monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda name=name: torch.device(name))
+        if name in dist.Backend.default_device_backend_map:  # older torch knows fewer
+            assert backends() == f"cpu:gloo,{name}:{backend}"
 
 
 def test_one_process_gathers_its_own_tensor_untouched():

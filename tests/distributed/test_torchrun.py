@@ -15,6 +15,8 @@ from photo_makers import pattern_folder
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.training.log import read_rows
 
+pytestmark = pytest.mark.alone
+
 SIDE = 24
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "src"}
 
@@ -89,7 +91,6 @@ LATE = """
 import os, time
 from smoothap.distributed import joined_processes
 
-pytestmark = pytest.mark.alone
 again, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
 if again and rank == 1:
     time.sleep(3)  # so that the other looks for this one while only the address of its dead forerunner is there

@@ -1,6 +1,7 @@
 """Experiments from Python: the same training and the same numbers as the command gives."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,8 +11,10 @@ from photo_makers import pattern_folder
 from smoothap.cli import app
 from smoothap.experiments import compare_with_untrained, fine_tune, fine_tuning, open_data
 from smoothap.experiments.before_after import measure_untrained
+from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.evaluation import NoFeatures
+from smoothap.training.loop import alone_in
 from smoothap.training.settings import QUICK
 
 NETWORK = {"model": "test_resnet", "weights": "none", "size": 24, "dimension": 16, "device": "cpu"}
@@ -67,6 +70,42 @@ def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):
     settings = replace(QUICK, steps=1)
     fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, settings=settings, **NETWORK)
     assert [(transform.name, transform.flip) for transform in seen] == [("whole", False)] * 2
+
+
+def is_refused(folder):
+    """Whether another process would be refused this folder: another thread stands for it."""
+
+    def enter():
+        with alone_in(folder):
+            pass
+
+    with ThreadPoolExecutor(1) as thread:
+        return isinstance(thread.submit(enter).exception(), ValueError)
+
+
+def test_a_training_is_alone_in_its_folder_until_its_model_is_saved(photos, tmp_path, monkeypatch):
+    seen, save = [], Embedder.save
+    monkeypatch.setattr(
+        Embedder, "save", lambda *given, **named: seen.append(is_refused(tmp_path / "run")) or save(*given, **named)
+    )
+    fine_tune(f"folder:{photos}", tmp_path / "run", settings=replace(QUICK, steps=1), **NETWORK)
+    assert len(seen) >= 2  # where it starts from, and with the reports
+    assert all(seen)
+    assert not is_refused(tmp_path / "run")
+
+
+def test_a_training_is_alone_in_its_folder_while_it_is_tested(photos, tmp_path, monkeypatch):
+    seen, reports_on = [], fine_tuning.reports_on
+    monkeypatch.setattr(
+        fine_tuning,
+        "reports_on",
+        lambda *given, **named: seen.append(is_refused(tmp_path / "run")) or reports_on(*given, **named),
+    )
+    model = Embedder("test_resnet", 16, size=24, pretrained=False)
+    training, validation = open_data(f"folder:{photos}").train_and_validation()
+    settings = replace(QUICK, steps=1, batch_size=16)
+    fine_tuning.train_and_test(model, SmoothAP(), training, validation, settings, tmp_path / "run", device="cpu")
+    assert seen == [True]
 
 
 def test_only_features_of_zeros_fall_back_to_a_new_layer():

@@ -10,15 +10,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch.utils._python_dispatch import TorchDispatchMode
+from wrapped_losses import CLASSES, DIMENSION, LABELS, WRAPPED
 
 from smoothap.distributed import Processes
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.methods import _wrapped as wrapped
 from smoothap.ranking.indicators import Exponential, Linear
 from smoothap.training.loop import loss_backward
-
-CLASSES, DIMENSION = 6, 8
-LABELS = torch.tensor([3, 0, 1, 0, 2, 5, 4, 0, 2, 1, 3, 3, 4, 2, 0, 4, 2, 4, 1, 5])  # uneven, in no order
 
 OURS = {
     "smooth-ap": lambda: SmoothAP(0.05),
@@ -29,15 +26,6 @@ OURS = {
     "calibration": CalibrationLoss,
     "roadmap": Roadmap,
     "recall-at-k": lambda: RecallAtK(tau2=0.05),
-}
-WRAPPED = {
-    "contrastive": wrapped.contrastive,
-    "triplet": wrapped.triplet,
-    "margin": lambda: wrapped.margin(CLASSES),
-    "proxy-nca": lambda: wrapped.proxy_nca(CLASSES, DIMENSION),
-    "fast-ap": wrapped.fast_ap,
-    "softmax": lambda: wrapped.softmax(CLASSES, DIMENSION),
-    "arcface": lambda: wrapped.arcface(CLASSES, DIMENSION),
 }
 
 _PER_CLASS = "it has a parameter for each class, and labels are their places"

@@ -10,6 +10,7 @@ from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.metrics import evaluate
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.choice import choose_queries, class_changes
 from smoothap.report.page import SHOWN, write_report
 from smoothap.report.ranking_rows import rank
@@ -61,19 +62,21 @@ def write(toy_set, vectors, tmp_path):
     def write(images=None, **options):
         images = toy_set(size=5) if images is None else images
         arrays = [vectors(images.labels, apart) for apart in (0.4, 1.0)]
-        given = {
-            "title": "Toys",
-            "test_set": images,
+        compared = {
             "before": arrays[0],
             "after": arrays[1],
             "before_report": evaluate(arrays[0], images.labels, recall_at=(1, 2, 10), progress=False),
             "after_report": evaluate(arrays[1], images.labels, recall_at=(1, 2, 10), progress=False),
+        }
+        compared = {name: options.pop(name, value) for name, value in compared.items()}
+        given = {
+            "title": "Toys",
             "curve": [{"step": step, "loss": 1 / (step + 1), "validation_map": 0.5} for step in range(5)],
             "command": "smoothap demo --seed 3 > log",
             "queries": 4,
         } | options
-        path = write_report(tmp_path / "run" / "report.html", **given)
-        return path.read_text(encoding="utf-8"), given
+        path = write_report(tmp_path / "run" / "report.html", BeforeAfter(images, **compared), **given)
+        return path.read_text(encoding="utf-8"), given | compared | {"test_set": images}
 
     return write
 
@@ -229,9 +232,12 @@ def test_queries_against_a_gallery_are_shown_by_their_rows(toy_set, vectors, tmp
         embeddings[is_query], images.labels[is_query], embeddings[~is_query], images.labels[~is_query], progress=False
     )
     path = write_report(
-        tmp_path / "report.html", title="Toys", test_set=images, before=embeddings, after=embeddings,
-        before_report=report, after_report=report, curve=[], command="x",
-    )  # fmt: skip
+        tmp_path / "report.html",
+        BeforeAfter(images, embeddings, embeddings, report, report),
+        title="Toys",
+        curve=[],
+        command="x",
+    )
     page = Page(path.read_text())
     assert "8 queries are ranked against 32 images" in page.text
     asked = [a["title"] for _, a in page.elements if a.get("class") == "tile query"]

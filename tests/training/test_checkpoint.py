@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,8 +263,11 @@ def test_a_second_training_in_the_folder_is_refused_and_the_first_goes_on(run, t
     class Second(SmoothAP):
         def forward(self, *arguments, **further):
             for resume in (False, True):
-                with pytest.raises(ValueError, match=r"Another process is training in .*run: wait until it is done"):
-                    run(resume=resume, steps=2)
+                with (
+                    ThreadPoolExecutor(1) as thread,
+                    pytest.raises(ValueError, match=r"Another process is training in .*run: wait until it is done"),
+                ):
+                    thread.submit(run, resume=resume, steps=2).result()
             return super().forward(*arguments, **further)
 
     result, _ = run(loss=Second(), steps=2)

@@ -11,6 +11,7 @@ from smoothap.metrics import evaluate
 from smoothap.models import Embedder
 from smoothap.training import _embedding_start as embedding_start
 from smoothap.training._embedding_start import projection, start_as_projection
+from smoothap.training.evaluation import embed_set
 from smoothap.training.log import read_rows
 
 
@@ -79,7 +80,7 @@ def test_a_layer_that_was_trained_is_not_replaced(run, small_model, tmp_path):
 def test_a_training_that_goes_on_does_not_look_at_the_features_again(run, tmp_path, monkeypatch):
     whole, model = run("whole", epochs=2, embedding_start="projection")
     run("cut", epochs=2, embedding_start="projection", minutes=1e-9)  # ends after one step
-    monkeypatch.setattr(embedding_start, "_features", None)
+    monkeypatch.setattr(embedding_start, "embed_set", None)
     result, resumed = run("cut", epochs=2, embedding_start="projection", resume=True)
     assert result == whole
     assert resumed.embedding_start == "projection"
@@ -90,6 +91,13 @@ def test_large_sets_are_looked_at_in_part(small_model, pattern_set, tmp_path, mo
     monkeypatch.setattr(embedding_start, "_IMAGES", 10)
     model = small_model()
     dataset = ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv")
-    features, rows = embedding_start._features(model, dataset, 0)
-    assert len(features) == len(rows) == 10
-    assert (rows[0], rows[-1]) == (0, len(dataset) - 1)
+    seen = []
+    monkeypatch.setattr(
+        embedding_start, "embed_set", lambda *given, **how: seen.append(embed_set(*given, **how)) or seen[0]
+    )
+    start_as_projection(model, dataset)
+    (embedded,) = seen
+    assert len(embedded.vectors) == len(embedded.rows) == 10
+    assert (embedded.rows[0], embedded.rows[-1]) == (0, len(dataset) - 1)
+    expected = model.eval().features(torch.stack([dataset[row].image for row in embedded.rows.tolist()]))
+    np.testing.assert_allclose(embedded.vectors, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -111,6 +111,7 @@ def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, un
     assert "7.png,it is cut off" in unreadable.read_text()
 
 
+@pytest.mark.usefixtures("own_logging_lock")
 def test_a_killed_data_worker_is_told_in_a_sentence(pattern_set, small_model, unreadable):
     images, here = pattern_set(), os.getpid()
 

@@ -68,7 +68,7 @@ def balanced(batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def forward_and_backward(loss: nn.Module, embeddings: Tensor, labels: Tensor) -> None:
-    """One loss and its gradient."""
+    """Compute the loss and its gradient once, without the gradient of the call before."""
     embeddings.grad = None
     loss(embeddings, labels).backward()
 
@@ -78,8 +78,9 @@ def growth(name: str, batch: int) -> float:
     device = torch.device("cpu")
     loss = loss_of(name)
     embeddings, labels = balanced(batch, device)
-    forward_and_backward(loss, *balanced(16, device))  # what is loaded once is no growth
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from what is held now
+    # A small call first: it loads libraries and starts threads, whose memory is not the loss's.
+    forward_and_backward(loss, *balanced(16, device))
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # sets the recorded peak back to the present use
     before = _peak()
     forward_and_backward(loss, embeddings, labels)
     return _peak() - before

@@ -18,12 +18,15 @@ class Spending:
 
     terms: int
     batch: int
-    shares: dict[str, list[float]]  # of the gradient of each loss that goes to each fifth
-    worth: list[float]  # AP that undoing a term of each fifth is worth, on average
+    shares: dict[str, list[float]]  # for each loss, the share of its gradient that each fifth receives
+    worth: list[float]  # for each fifth, the mean gain in AP if one of its terms no longer violates the order
 
 
 def term_gradients(scores: Tensor, positive: Tensor, tau: float) -> Tensor:
-    """d(1 - AP)/dD_ij (p, n) of one query with scores (n,): each D_ij = s_j - s_i of a positive i on its own."""
+    """The gradient d(1 - AP)/dD_ij (p, n) of one query with scores (n,), where D_ij = s_j - s_i for a positive i.
+
+    Each D_ij is taken for a variable of its own, although they share scores.
+    """
     differences = (scores[None, :] - scores[positive][:, None]).requires_grad_()  # Eq. 4
     itself = positive.nonzero()[:, 0][:, None] == torch.arange(len(scores), device=scores.device)
     above = torch.sigmoid(differences / tau) * ~itself  # j != i, Eq. 3

@@ -13,14 +13,15 @@ from smoothap.analysis.command_line import command_line
 from smoothap.analysis.cost import cost
 from smoothap.analysis.indicator import indicator
 from smoothap.analysis.operating_region import operating_region
-from smoothap.analysis.page import Section, failed_section, made_section, saved_section
+from smoothap.analysis.page import Section, failed_section, saved_section
 from smoothap.analysis.queries import queries_analysis
 from smoothap.analysis.tightness import tightness
 from smoothap.analysis.triplet_example import triplet_example
-from smoothap.experiments.before_after import BeforeAfter, compare_with_untrained
+from smoothap.experiments.before_after import compare_with_untrained
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.layouts import LAYOUTS, Layout
 
-Show = Callable[[Analysis, list[Path]], None]  # shows an analysis and the files that it was saved to
+Show = Callable[[Analysis, Path], None]  # saves an analysis in a folder, and shows it
 
 
 def all_analyses(
@@ -82,27 +83,20 @@ def all_sections(
 ) -> list[Section]:
     """Make the analyses, or with `reuse` only those that the folder does not have; `show` is called with each one made.
 
-    Without `ablation` that one, which trains many models, is shown if it was saved and never made.
+    Without `ablation` that one, which trains many models, is shown if it was saved and never made. A failure, whatever
+    it is, becomes a section that says why.
     """
     sections: list[Section] = []
     for name, make in makers.items():
-        wanted = ablation or name != "ablation"
-        section = saved_section(folder, name) if reuse or not wanted else None
-        if section is None and wanted:
-            section = _made(name, make, folder, show)
+        failure: str | None = None
+        kept = reuse and saved_section(folder, name) is not None
+        if not kept and (ablation or name != "ablation"):
+            print(f"\n== {name}")
+            try:
+                show(make(), folder)
+            except Exception as error:  # the others are made all the same
+                failure = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
+                print(f"Not made: {failure}")
+        section = saved_section(folder, name) if failure is None else failed_section(name, failure)
         sections += [] if section is None else [section]
     return sections
-
-
-def _made(name: str, make: Callable[[], Analysis], folder: Path, show: Show) -> Section:
-    """Make, save and show one analysis. A failure, whatever it is, becomes a section that says why."""
-    print(f"\n== {name}")
-    try:
-        analysis = make()
-        paths = analysis.save(folder)
-        show(analysis, paths)
-        return made_section(analysis, paths)
-    except Exception as error:  # the others are made all the same
-        reason = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
-        print(f"Not made: {reason}")
-        return failed_section(name, reason)

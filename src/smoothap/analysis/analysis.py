@@ -1,12 +1,11 @@
 """What every analysis gives: numbers, figures, what the paper says, and whether ours agrees."""
 
 import json
-import math
 from dataclasses import dataclass, field, fields
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from smoothap.files import write_atomically
@@ -29,7 +28,8 @@ class Analysis:
     def described(self) -> dict[str, Any]:
         """Everything but the figures, in values that json knows: what NAME.json holds."""
         names = ("name", "title", "command", "paper", "agreement", "table", "numbers")
-        return {name: _plain(getattr(self, name)) for name in names}
+        text = json.dumps({name: getattr(self, name) for name in names}, default=methodcaller("tolist"))  # of arrays
+        return json.loads(text, parse_constant=lambda _: None)  # JSON knows neither NaN nor infinity
 
     def save(self, folder: Path) -> list[Path]:
         """Write each figure as PNG and SVG and everything else as NAME.json; the paths, figures first."""
@@ -42,12 +42,12 @@ class Analysis:
 
 
 def column(name: str) -> Any:
-    """A field of a dataclass that is a row of an analysis' table, under the name that the reader sees."""
+    """A dataclass field whose value stands in the column of this name in an analysis' table."""
     return field(metadata={"column": name})
 
 
 def columns(row: Any) -> dict[str, Any]:
-    """The row, a dataclass of such fields, by the names of its columns; those of a row within it follow, if any."""
+    """A row of a table, a dataclass of such fields, as a dict by column; a nested row adds its columns to it."""
     cells: dict[str, Any] = {}
     for cell in fields(row):
         value = getattr(row, cell.name)
@@ -56,16 +56,3 @@ def columns(row: Any) -> dict[str, Any]:
         elif value is not None:
             cells |= columns(value)
     return cells
-
-
-def _plain(value: Any) -> Any:
-    """Values that json knows: arrays as lists, a number that is not one as null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -13,8 +13,8 @@ from PIL import ImageOps
 
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.before_after import BeforeAfter
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.canvas import Canvas
 from smoothap.report.choice import ClassChange, class_changes
 from smoothap.report.class_words import class_words, figure_words
@@ -79,8 +79,7 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
     if number < 1 or pairs < 1:
         raise ValueError(f"A figure needs at least one class and one pair, not {number} and {pairs}.")
     images = compared.images
-    labels = images.labels[compared.query_rows]
-    changes = class_changes(compared.before_report.average_precision, compared.after_report.average_precision, labels)
+    changes = class_changes(*compared.average_precisions, compared.query_labels)
     if len(changes) < 2:
         raise ValueError(
             f"{images.name} has {len(changes)} classes with two images or more: two are needed to compare."

@@ -22,6 +22,7 @@ from smoothap.analysis.batch import balanced_images
 from smoothap.analysis.command_line import command_line
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.models import Embedder
+from smoothap.numerics.devices import chosen_device, count_memory, peak_bytes
 from smoothap.progress import Progress
 from smoothap.report.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
@@ -69,13 +70,13 @@ def milliseconds(
 
 def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     """Megabytes by which one forward and backward raises the peak; None where the system does not say."""
-    if device.type == "cuda":
+    if device.type != "cpu":
         embeddings, labels = measured_losses.balanced(batch, device)
         loss = measured_losses.loss_of(name).to(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+        count_memory(device)
+        before = peak_bytes(device)
         measured_losses.forward_and_backward(loss, embeddings, labels)
-        return (torch.cuda.max_memory_allocated(device) - before) / 2**20
+        return (peak_bytes(device) - before) / 2**20 if before else None
     if not Path("/proc/self/clear_refs").exists():
         return None
     # A fresh process: in this one the peak of an earlier loss would hide that of the next.
@@ -132,7 +133,7 @@ def cost(
             )
     if rounds < 1 or backbone_rounds < 1:
         raise ValueError(f"Nothing is measured in {min(rounds, backbone_rounds)} rounds: give at least 1.")
-    on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    on = chosen_device(device)
     network = experiments.open_model(model, dimension=512, size=size, weights=weights, seed=seed)
     if data is None:
         side = network.transform.size
@@ -243,5 +244,5 @@ def _figure(rows: Sequence[LossCost]) -> Figure:
 
 def _wait(device: torch.device) -> None:
     """Let a device that works on its own come to the end of what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)

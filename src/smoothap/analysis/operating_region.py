@@ -14,13 +14,12 @@ from torch import Tensor
 from smoothap import experiments
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.analysis.command_line import command_line
-from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import BalancedBatches
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
 from smoothap.report.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.report.palette import LIGHT
-from smoothap.training.evaluation import embed_set
+from smoothap.training.evaluation import embed_sets
 
 _SCORES_AT_ONCE = 1 << 20
 
@@ -117,16 +116,8 @@ def operating_region(
     labels = np.zeros(0, np.int64)
     for name in model:
         embedder = experiments.open_model(name, size=size, weights=weights, seed=seed).to(device)
-        parts = [
-            embed_set(embedder, ImageDataset(images, embedder.transform, report=folder / "unreadable.csv"))
-            for images in sets
-        ]
-        first_labels = (0, sets[0].classes)
-        labels = np.concatenate(
-            [images.labels[part.rows] + first for images, part, first in zip(sets, parts, first_labels, strict=False)]
-        )
+        vectors, labels = embed_sets(embedder, sets, unreadable=folder / "unreadable.csv")
         label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
-        vectors = np.concatenate([part.vectors for part in parts])
         rows += regions(label, vectors, labels, batch_sizes, per_class, tau, seed)
     width = operating_width(tau)
     return Analysis(

@@ -8,7 +8,6 @@ from typing import Any
 
 from PIL import Image
 
-from smoothap.analysis.analysis import Analysis
 from smoothap.report.document import data_address, write_page
 from smoothap.report.text_table import numeric_columns
 
@@ -34,12 +33,6 @@ class Section:
             address = data_address(path.read_bytes(), "png")
             pictures.append({"address": address, "stem": path.stem, "width": width, "height": height})
         return pictures
-
-
-def made_section(analysis: Analysis, paths: Sequence[Path]) -> Section:
-    """The analysis with the files that it was saved to."""
-    figures = tuple(path for path in paths if path.suffix == ".png")
-    return Section(analysis.name, analysis.title, analysis.described(), figures)
 
 
 def saved_section(folder: Path, name: str) -> Section | None:

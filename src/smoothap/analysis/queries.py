@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothap.analysis.analysis import Analysis, column, columns
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.before_after import BeforeAfter
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.choice import Choice, pick_queries
 from smoothap.report.class_words import class_words
 from smoothap.report.layouts import LAYOUTS, QUERIES, SHOWN, Layout
@@ -78,8 +78,7 @@ def queries_analysis(
     if names:
         rows = [find_query(images, name, queries) for name in names]
     else:
-        precisions = compared.before_report.average_precision, compared.after_report.average_precision
-        picked = pick_queries(*precisions, images.labels[queries], choose, number, seed)
+        picked = pick_queries(*compared.average_precisions, compared.query_labels, choose, number, seed)
         rows = [int(queries[place]) for place in picked]
     if not rows:
         raise ValueError(f"No query of {images.name} has another image of its class to find.")

@@ -32,75 +32,62 @@ Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments,
 app.register_install_completion_command(help="Install completion for bash, zsh, fish or PowerShell.", help_epilogue="")
 
 
-def _examples(*lines: str) -> str:
-    return "\n".join(["Examples:" if len(lines) > 1 else "Example:", "", *(f"    {line}" for line in lines)])
-
-
-app.command(
-    "smoothap.cli.demo:demo",
-    help="Train on emoji for a few minutes and show the difference, in pictures.",
-    help_epilogue=_examples("smoothap demo --minutes 5 --out runs/demo"),
-)
-app.command(
-    "smoothap.cli.train:train",
-    help="Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.",
-    help_epilogue=_examples(
+# What the help says of a command before its file is imported, and how the command is typed.
+_COMMANDS = {
+    "demo": (
+        "Train on emoji for a few minutes and show the difference, in pictures.",
+        "smoothap demo --minutes 5 --out runs/demo",
+    ),
+    "train": (
+        "Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.",
         "smoothap train --data folder:PHOTOS --out runs/mine",
         "smoothap train --data folder:PHOTOS --out runs/mine --resume",
         "smoothap train recipes/sop_384.py --data PATH --out runs/sop-384",
     ),
-)
-app.command(
-    "smoothap.cli.evaluate:evaluate",
-    help="Exact retrieval metrics over the full ranking, of a model or of embeddings in files.",
-    help_epilogue=_examples(
+    "evaluate": (
+        "Exact retrieval metrics over the full ranking, of a model or of embeddings in files.",
         "smoothap evaluate --model runs/mine/model --data folder:PHOTOS",
         "smoothap evaluate --embeddings vectors.npy --labels labels.npy --json",
     ),
-)
-app.command(
-    "smoothap.cli.compare:compare",
-    help="Train the methods of the paper alike, and put them in one table.",
-    help_epilogue=_examples(
+    "compare": (
+        "Train the methods of the paper alike, and put them in one table.",
         "smoothap compare --data emoji --methods smooth-ap,fast-ap --seeds 3 --steps 60",
         "smoothap compare --data folder:PHOTOS --out runs/compare",
     ),
-)
-app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
-app.command(
-    "smoothap.cli.export:export",
-    help="Write a trained model as one ONNX file, checked against torch.",
-    help_epilogue=_examples("smoothap export runs/mine/model --out model.onnx"),
-)
-app.command(
-    "smoothap.cli.doctor:doctor",
-    help="What is installed and found here: versions, devices, threads, extras, weights, caches.",
-    help_epilogue=_examples("smoothap doctor", "smoothap doctor --check", "smoothap doctor --json"),
-)
-app.command(
-    "smoothap.cli.analyse:app", name="analyse", help="The paper's analyses on your model and images, with figures."
-)
-app.command(
-    "smoothap.cli.index:index",
-    help="Make an album of a folder of photos, or bring it up to date.",
-    help_epilogue=_examples("smoothap index PHOTOS --model runs/mine/model --out ALBUM"),
-)
-app.command(
-    "smoothap.cli.search:search",
-    help="Find the photos of an album that look like a photo.",
-    help_epilogue=_examples(
+    "export": (
+        "Write a trained model as one ONNX file, checked against torch.",
+        "smoothap export runs/mine/model --out model.onnx",
+    ),
+    "doctor": (
+        "What is installed and found here: versions, devices, threads, extras, weights, caches.",
+        "smoothap doctor",
+        "smoothap doctor --check",
+        "smoothap doctor --json",
+    ),
+    "index": (
+        "Make an album of a folder of photos, or bring it up to date.",
+        "smoothap index PHOTOS --model runs/mine/model --out ALBUM",
+    ),
+    "search": (
+        "Find the photos of an album that look like a photo.",
         "smoothap search ALBUM photo.jpg -k 20",
         "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
         "smoothap search ALBUM photo.jpg --recall 0.95 --json",
     ),
-)
+    "duplicates": (
+        "List photos that an album has twice, exactly or nearly.",
+        "smoothap duplicates ALBUM --score 0.98",
+    ),
+    "serve": (
+        "Open an album as a page: give a photo, find all the others; or compare two.",
+        "smoothap serve ALBUM",
+        "smoothap serve runs/demo/before runs/demo/after",
+    ),
+}
+for _name, (_help, *_examples) in _COMMANDS.items():
+    _lines = ["Examples:" if len(_examples) > 1 else "Example:", "", *(f"    {line}" for line in _examples)]
+    app.command(f"smoothap.cli.{_name}:{_name}", help=_help, help_epilogue="\n".join(_lines))
+app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
 app.command(
-    "smoothap.cli.duplicates:duplicates",
-    help="List photos that an album has twice, exactly or nearly.",
-    help_epilogue=_examples("smoothap duplicates ALBUM --score 0.98"),
-)
-app.command(
-    "smoothap.cli.serve:serve",
-    help="Open an album as a page: give a photo, find all the others; or compare two.",
-    help_epilogue=_examples("smoothap serve ALBUM", "smoothap serve runs/demo/before runs/demo/after"),
+    "smoothap.cli.analyse:app", name="analyse", help="The paper's analyses on your model and images, with figures."
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import check_folder, chosen_device
+from smoothap.cli._options import check_folder
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
@@ -30,19 +30,20 @@ Before = Annotated[
 ]
 
 
-def make(analysis: Callable[..., Analysis], device: str | None, out: Path, **given: Any) -> None:
-    """Make an analysis on the device, where its results can be written; write it and print what it says."""
-    check_folder(out)
-    show(analysis(device=chosen_device(device), **given), out)
+def make(name: str, given: dict[str, Any]) -> None:
+    """Make the analysis of this name with the options that its command was given; write it and print what it says."""
+    options = dict(given)
+    check_folder(out := options.pop("out"))
+    from smoothap.numerics.devices import chosen_device
+
+    analysis = getattr(import_module(f"smoothap.analysis.{name}"), name)
+    options["device"] = str(chosen_device(options["device"]))
+    show(analysis(**options), out)
 
 
 def show(analysis: Analysis, out: Path) -> None:
-    """Write an analysis and print what it says."""
-    print_analysis(analysis, analysis.save(out))
-
-
-def print_analysis(analysis: Analysis, paths: list[Path]) -> None:
-    """Print the table of an analysis, what it says beside the paper, and its files."""
+    """Write an analysis, and print its table, what it says beside the paper, and its files."""
+    paths = analysis.save(out)
     if rows := analysis.described()["table"]:
         print(text_table(rows))
     print(f"\nPaper: {analysis.paper}\nOurs:  {analysis.agreement}\n")

@@ -86,35 +86,3 @@ def check_network_options(model: str, **options: object) -> None:
                 f"--{name} is for a network by its timm name, and {model} is the folder of a trained model, which has "
                 f"its own {name}: leave --{name} out."
             )
-
-
-def chosen_device(device: str | None) -> str:
-    """The device that was asked for, if this machine has it; without one, its accelerator, else the CPU."""
-    import torch
-
-    from smoothap.numerics import devices
-
-    cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device is None:
-        return str(devices.chosen_device())
-    try:
-        wanted = torch.device(device)
-    except RuntimeError:
-        wanted = torch.device("meta")
-    if wanted.type == "meta":  # torch's device for shapes alone, which holds no numbers
-        raise ValueError(f"There is no device called {device!r}: leave --device out, or say {_devices(cards)}.")
-    if wanted.type == "cuda":  # nothing is put there yet: each process of torchrun takes a card of its own later
-        present = cards > (wanted.index or 0)
-    else:
-        try:
-            present = torch.zeros(1, device=wanted).device.type == wanted.type
-        except Exception:  # each kind of device has its own way to say that it is not there
-            present = False
-    if not present:
-        missing = "no CUDA" if wanted.type == "cuda" and not cards else f"no device {device}"
-        raise ValueError(f"This machine has {missing}: leave --device out, or say {_devices(cards)}.")
-    return device
-
-
-def _devices(cards: int) -> str:
-    return " or ".join(f"--device {name}" for name in ("cpu", *(f"cuda:{card}" for card in range(cards))))

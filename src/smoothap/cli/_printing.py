@@ -1,4 +1,4 @@
-"""What commands print: tables before and after, and names from files."""
+"""What commands print of a training: the metrics before and after."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from smoothap.metrics import Report
 
 
-def comparison(before: Report, after: Report) -> str:
-    """The metrics before and after training and how far apart they are, in per cent."""
+def comparison(before: Report, after: Report, remedy: str) -> str:
+    """The metrics before and after training and how far apart they are, in per cent; a remedy where they fell."""
     old, new = before.main_metrics(), after.main_metrics()
     rows = {
         "before": {name: f"{100 * value:.1f}" for name, value in old.items()},
@@ -19,9 +19,7 @@ def comparison(before: Report, after: Report) -> str:
         "gained": {name: f"{100 * (value - old[name]):+.1f}" for name, value in new.items()},
     }
     table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
-    return f"{table}\n{after.about_copies()}".rstrip()
-
-
-def printable(text: str) -> str:
-    """Text from a file name for a terminal: what would move the cursor or turn the line around is spelled out."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    lines = [table, after.about_copies()]
+    if after.mean_average_precision < before.mean_average_precision:
+        lines.append(f"On these classes the network ranked better before the training: try {remedy}.")
+    return "\n".join(line for line in lines if line)

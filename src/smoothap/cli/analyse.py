@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from smoothap.analysis.command_line import command_line
 from smoothap.cli import _options as options
-from smoothap.cli._analysis_output import OUT, Network, make
+from smoothap.cli._analysis_output import OUT, Before, Network, make, show
 from smoothap.experiments import NETWORK
 
 if TYPE_CHECKING:
@@ -38,11 +39,7 @@ class MeasuredBatch:
         """What the analysis takes; None where no data is given."""
         from smoothap.analysis.batch import Batch
 
-        return (
-            None
-            if self.data is None
-            else Batch(self.data, self.model, self.weights, self.size, self.batch_size, self.seed)
-        )
+        return None if self.data is None else Batch(**vars(self))
 
 
 _NO_BATCH = MeasuredBatch()
@@ -63,9 +60,7 @@ def indicator(
     width
         Of the linear and the exponential relaxation.
     """
-    from smoothap.analysis.indicator import indicator
-
-    make(indicator, device, out, width=width, batch=batch.opened())
+    make("indicator", locals() | {"batch": batch.opened()})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse triplet-example --data emoji")
@@ -87,9 +82,7 @@ def triplet_example(
     margin
         The margin of the triplet loss.
     """
-    from smoothap.analysis.triplet_example import triplet_example
-
-    make(triplet_example, device, out, tau=tau, step=step, margin=margin, batch=batch.opened())
+    make("triplet_example", locals() | {"batch": batch.opened()})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse tightness --data emoji --size 64")
@@ -117,12 +110,7 @@ def tightness(
     out
         The folder for the figure and the numbers, and for the trainings in a folder of their own.
     """
-    from smoothap.analysis.tightness import tightness
-
-    make(
-        tightness, device, out, data=data, model=model, weights=weights, size=size, batch_size=batch_size,
-        tau=options.number_list(tau, float), steps=steps, seed=seed, folder=out / "tightness",
-    )  # fmt: skip
+    make("tightness", locals() | {"tau": options.number_list(tau, float), "folder": out / "tightness"})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse operating-region --data emoji --model runs/demo/model")
@@ -148,12 +136,10 @@ def operating_region(
     batch_sizes
         With commas between them. Where the training images have too few classes, the test images join them.
     """
-    from smoothap.analysis.operating_region import operating_region
-
     make(
-        operating_region, device, out, data=data, model=model or [NETWORK], weights=weights, size=size,
-        batch_sizes=options.number_list(batch_sizes, int), per_class=per_class, tau=tau, seed=seed, folder=out,
-    )  # fmt: skip
+        "operating_region",
+        locals() | {"model": model or [NETWORK], "batch_sizes": options.number_list(batch_sizes, int), "folder": out},
+    )
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse ablation --data glyphs --size 48 --seeds 3")
@@ -191,13 +177,7 @@ def ablation(
     out
         The folder for the figure and the numbers; a training that is done there is not repeated.
     """
-    from smoothap.analysis.ablation import ablation
-
-    make(
-        ablation, device, out, data=data, model=model, weights=weights, size=size, vary=vary.split(","),
-        images_seen=images_seen, batch_size=batch_size, seeds=seeds, seed=seed, flip=flip,
-        folder=out / "ablation",
-    )  # fmt: skip
+    make("ablation", locals() | {"vary": vary.split(","), "folder": out / "ablation"})
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap analyse cost --batch-sizes 112,224")
@@ -231,13 +211,70 @@ def cost(
     backbone_rounds
         How often 16 images go through the backbone.
     """
-    from smoothap.analysis.cost import cost
+    make("cost", locals() | {"batch_sizes": options.number_list(batch_sizes, int), "folder": out})
 
-    make(
-        cost, device, out, data=data, model=model, weights=weights, size=size,
-        batch_sizes=options.number_list(batch_sizes, int), rounds=rounds, backbone_rounds=backbone_rounds, seed=seed,
-        folder=out,
+
+@app.command(
+    name="all",
+    help="All analyses on one page.",
+    help_epilogue="Example:\n\n    smoothap analyse all --data emoji --model runs/demo/model",
+)
+def everything(
+    *,
+    data: options.Data = "emoji",
+    model: str | None = None,
+    before: Before = None,
+    network: str = NETWORK,
+    weights: options.Weights = None,
+    size: options.Size = 64,
+    steps: int = 20,
+    ablation: Annotated[bool, Parameter(negative=())] = False,
+    reuse: Annotated[bool, Parameter(negative=())] = False,
+    seed: options.Seed = 0,
+    device: options.Device = None,
+    workers: options.Workers = 0,
+    out: Path = OUT,
+) -> None:
+    """Run all analyses, each at a small size (the whole takes minutes), and put them on one page.
+
+    An analysis that fails is a section that says why. The ablation, which trains many models, is made only when asked
+    for; a saved one is shown.
+
+    Parameters
+    ----------
+    model
+        The folder of a trained model, for queries and classes before and after.
+    network
+        The network that the other analyses start from, by its timm name.
+    steps
+        How many steps to train for each temperature of the tightness.
+    ablation
+        Make the ablation too, which takes an hour or more on two cores.
+    reuse
+        Show what is saved in the folder already, and make only what is missing.
+    out
+        The folder for figures, numbers and the page.
+    """
+    from smoothap.analysis.all import all_analyses, all_sections
+    from smoothap.analysis.page import write_analyses_page
+    from smoothap.numerics.devices import chosen_device
+
+    options.check_folder(out)
+    makers = all_analyses(
+        data=data, model=model, before=before, network=network, weights=weights, size=size, steps=steps, seed=seed,
+        device=str(chosen_device(device)), workers=workers, folder=out,
     )  # fmt: skip
+    sections = all_sections(makers, out, show, reuse=reuse, ablation=ablation)
+    command = command_line(
+        "all", data=data, model=model, before=before, weights=weights, network=network, size=size, steps=steps,
+        seed=seed, out=out, ablation=ablation or None,
+    )  # fmt: skip
+    page = write_analyses_page(
+        out / "analyses.html", sections, title=f"Analyses of Smooth-AP on {data}", command=command
+    )
+    failed = [section.name for section in sections if section.failure]
+    print(f"\n{len(sections) - len(failed)} analyses made" + (f", not made: {', '.join(failed)}" if failed else ""))
+    print(page.resolve())
 
 
 app.command(
@@ -249,10 +286,4 @@ app.command(
     "smoothap.cli.analyse_before_after:classes",
     help="Classes that gained, lost, and are confused.",
     help_epilogue="Example:\n\n    smoothap analyse classes --data emoji --model runs/demo/model",
-)
-app.command(
-    "smoothap.cli.analyse_all:everything",
-    name="all",
-    help="All analyses on one page.",
-    help_epilogue="Example:\n\n    smoothap analyse all --data emoji --model runs/demo/model",
 )

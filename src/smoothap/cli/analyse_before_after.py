@@ -35,14 +35,12 @@ class ComparedModels:
     def compared(self) -> BeforeAfter:
         """The images as both models see them."""
         options.check_folder(self.out)
-        device = options.chosen_device(self.device)
         from smoothap.experiments import compare_with_untrained
+        from smoothap.numerics.devices import chosen_device
 
-        return compare_with_untrained(
-            self.data, self.model, before=self.before, weights=self.weights, test=self.test,
-            test_fraction=self.test_fraction, test_classes=self.test_classes, seed=self.seed, device=device,
-            workers=self.workers, folder=self.out,
-        )  # fmt: skip
+        given: dict[str, Any] = {**vars(self), "device": str(chosen_device(self.device)), "folder": self.out}
+        del given["out"]
+        return compare_with_untrained(**given)
 
     def command(self, name: str, **options: Any) -> str:
         """The command with these options and those of a figure."""

@@ -62,17 +62,16 @@ def compare(
     validations
         How often to look at the validation classes during a training; the best look is kept.
     """
+    given = dict(locals())
     options.check_folder(out)
     from smoothap.compare import Plan
     from smoothap.compare import compare as compare_methods
     from smoothap.compare.output import write_output
+    from smoothap.numerics.devices import chosen_device
 
-    plan = Plan(
-        data=data, methods=methods, seeds=seeds, steps=steps, minutes=minutes, out=out, model=model, weights=weights,
-        size=size, dimension=dimension, batch_size=batch_size, per_class=per_class, learning_rate=learning_rate,
-        search_steps=(search_steps or max(1, steps // 2)) if search else 0, validations=validations, flip=flip,
-        device=options.chosen_device(device), workers=workers, test_fraction=test_fraction, test_classes=test_classes,
-    )  # fmt: skip
+    given["search_steps"] = (search_steps or max(1, steps // 2)) if given.pop("search") else 0
+    given["device"] = str(chosen_device(device))
+    plan = Plan(**given)
     try:
         untrained, outcomes = compare_methods(plan)
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ def demo(
     Parameters
     ----------
     out
-        The folder for the model, the results and the report. A training found there is gone on with.
+        The folder for the model, the results and the report. A training found there is resumed.
     minutes
         About how long to train on two cores, at 64 pixels.
     serve
@@ -43,7 +43,7 @@ def demo(
         print(f"\n{made.tuned.verdict}")
     print(
         f"\nOn {made.compared.images.classes} emoji that were not in the training:\n"
-        f"{comparison(made.compared.before_report, made.compared.after_report)}\n\n"
+        f"{comparison(made.compared.before_report, made.compared.after_report, 'more minutes')}\n\n"
         f"Report  {made.page.resolve()}\n"
         f"Model   {made.model.resolve()}\n"
         f"Next    smoothap serve {before} {after}   (search before and after, side by side)\n"

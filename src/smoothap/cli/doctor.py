@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import Device, chosen_device
+from smoothap.cli._options import Device
 from smoothap.data.places import cache_folder
 from smoothap.extras import EXTRAS
 
@@ -36,7 +36,10 @@ def doctor(
     """
     result = findings()
     if check:
-        result["checks"] = _checked(chosen_device(device))
+        from smoothap import experiments
+        from smoothap.numerics.devices import chosen_device
+
+        result["checks"] = [asdict(found) for found in experiments.check_device(chosen_device(device))]
     print(json.dumps(result, indent=1) if as_json else "\n".join(_lines(result)))
     wrong = [found["name"] for found in result.get("checks", ()) if not found["right"]]
     if wrong:
@@ -67,12 +70,6 @@ def findings() -> dict[str, Any]:
     }
 
 
-def _checked(device: str) -> list[dict[str, Any]]:
-    from smoothap import experiments
-
-    return [asdict(check) for check in experiments.check_device(device)]
-
-
 def _version(package: str) -> str | None:
     try:
         return version(package)
@@ -84,12 +81,16 @@ def _devices() -> list[dict[str, Any]]:
     import torch
 
     devices: list[dict[str, Any]] = [{"name": "cpu", "what": platform.processor() or platform.machine()}]
-    for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        card = torch.cuda.get_device_properties(number)
-        memory = round(card.total_memory / 1e9, 1)
-        devices.append({"name": f"cuda:{number}", "what": card.name, "memory_gigabytes": memory})
-    if torch.backends.mps.is_available():
-        devices.append({"name": "mps", "what": "Apple's GPU"})
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if accelerator is None:
+        return devices
+    properties_of = getattr(torch.get_device_module(accelerator), "get_device_properties", None)
+    for number in range(torch.accelerator.device_count()):
+        device = {"name": f"{accelerator.type}:{number}", "what": accelerator.type}
+        if properties_of is not None:
+            card = properties_of(number)
+            device |= {"what": card.name, "memory_gigabytes": round(card.total_memory / 1e9, 1)}
+        devices.append(device)
     return devices
 
 

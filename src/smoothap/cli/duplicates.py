@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from smoothap.report.markup import visible
+
 if TYPE_CHECKING:
     from smoothap.search import Photo
 
@@ -39,13 +41,11 @@ def duplicates(
         groups = {"exact": [_plain(group) for group in exact], "near": [_plain(group) for group in near]}
         print(json.dumps({"score": score, **groups}, indent=1))
         return
-    from smoothap.cli._printing import printable
-
     for title, groups in (("exact copies", exact), (f"near duplicates, score {score} or above", near)):
         photos = sum(len(group) for group in groups)
         print(f"{len(groups):,} groups of {title}, {photos:,} photos")
         for group in groups:
-            print("  " + "  ".join(f"{photo.id}: {printable(photo.path)}" for photo in group))
+            print("  " + "  ".join(f"{photo.id}: {visible(photo.path)}" for photo in group))
 
 
 def _plain(group: list[Photo]) -> list[dict[str, object]]:

@@ -75,10 +75,11 @@ def evaluate(
 
     if out is not None:
         options.check_file(out, "metrics.json")
-    place = options.chosen_device(device)
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
+    from smoothap.numerics.devices import chosen_device
 
+    place = str(chosen_device(device))
     with joined_processes() as processes:
         if model is not None and data is not None:
             reports = evaluate_model(

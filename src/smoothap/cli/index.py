@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap import experiments
-from smoothap.cli._options import Device, NetworkSize, Weights, check_folder, check_network_options, chosen_device
-from smoothap.cli._printing import printable
+from smoothap.cli._options import Device, NetworkSize, Weights, check_folder, check_network_options
+from smoothap.report.markup import visible
 
 if TYPE_CHECKING:
     from smoothap.search import Album, UpdateReport
@@ -66,14 +66,16 @@ def index(
     if model is not None:
         check_network_options(model, size=size, weights=weights)
     check_folder(out)
+    from smoothap.numerics.devices import chosen_device
+
     indexed = experiments.index_photos(
         photos, out, model=model, weights=weights, size=size, labels=labels, calibrate=calibrate,
-        remove_missing=remove_missing, device=chosen_device(device), workers=workers,
+        remove_missing=remove_missing, device=str(chosen_device(device)), workers=workers,
     )  # fmt: skip
     if indexed.unknown_paths:
         print(
             f"smoothap: {len(indexed.unknown_paths):,} paths in {labels} name no photo, such as "
-            f"{printable(indexed.unknown_paths[0])}",
+            f"{visible(indexed.unknown_paths[0])}",
             file=sys.stderr,
         )
     _print_report(indexed.album, indexed.report, out, as_json)
@@ -93,7 +95,7 @@ def _print_report(album: Album, report: UpdateReport, out: Path, as_json: bool) 
         return
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
     for path, reason in list(report.unreadable.items())[:_LISTED]:
-        print(f"  cannot be read: {printable(path)}: {printable(reason)}")
+        print(f"  cannot be read: {visible(path)}: {visible(reason)}")
     if report.unreadable:
         print(f"{out / 'unreadable.csv'} lists what could not be read.")
     if calibration is not None:

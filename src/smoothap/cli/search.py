@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file
-from smoothap.cli._printing import printable
+from smoothap.report.markup import visible
 from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def _print(hits: list[Hit], expected: Expectation | None) -> None:
     labelled = any(hit.label is not None for hit in hits)
     rows = [
         {"rank": hit.rank, "score": f"{hit.score:.3f}", "id": str(hit.id)}
-        | ({"label": printable(hit.label or "")} if labelled else {})
-        | {"photo": printable(hit.path)}
+        | ({"label": visible(hit.label or "")} if labelled else {})
+        | {"photo": visible(hit.path)}
         for hit in hits
     ]
     print(text_table(rows, text=("label", "photo")) if hits else "Nothing was found.")

@@ -142,13 +142,14 @@ def train(
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
-    running: dict[str, Any] = {
-        "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": options.chosen_device(device), "workers": workers, "tensorboard": tensorboard,
-    }  # fmt: skip
     from smoothap.distributed import joined_processes
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
+    from smoothap.numerics.devices import chosen_device
 
+    running: dict[str, Any] = {
+        "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
+        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+    }  # fmt: skip
     with joined_processes() as processes:
         shown = processes.rank == 0
         try:
@@ -196,10 +197,8 @@ def _print_training(tuned: FineTuned) -> None:
     if tuned.verdict:
         print(tuned.verdict)
     for name, after in tuned.after.items():
-        before = tuned.before[name]
-        print(f"\nOn unseen classes ({name}):\n{comparison(before, after)}")
-        if after.mean_average_precision < before.mean_average_precision:
-            print("On these classes the network ranked better before the training: try a lower learning rate.")
+        table = comparison(tuned.before[name], after, "a lower learning rate")
+        print(f"\nOn unseen classes ({name}):\n{table}")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")

@@ -1,7 +1,6 @@
 """The page of a comparison: one HTML file with the table, a bar chart and the learning curves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +10,12 @@ from matplotlib.ticker import MaxNLocator
 
 from smoothap.compare._table import TableRow
 from smoothap.compare.runner import Outcome
-from smoothap.methods import Method
 from smoothap.report import document
 from smoothap.report.drawing import inline_svg, style_axes
 from smoothap.report.palette import LIGHT
 
 OURS = "smooth-ap"  # the method that is drawn in green
 _ACROSS = 4  # small curves side by side
-
-
-@dataclass(frozen=True, eq=False)
-class LearningCurve:
-    """mAP on the validation classes in per cent: steps (n,), and of (seeds, n)."""
-
-    method: Method
-    steps: np.ndarray
-    of_seeds: np.ndarray
 
 
 def write_page(
@@ -42,8 +31,8 @@ def write_page(
     """Write the comparison as one self-contained page."""
     headings = ["Results"] if len(tables) == 1 else [f"Results: {protocol}" for protocol in tables]
     contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
-    curves = [_learning_curve(outcome) for outcome in outcomes if outcome.results]
-    if curves:
+    trained = [outcome for outcome in outcomes if outcome.results]
+    if trained:
         contents["learning"] = "Learning curves"
     return document.write_page(
         path,
@@ -52,7 +41,7 @@ def write_page(
         lead=introduction,
         contents=contents | {"methods": "Methods and the paper's numbers"},
         protocols=[(rows, _bars(rows, outcomes), warnings[protocol]) for protocol, rows in tables.items()],
-        curves=inline_svg(_curves_figure(curves), f"Learning curves of {len(curves)} methods") if curves else "",
+        curves=inline_svg(_curves_figure(trained), f"Learning curves of {len(trained)} methods") if trained else "",
         methods=[outcome.method for outcome in outcomes],
         command=command,
     )
@@ -97,36 +86,33 @@ def _bar_figure(rows: Sequence[TableRow], ours: Sequence[bool], baseline: float)
     return figure
 
 
-def _learning_curve(outcome: Outcome) -> LearningCurve:
-    """The curves of all seeds, as far as the shortest of them goes."""
-    curves = [np.array(result.curve, np.float64) for result in outcome.results]
-    length = min(map(len, curves))
-    of_seeds = np.stack([100 * curve[:length, 1] for curve in curves])
-    return LearningCurve(outcome.method, curves[0][:length, 0], of_seeds)
-
-
-def _curves_figure(curves: Sequence[LearningCurve]) -> Figure:
+def _curves_figure(outcomes: Sequence[Outcome]) -> Figure:
     """A small curve for each method, its seeds thin and their mean thick, with Smooth-AP's beside it in green."""
+    curves: list[np.ndarray] = []  # steps and mAP in per cent of all seeds, (seeds, n, 2)
+    for outcome in outcomes:
+        shortest = min(len(result.curve) for result in outcome.results)
+        curves.append(np.array([result.curve[:shortest] for result in outcome.results]) * (1, 100))
     across = min(_ACROSS, len(curves))
     down = -(-len(curves) // across)
     figure = Figure(figsize=(2.5 * across + 0.4, 1.75 * down + 0.4), layout="constrained")
-    everything = np.concatenate([curve.of_seeds.ravel() for curve in curves])
+    everything = np.concatenate([of_seeds[..., 1].ravel() for of_seeds in curves])
     low, high = float(everything.min()), float(everything.max())
     room = 0.06 * max(high - low, 1.0)
-    ours = next((curve for curve in curves if curve.method.name == OURS), None)
-    for place, curve in enumerate(curves):
+    methods = [outcome.method for outcome in outcomes]
+    ours = next((of_seeds for method, of_seeds in zip(methods, curves, strict=True) if method.name == OURS), None)
+    for place, (method, of_seeds) in enumerate(zip(methods, curves, strict=True)):
         axes = figure.add_subplot(down, across, place + 1, ylim=(low - room, high + room))
-        if ours is not None and curve is not ours:
-            axes.plot(ours.steps, ours.of_seeds.mean(0), color=LIGHT["green"], linewidth=1.6, linestyle="--")
-        colour = LIGHT["green" if curve is ours else "blue"]
-        for values in curve.of_seeds:
-            axes.plot(curve.steps, values, color=colour, linewidth=0.9, alpha=0.5)
-        axes.plot(curve.steps, curve.of_seeds.mean(0), "o-", color=colour, linewidth=2.2, markersize=3)
+        if ours is not None and of_seeds is not ours:
+            axes.plot(*ours.mean(0).T, color=LIGHT["green"], linewidth=1.6, linestyle="--")
+        colour = LIGHT["green" if of_seeds is ours else "blue"]
+        for curve in of_seeds:
+            axes.plot(*curve.T, color=colour, linewidth=0.9, alpha=0.5)
+        axes.plot(*of_seeds.mean(0).T, "o-", color=colour, linewidth=2.2, markersize=3)
         axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(4))
         style_axes(axes)
         axes.tick_params(labelsize=9)
-        axes.set_title(curve.method.title, color=LIGHT["ink"], fontsize=9.5)
+        axes.set_title(method.title, color=LIGHT["ink"], fontsize=9.5)
         if place % across == 0:
             axes.set_ylabel("val. mAP", fontsize=9)
         if place >= len(curves) - across:

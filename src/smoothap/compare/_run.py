@@ -24,6 +24,7 @@ from smoothap.experiments.before_after import measure_untrained
 from smoothap.experiments.fine_tuning import reports_on, train_and_test
 from smoothap.methods import Parts, Setup, open_methods
 from smoothap.models.folder import read_model
+from smoothap.numerics.devices import peak_bytes
 from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
 from smoothap.training.settings import Settings
@@ -94,7 +95,7 @@ def run_alone(work: Callable[..., RunResult], *arguments: Any) -> RunResult:
 
 
 def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, Setup, Parts]:
-    """The images, the network, the batches and the parts of the method; these alone differ between two of a seed."""
+    """The images, the network, the batches and the parts of the method; of one seed, only the parts differ."""
     seed = run.settings.seed
     model = plan.open_network(plan.dimension, seed)
     if run.start is not None:
@@ -128,7 +129,7 @@ def run_training(run: TrainingRun, plan: Plan) -> RunResult:
         last_validation_map=curve[-1][1],
         seconds=checkpoint.seconds_spent(run.folder),
         curve=curve,
-        peak_megabytes=_peak_megabytes(),
+        peak_megabytes=_peak_megabytes(torch.device(plan.device)),
         test={name: report.summary() for name, report in tuned.after.items()},
     )
 
@@ -146,16 +147,14 @@ def evaluate_untrained(folder: Path, plan: Plan) -> RunResult:
 
 
 def _end_with_the_parent() -> None:
-    """A comparison that is killed leaves no run behind that would write into the folders of the next one."""
+    """End this process when the comparison is killed, before a later one writes into the same folders."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
     os._exit(1)
 
 
-def _peak_megabytes() -> float:
-    """The most that this process held at a time: of the GPU where it used one, else of the main memory."""
-    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
-        return torch.cuda.max_memory_allocated() / 1e6
+def _peak_megabytes(device: torch.device) -> float:
+    """The most that this process held at a time: of the device's own memory where it has one, else of the main one."""
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return (peak_bytes(device) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit) / 1e6

@@ -42,9 +42,7 @@ def compare(plan: Plan) -> tuple[RunResult, list[Outcome]]:
     outcomes = [Outcome(method, plan.learning_rate) for method in open_methods(plan.methods)]
     settings = plan.settings
     images, _ = plan.open_benchmark().train_and_validation(0)
-    BalancedBatches(
-        images.labels, settings.batch_size, settings.per_class
-    )  # refuses batches larger than the classes allow
+    BalancedBatches(images.labels, settings.batch_size, settings.per_class)  # raises if the classes are too few
     plan.check_folder()
     runner = _Runner(plan)
     try:
@@ -56,7 +54,7 @@ def compare(plan: Plan) -> tuple[RunResult, list[Outcome]]:
             outcome.rate = runner.rate(outcome.method)
         except RunFailed as failed:
             outcome.failure = str(failed)
-    for seed in range(plan.seeds):  # one seed of all methods before the next: a table that is cut off is a fair one
+    for seed in range(plan.seeds):  # seeds outermost: if it is stopped early, all methods have as many seeds
         for outcome in outcomes:
             if outcome.failure:
                 continue
@@ -73,7 +71,7 @@ class _Runner:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._processes = multiprocessing.get_context("forkserver")
-        # Imported once for all runs, and if numba is installed, no method pays for it in its seconds.
+        # Imported once, before the runs: the seconds of a method contain no imports.
         networks = [] if plan.model == NETWORK else ["smoothap.models.timm_networks"]
         self._processes.set_forkserver_preload([run_alone.__module__, "numba", *networks])
         self._failures: dict[Path, RunFailed] = {}

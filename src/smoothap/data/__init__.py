@@ -5,5 +5,6 @@ The modules below are for everybody; the others are how these work.
 
 __all__ = [
     *("benchmark", "check", "counts", "dataset", "image_set", "reading", "samplers", "sheet", "splits", "transforms"),
-    *("emoji", "folder", "glyphs", "ijbc", "inaturalist", "sop", "table", "vehicle_id", "vggface2"),
+    *("cars", "cub", "emoji", "folder", "glyphs", "ijbc", "in_shop", "inaturalist", "sop", "table", "vehicle_id"),
+    "vggface2",
 ]

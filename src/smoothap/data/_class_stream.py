@@ -19,9 +19,9 @@ class _Turns(NamedTuple):
     """How often each class comes up in a round, and how many batches that makes."""
 
     batches: int
-    regular: np.ndarray  # (classes,) in every round
-    spare: int  # places left, for one more turn of
-    waiting: np.ndarray  # (some classes,) these, one after the other, over the rounds
+    regular: np.ndarray  # (classes,) turns of each class in every round
+    spare: int  # places of a round that are left over: `spare` of the waiting classes have one more turn
+    waiting: np.ndarray  # (some classes,) in the order in which they get it over the rounds
 
 
 class ClassStream:
@@ -68,7 +68,7 @@ class ClassStream:
             turns = turns.copy()
             turns[waiting[np.arange(number * spare, (number + 1) * spare) % len(waiting)]] += 1
         order = random.permutation(len(turns))
-        # Dealt like cards, the turns of one class lie side by side and so end in different batches.
+        # Neighbours in this list come into different batches, so that no batch has two turns of one class.
         dealt = np.repeat(order, turns[order]).reshape(self._classes_per_batch, batches).T
         return dealt[random.permutation(batches)]
 

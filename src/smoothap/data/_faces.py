@@ -1,6 +1,5 @@
 """Crops of faces from the boxes and landmarks that a set's own files give; nothing here detects a face."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ from PIL import Image
 
 from smoothap.data._listed import missing_files
 from smoothap.data.columns import as_numbers, positions
-from smoothap.data.image_set import Reader
 from smoothap.data.reading import UnreadableImage, read_image
 
 ALIGNED_SIZE = 112
@@ -18,16 +16,6 @@ _FARTHEST = 1e6  # pixels: whatever lies farther out is no place in an image
 ARCFACE_POINTS = np.array(
     [[38.2946, 51.6963], [73.5318, 51.5014], [56.0252, 71.7366], [41.5493, 92.3655], [70.7299, 92.2041]]
 )
-
-
-def reader_of_faces(
-    folder: Path, files: pa.Array, crop: Callable[[Path, np.ndarray], Image.Image], places: np.ndarray
-) -> Reader:
-    """Reads each file cropped to its face, whose place counts the pixels of the whole image: no hint makes it smaller.
-
-    `crop` is `read_box` or `read_aligned`; places (n, 4) or (n, 10) are the boxes or the landmarks of the files.
-    """
-    return lambda row, shorter_side=None: crop(folder / files[row].as_py(), places[row])
 
 
 def places_of_faces(files: pa.Array, table: Path, keys: pa.Array, columns: dict[str, pa.Array]) -> np.ndarray:

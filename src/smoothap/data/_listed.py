@@ -1,13 +1,15 @@
 """Sets whose images a list or a table names: the files of the list on disk, and the set that they make."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from PIL import Image
 
 from smoothap.data._manifest import image_files
-from smoothap.data.columns import as_names, label_by, positions
-from smoothap.data.image_set import ImageSet, Reader
+from smoothap.data.columns import label_by, positions
+from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import read_image
 
 
@@ -52,24 +54,26 @@ def set_of_files(
     recall_at: tuple[int, ...],
     *,
     groups: pa.Array | None = None,
-    read: Reader | None = None,
+    faces: tuple[Callable[[Path, np.ndarray], Image.Image], np.ndarray] | None = None,
 ) -> ImageSet:
     """The images at these paths below `folder`, with the class and the group of each in words.
 
-    The reader keeps the paths packed, so that worker processes share them.
+    `faces` is what crops a file to its face, and the place (n, 4) or (n, 10) of each; it counts the pixels of the whole
+    image, so that no hint makes that smaller. The reader keeps the paths packed, so that worker processes share them.
     """
     labels, class_names = label_by(classes)
     group_labels, group_names = (None, None) if groups is None else label_by(groups)
 
-    def read_whole(row: int, shorter_side: int | None = None) -> Image.Image:
-        return read_image(folder / files[row].as_py(), shorter_side=shorter_side)
+    def read(row: int, shorter_side: int | None = None) -> Image.Image:
+        file = folder / files[row].as_py()
+        return read_image(file, shorter_side=shorter_side) if faces is None else faces[0](file, faces[1][row])
 
     return ImageSet(
         name=name,
-        names=as_names(files),
+        names=files.to_numpy(zero_copy_only=False),
         labels=labels,
         class_names=class_names,
-        read=read or read_whole,
+        read=read,
         recall_at=recall_at,
         groups=group_labels,
         group_names=group_names,

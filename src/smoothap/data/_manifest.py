@@ -7,12 +7,12 @@ last changed, which the file system moves whenever a file in it is added, remove
 import hashlib
 import os
 import time
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from smoothap.data.columns import one_chunk
 from smoothap.data.places import cache_folder, write_cache
 from smoothap.data.reading import SUFFIXES
 
@@ -47,7 +47,7 @@ def _remembered(root: Path, manifest: Path) -> pa.Array | None:
                 return None
     except (OSError, pa.ArrowException, TypeError, ValueError):  # the manifest or a folder is gone, or never was one
         return None
-    return one_chunk(table["path"].filter(table["modified"].is_null()))
+    return table["path"].filter(table["modified"].is_null()).combine_chunks()
 
 
 def _scan(root: Path, manifest: Path) -> pa.Array:
@@ -55,6 +55,7 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
     started = time.time_ns()
     folders: dict[str, int] = {}
     files: list[str] = []
+    left_out: list[str] = []
     entered: set[tuple[int, int]] = set()
     waiting = [""]
     while waiting:
@@ -66,22 +67,19 @@ def _scan(root: Path, manifest: Path) -> pa.Array:
         folders[folder] = status.st_mtime_ns
         with os.scandir(root / folder) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                is_image = entry.name.lower().endswith(SUFFIXES)
+                if entry.name.startswith(".") or entry.name == "__MACOSX" or not (is_image or entry.is_dir()):
                     continue
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.is_dir():
-                    waiting.append(path)
-                elif entry.name.lower().endswith(SUFFIXES):
-                    files.append(path)
+                if path.encode(errors="ignore").decode() != path:  # not UTF-8, which Arrow refuses
+                    left_out.append(path)
+                else:
+                    (waiting if entry.is_dir() else files).append(path)
     files.sort()
-    try:
-        paths = pa.array(files, pa.string())
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"{root} has a file whose name is not UTF-8, {os.fsencode(error.object)!r}: rename it."
-        ) from error
-    if max(folders.values()) < started - _SETTLED:
+    for path in left_out:
+        warnings.warn(f"{root}: {os.fsencode(path)!r} is left out, for its name is not UTF-8: rename it.", stacklevel=2)
+    if not left_out and max(folders.values()) < started - _SETTLED:
         times = [*folders.values(), *[None] * len(files)]
         table = pa.table({"path": [*folders, *files], "modified": times}, schema=_SCHEMA)
         write_cache(manifest, lambda path: pq.write_table(table, path, compression="zstd"))
-    return paths
+    return pa.array(files, pa.string())

@@ -35,21 +35,11 @@ def is_equal(column: pa.Array, text: str) -> np.ndarray:
     return pc.call_function("equal", [column, text]).to_numpy(zero_copy_only=False)
 
 
-def as_names(column: pa.Array) -> np.ndarray:
-    """Unpacked: (n,) of Python strings."""
-    return column.to_numpy(zero_copy_only=False)
-
-
 def label_by(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Labels 0 ... classes - 1 in the sorted order of the texts, and the text of each class: (n,) int64, (classes,)."""
     encoded = column.dictionary_encode()
-    names, rank = np.unique(as_names(encoded.dictionary), return_inverse=True)
+    names, rank = np.unique(encoded.dictionary.to_numpy(zero_copy_only=False), return_inverse=True)
     return rank.astype(np.int64)[encoded.indices.to_numpy()], names
-
-
-def one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    """The column of a table in one piece."""
-    return column.combine_chunks()
 
 
 def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
@@ -64,7 +54,7 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
             options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
             content = pyarrow.csv.read_csv(path, convert_options=options)
         columns = {
-            name.strip(): trimmed(one_chunk(column))
+            name.strip(): trimmed(column.combine_chunks())
             for name, column in zip(content.column_names, content.columns, strict=True)
         }
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -75,9 +65,9 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
     return columns
 
 
-def read_rows(path: Path, width: int) -> list[pa.Array]:
-    """The columns of a list without a header, whose cells are separated by spaces."""
-    lines = read_lines(path)
+def read_rows(path: Path, width: int, *, skip: int = 0) -> list[pa.Array]:
+    """The columns of a list whose cells are separated by spaces, without the lines of its head."""
+    lines = read_lines(path)[skip:]
     cells = pc.call_function("utf8_split_whitespace", [lines])
     wrong = np.flatnonzero(np.diff(cells.offsets.to_numpy()) != width)
     if len(wrong):

@@ -99,8 +99,8 @@ class ImageDataset(Dataset[Item]):
     """The images of a set through a transform: `dataset[Draw]` is a random view, `dataset[row]` the test view.
 
     A random view of an unreadable image is one of the next readable image of its class, in the order of the set (of
-    the next class, should all be unreadable), so that a batch keeps its shape; a test view is left out. `bad` keeps
-    account of them. `in_memory` decodes the set once and holds it as bytes, for sets that fit; batches are the same,
+    the next class, should all be unreadable), so that a batch keeps its shape; a test view is left out. `bad` counts
+    them. `in_memory` decodes the set once and holds it as bytes, for sets that fit; batches are the same,
     but for the last grey levels of large JPEGs under the released transform, which are held at one size for all views.
     """
 
@@ -132,7 +132,7 @@ class ImageDataset(Dataset[Item]):
                 image = self._read(candidate, shorter_side)
             except UnreadableImage as error:
                 bad.append((candidate, error.reason))
-                if len(bad) > self.bad.allowed:  # the account will refuse the batch, so look no further
+                if len(bad) > self.bad.allowed:  # then `bad.add` raises for this batch anyway
                     break
                 continue
             view = self.transform.test(image) if seed is None else self.transform.train(image, seed)

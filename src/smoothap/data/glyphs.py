@@ -28,7 +28,7 @@ SIZE = 40  # pixels of a side
 _EM = 30  # pixels of an em: capital letters are about 22 high
 _BASELINE = 29
 _FACES = 8  # a character stands in at least this many of the 16 faces
-_LOOKS = "1"  # counted up when the rendering changes, so that old caches are not read
+_VERSION = "1"  # of the rendering; a new one when it changes, so that old caches are not read
 _ARRAYS = ("pixels", "names", "labels", "class_names")  # of a cache file, in the order of `_render`
 _FONTS = [
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -60,7 +60,7 @@ def renderings() -> ImageSet:
     if folder is None:
         raise ValueError("The glyph set needs matplotlib: pip install 'smoothap[report]'")
     fonts = [folder / f"{name}.ttf" for name in _FONTS]
-    stamp = [_LOOKS, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
+    stamp = [_VERSION, PIL.__version__, *(f"{font.name} {font.stat().st_size}" for font in fonts)]
     cached = cache_folder() / f"glyphs-{hashlib.sha256(' '.join(stamp).encode()).hexdigest()[:16]}.npz"
     try:
         with cached.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -148,7 +148,8 @@ def _unambiguous(
 ) -> list[tuple[list[str], dict[bytes, tuple[str, int]]]]:
     """The different pictures of each class, each with its character and face, without those that another class has.
 
-    The Cyrillic te is drawn as a Latin m in italics: that picture has no one right label. A class keeps two or more.
+    A Cyrillic te in italics, for example, looks like a Latin m: the picture alone does not say which it is. Classes
+    with fewer than two pictures are left out.
     """
     pictures_of: list[dict[bytes, tuple[str, int]]] = []
     for members in classes:
@@ -158,6 +159,6 @@ def _unambiguous(
                 pictures.setdefault(drawn[member, face], (member, face))
         pictures_of.append(pictures)
     owners = Counter(picture for pictures in pictures_of for picture in pictures)
-    owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture is nobody's
+    owners[b"\xff" * (SIZE * SIZE)] = 0  # a blank picture shows no character, so no class keeps it
     unique = [{picture: pictures[picture] for picture in pictures if owners[picture] == 1} for pictures in pictures_of]
     return [(members, pictures) for members, pictures in zip(classes, unique, strict=True) if len(pictures) >= 2]

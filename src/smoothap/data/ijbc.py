@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._faces import places_of_faces, read_aligned, read_box, reader_of_faces
+from smoothap.data._faces import places_of_faces, read_aligned, read_box
 from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_numbers, is_equal, label_by, one_chunk, read_rows, read_table, replaced
+from smoothap.data.columns import as_numbers, is_equal, label_by, read_rows, read_table, replaced
 from smoothap.data.counts import Counts, compare_counts
 from smoothap.data.image_set import ImageSet
 
@@ -39,7 +39,7 @@ def ijbc(root: Path, *, aligned: bool = False, paper: Counts = PAPER) -> Benchma
             "ijbc:PATH crops to the boxes instead."
         )
     listing, everyone = _insightface(root) if from_insightface else _nist(root)
-    faces = everyone.filter(pa.array(~is_equal(one_chunk(everyone["SUBJECT_ID"]), "")))
+    faces = everyone.filter(pa.array(~is_equal(everyone["SUBJECT_ID"].combine_chunks(), "")))
     images = _image_set(root / ("loose_crop" if from_insightface else "images"), faces, listing, aligned)
     kept = _with_enough_instances(images)
     warnings = compare_counts(kept, paper, strict=False)
@@ -63,7 +63,7 @@ def _nist(root: Path) -> tuple[Path, pa.Table]:
     columns = [*_FACE, *_BOX]
     contents = [read_table(table, tuple(columns)) for table in tables]
     faces = pa.concat_tables([pa.table({name: content[name] for name in columns}) for content in contents])
-    faces = faces.set_column(0, _FACE[0], _subjects(one_chunk(faces[_FACE[0]])))
+    faces = faces.set_column(0, _FACE[0], _subjects(faces[_FACE[0]].combine_chunks()))
     return tables[0], faces.group_by(columns, use_threads=False).aggregate([])  # a face may stand in several protocols
 
 
@@ -90,18 +90,17 @@ def _subjects(column: pa.Array) -> pa.Array:
 
 def _image_set(folder: Path, faces: pa.Table, listing: Path, aligned: bool) -> ImageSet:
     """The faces in `folder`; an instance is a sighting of one subject, since a group photo is one of several."""
-    subjects, listed, sightings = (one_chunk(faces[name]) for name in _FACE)
+    subjects, listed, sightings = (faces[name].combine_chunks() for name in _FACE)
     files = find_listed(folder, listed, listing)
-    read = None
+    crops = None
     if aligned:
         table = find_file(folder.parent, "meta/ijbc_name_5pts_score.txt")
         keys, *points, _ = read_rows(table, 12)
         columns = {f"cell {place}": column for place, column in enumerate(points, start=2)}
-        read = reader_of_faces(folder, files, read_aligned, places_of_faces(listed, table, keys, columns))
+        crops = read_aligned, places_of_faces(listed, table, keys, columns)
     elif _BOX[0] in faces.column_names:
-        boxes = as_numbers(listing, {name: one_chunk(faces[name]) for name in _BOX})
-        read = reader_of_faces(folder, files, read_box, boxes)
-    images = set_of_files("ijbc test", folder, files, subjects, (1, 5, 10), read=read)
+        crops = read_box, as_numbers(listing, {name: faces[name].combine_chunks() for name in _BOX})
+    images = set_of_files("ijbc test", folder, files, subjects, (1, 5, 10), faces=crops)
     pairs = np.stack([images.labels, label_by(sightings)[0]], axis=1)
     _, instances = np.unique(pairs, axis=0, return_inverse=True)
     return replace(images, instances=instances.reshape(-1).astype(np.int64))

@@ -1,7 +1,8 @@
 """iNaturalist 2018: photos of living things, a class is a species, a group is its super-category.
 
-On disk: `train_val2018/Aves/2761/<hash>.jpg`, and either the published split, `Inaturalist_train_set1.txt` and
-`Inaturalist_test_set1.txt` with a path on each line, or the competition's `train2018.json` and `val2018.json`.
+On disk: `train_val2018/Aves/2761/<hash>.jpg` and the published split, `Inaturalist_train_set1.txt` and
+`Inaturalist_test_set1.txt` with a path on each line, there or in `Inat_dataset_splits`. Without it, the competition's
+`train2018.json` and `val2018.json` can be split by a seed, by another name.
 """
 
 import json
@@ -20,29 +21,35 @@ _COMPETITION = ("train2018.json", "val2018.json")
 PAPER = {"train": Counts(325_846, 5_690), "test": Counts(136_093, 2_452)}
 
 
-def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) -> Benchmark:
-    """The published split, or where its files are missing one of the same size by a seed; Recall@1, 4, 16, 32."""
-    lists = {part: root / f"Inaturalist_{part}_set1.txt" for part in PAPER}
-    present = [path.name for path in lists.values() if path.is_file()]
-    if len(present) == 1:
-        raise FileNotFoundError(f"{root} has {present[0]} only: put both files of the published split there.")
-    if present:
-        parts = {part: _listed(root, f"inaturalist {part}", path, read_lines(path)) for part, path in lists.items()}
-        return published_split("inaturalist", parts, paper)
-    if not any((root / name).is_file() for name in _COMPETITION):
-        raise FileNotFoundError(
-            f"There is neither {lists['train'].name} (the published split) nor {_COMPETITION[0]} (the competition's "
-            f"list) in {root}: give the folder that holds one of them beside train_val2018."
-        )
+def inaturalist(root: Path, *, paper: dict[str, Counts] = PAPER) -> Benchmark:
+    """The published split; Recall@1, 4, 16, 32."""
+    lists = {part: _published_list(root, part) for part in PAPER}
+    parts = {part: _listed(root, f"inaturalist {part}", path, read_lines(path)) for part, path in lists.items()}
+    return published_split("inaturalist", parts, paper)
+
+
+def inaturalist_json(root: Path, *, paper: dict[str, Counts] = PAPER, seed: int = 0) -> Benchmark:
+    """All images of the competition, split by a seed into as many classes as the published split has."""
     everything = _listed(root, "inaturalist", f"{root}, the json files", _paths_of_json(root))
     expected = Counts(paper["train"].images + paper["test"].images, paper["train"].classes + paper["test"].classes)
     warnings = [
-        f"The published split files are missing, so the classes were split by seed {seed}: the results cannot be "
-        "compared with the paper's.",
+        f"The classes were split by seed {seed}, not as published: the results cannot be compared with the paper's.",
         *compare_counts(everything, expected),
     ]
     train, test = split_by_class(everything, paper["test"].classes / expected.classes, seed)
-    return Benchmark("inaturalist", train, {"test": test}, warnings=tuple(warnings))
+    return Benchmark("inaturalist-json", train, {"test": test}, warnings=tuple(warnings))
+
+
+def _published_list(root: Path, part: str) -> Path:
+    name = f"Inaturalist_{part}_set1.txt"
+    try:
+        return find_file(root, name, f"Inat_dataset_splits/{name}")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"There is no {name}, the published split, in {root} or its folder Inat_dataset_splits: unpack "
+            "Inat_dataset_splits.zip of the paper's authors there. The data set inaturalist-json splits the images of "
+            "the competition's json files by a seed, with results that cannot be compared with the paper's."
+        ) from error
 
 
 def _paths_of_json(root: Path) -> pa.Array:

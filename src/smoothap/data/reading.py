@@ -182,7 +182,7 @@ _decoding = 0
 
 @contextmanager
 def _quiet_pillow() -> Generator[None]:
-    """No warnings out of Pillow; `catch_warnings` alone would leave the filters astray when threads overlap."""
+    """No warnings out of Pillow. When threads overlap, `catch_warnings` alone would restore the wrong filters."""
     global _decoding
     with _quiet_lock:
         _decoding += 1

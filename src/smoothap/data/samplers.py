@@ -38,7 +38,8 @@ class BalancedBatches:
     """`per_class` images of each of batch_size / per_class classes, all different; `class_stream` says how they mix.
 
     An epoch is a whole number of rounds over the classes, by default about as many images as the set has. Every class
-    comes up equally often in it, or once more where the classes do not divide into batches.
+    comes up equally often in it, or once more where the classes do not divide into batches. With `by_size` a class
+    comes up once for every `per_class` images it has, and classes with fewer are left out, as in the released code.
     """
 
     def __init__(
@@ -49,20 +50,23 @@ class BalancedBatches:
         *,
         seed: int = 0,
         rounds: int | None = None,
+        by_size: bool = False,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
         labels = np.asarray(labels)
+        _, class_of, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        rows = np.flatnonzero(sizes[class_of] >= per_class) if by_size else np.arange(len(labels))
         self._share = _Share(batch_size, per_class, seed, rank, ranks)
-        classes, wanted = len(np.unique(labels)), batch_size // per_class
+        classes, wanted = len(np.unique(labels[rows])), batch_size // per_class
         if classes < wanted:
             raise ValueError(
                 f"a batch of {batch_size} with {per_class} images of each class needs {wanted} classes, and the set "
-                f"has {classes}: take a batch size of at most {classes * per_class}"
+                f"has {classes}{' with so many' if by_size else ''}: take a batch size of at most {classes * per_class}"
             )
-        self._stream = ClassStream(np.arange(len(labels)), labels, wanted, per_class, seed=(seed, 0), by_size=False)
+        self._stream = ClassStream(rows, labels[rows], wanted, per_class, seed=(seed, 0), by_size=by_size)
         in_a_round = self._stream.batches_per_round
-        self._steps = in_a_round * (rounds or max(1, round(len(labels) / (in_a_round * batch_size))))
+        self._steps = in_a_round * (rounds or max(1, round(len(rows) / (in_a_round * batch_size))))
 
     def __len__(self) -> int:
         return self._steps

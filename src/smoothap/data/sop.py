@@ -22,7 +22,7 @@ def sop(root: Path, *, paper: dict[str, Counts] = PAPER) -> Benchmark:
 
 def _part(root: Path, part: str) -> ImageSet:
     listing = find_file(root, f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
-    _, articles, _, paths = (column[1:] for column in read_rows(listing, 4))  # the first line is a header
+    _, articles, _, paths = read_rows(listing, 4, skip=1)
     folder = root / "images" if (root / "images").is_dir() else root
     files, groups = find_listed(folder, paths, listing), replaced(paths, "(_final)?/.*$")
     return set_of_files(f"sop {part}", folder, files, articles, (1, 10, 100, 1000), groups=groups)

@@ -32,10 +32,10 @@ class Transform:
     `released` (the authors' code): crop a random part of 8% to 100% of the area, resize it to 224 x 224, flip;
     test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73); `least_area` may
     take the place of the 8%.
-    `whole`: the image as it is, resized to `size` x `size`, flipped in training; for faces that are aligned already.
+    `whole`: the image as it is, resized to `size` x `size`, flipped in training; for faces that are cut out already.
 
     A pixel value v of 0 ... 255 enters the network as (v * scale - mean) / std, the channels in `channel_order`, in
-    which `mean` and `std` are given too. SENet's are `SENET`.
+    which `mean` and `std` are given too. The views of faces for SENet-50 are `SENET` and `SENET_VGGFACE2`.
     """
 
     name: str = "paper"
@@ -124,7 +124,7 @@ class Transform:
         return left * across, top * down, (left + self.size) * across, (top + self.size) * down
 
     def _view(self, image: Image.Image, corners: Corners, flip: bool) -> Tensor:
-        # One pass over the pixels between the corners; resizing all of the image and cropping gives the same, later.
+        # Resizing the whole image and then cropping would give the same pixels, but takes longer.
         square = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=corners)
         if flip:
             square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -148,5 +148,9 @@ def _random_part(width: int, height: int, least_area: float, random: np.random.G
     return left, top, left + across, top + down
 
 
-# The input of SENet-50 for faces (VGGFace2); the released test view is the published one: shorter side 256, crop 224.
-SENET = Transform("released", mean=(91.4953, 103.8827, 131.0912), std=(1.0, 1.0, 1.0), channel_order="BGR", scale=1.0)
+# What SENet-50 for faces (VGGFace2) takes. The paper resizes the box of a face, extended by 1.3, to 224 x 224, for
+# training and test; that half of the training faces are mirrored is our guess. VGGFace2's own protocol, the second,
+# cuts 224 out of a shorter side of 256.
+_FACES = {"mean": (91.4953, 103.8827, 131.0912), "std": (1.0, 1.0, 1.0), "channel_order": "BGR", "scale": 1.0}
+SENET = Transform.from_dict({"name": "whole", **_FACES})
+SENET_VGGFACE2 = Transform.from_dict({"name": "released", **_FACES})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.data._faces import places_of_faces, read_aligned, read_box, reader_of_faces
+from smoothap.data._faces import places_of_faces, read_aligned, read_box
 from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data._manifest import image_files
 from smoothap.data.benchmark import Benchmark
@@ -39,12 +39,11 @@ def part_of(root: Path, part: str, aligned: bool) -> ImageSet:
     content = read_table(table, ("NAME_ID", *columns))
     names = replaced(files, r"\.[^./]*$")
     places = places_of_faces(names, table, content["NAME_ID"], {name: content[name] for name in columns})
-    read = reader_of_faces(folder, files, crop, places)
-    images = set_of_files(f"vggface2 {part}", folder, files, replaced(files, "/.*$"), (1, 5, 10), read=read)
-    people = names_of_people(root / "identity_meta.csv")
-    return replace(
-        images, class_names=np.array([f"{name} {people.get(name, '')}".rstrip() for name in images.class_names])
-    )
+    faces, people = (crop, places), replaced(files, "/.*$")
+    images = set_of_files(f"vggface2 {part}", folder, files, people, (1, 5, 10), faces=faces)
+    names_of = names_of_people(root / "identity_meta.csv")
+    class_names = [f"{name} {names_of.get(name, '')}".rstrip() for name in images.class_names]
+    return replace(images, class_names=np.array(class_names))
 
 
 def names_of_people(table: Path) -> dict[str, str]:

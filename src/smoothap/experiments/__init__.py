@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothap.experiments.before_after import BeforeAfter, compare_with_untrained
+    from smoothap.experiments.before_after import compare_with_untrained
     from smoothap.experiments.data_sets import open_data
     from smoothap.experiments.demo import Demo, run_demo
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from smoothap.experiments.self_check import Check, check_device
     from smoothap.methods import METHODS, open_methods
     from smoothap.models import open_model
+    from smoothap.report.before_after import BeforeAfter
 
 __all__ = [
     "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Check", "Demo", "FineTuned", "Indexed", "Interrupted",
@@ -33,7 +34,7 @@ __all__ = [
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
 
 _HOMES = {
-    "smoothap.experiments.before_after": ("BeforeAfter", "compare_with_untrained"),
+    "smoothap.experiments.before_after": ("compare_with_untrained",),
     "smoothap.experiments.data_sets": ("open_data",),
     "smoothap.experiments.demo": ("Demo", "run_demo"),
     "smoothap.experiments.evaluation": ("evaluate_files", "evaluate_model"),
@@ -44,6 +45,7 @@ _HOMES = {
     "smoothap.experiments.self_check": ("Check", "check_device"),
     "smoothap.methods": ("METHODS", "open_methods"),
     "smoothap.models": ("open_model",),
+    "smoothap.report.before_after": ("BeforeAfter",),
 }  # fmt: skip
 
 

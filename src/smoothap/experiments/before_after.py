@@ -1,43 +1,18 @@
 """A network before and after training, on the same images: what a training was good for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
-
-import numpy as np
 
 from smoothap.data.dataset import ImageDataset, fits_in_memory
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.data_sets import open_data
-from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
+from smoothap.report.before_after import BeforeAfter
 from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded, instance_means
 
 Measured = TypeVar("Measured")
-
-
-@dataclass(frozen=True, eq=False)
-class BeforeAfter:
-    """The vectors (n, d) and (n, e) of the n images of a set before and after training, and their exact reports.
-
-    Images that cannot be read are not among the n; an instance of several images is its first one.
-    """
-
-    images: ImageSet
-    before: np.ndarray
-    after: np.ndarray
-    before_report: Report
-    after_report: Report
-
-    @property
-    def query_rows(self) -> np.ndarray:
-        """The rows of the queries, in the order of the reports. (queries,)"""
-        return np.arange(len(self.images)) if self.images.is_query is None else np.flatnonzero(self.images.is_query)
-
-    @property
-    def mean_average_precisions(self) -> tuple[float, float]:
-        return self.before_report.mean_average_precision, self.after_report.mean_average_precision
 
 
 def measure_untrained(

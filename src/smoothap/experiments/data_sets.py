@@ -29,12 +29,18 @@ DATA = {
     "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
     "vehicle-id-gallery": _Data("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
     "inaturalist": _Data("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
+    "inaturalist-json": _Data(
+        "smoothap.data.inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"
+    ),
     "vggface2": _Data("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
     "vggface2-aligned": _Data(
         "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
     ),
     "ijbc": _Data("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
     "ijbc-aligned": _Data("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
+    "cub": _Data("smoothap.data.cub:cub", "the folder with images.txt"),
+    "cars": _Data("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
+    "in-shop": _Data("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
     "folder": _Data(
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True
     ),

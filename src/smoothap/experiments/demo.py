@@ -11,14 +11,15 @@ import torch
 from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments import NETWORK
-from smoothap.experiments.before_after import BeforeAfter, embed_before_and_after, measure_untrained
+from smoothap.experiments.before_after import embed_before_and_after, measure_untrained
 from smoothap.experiments.fine_tuning import FineTuned, train_and_test, validation_map
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.page import write_report
 from smoothap.search import Album
 from smoothap.training.log import read_rows
-from smoothap.training.loop import MODEL
+from smoothap.training.loop import MODEL, alone_in
 from smoothap.training.settings import DEMO
 
 _STEPS_A_MINUTE = 56  # what two cores manage, validation included; the number of steps decides the result, not a clock
@@ -39,7 +40,12 @@ class Demo:
 
 
 def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) -> Demo:
-    """Train, test before and after, and write the report and two albums; a training found in `out` is gone on with."""
+    """Train, test before and after, and write the report and two albums; a training found in `out` is resumed."""
+    with alone_in(out):
+        return _run(out, minutes, size, seed)
+
+
+def _run(out: Path, minutes: float, size: int, seed: int) -> Demo:
     torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = emoji()
     training, validation = benchmark.train_and_validation(seed)
@@ -74,12 +80,8 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
     model.save(out / MODEL, data_set="emoji", metrics=tuned.metrics())
     page = write_report(
         out / "report.html",
+        compared,
         title="Emoji before and after training with Smooth-AP",
-        test_set=compared.images,
-        before=compared.before,
-        after=compared.after,
-        before_report=compared.before_report,
-        after_report=compared.after_report,
         curve=read_rows(out),
         note=tuned.verdict,
         command=f"smoothap demo --minutes {minutes:g} --size {size} --seed {seed}",

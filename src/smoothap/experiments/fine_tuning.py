@@ -21,7 +21,7 @@ from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
 from smoothap.numerics.devices import chosen_device
 from smoothap.training.evaluation import NoFeatures, evaluate_benchmark, evaluate_set
-from smoothap.training.loop import MODEL, train
+from smoothap.training.loop import MODEL, alone_in, train
 from smoothap.training.recipe import Recipe, Weights, load_recipe
 from smoothap.training.settings import QUICK, Settings
 
@@ -90,10 +90,11 @@ def train_and_test(
 
     `running` goes to `smoothap.training.loop.train`: resume, minutes, to_beat, batches, callbacks, device, workers ...
     """
-    result = train(model, loss, images, validation, settings, folder, **running)
-    if not result.finished:
-        raise Interrupted(f"Interrupted after step {result.steps}.")
-    after = reports_on(tests, model, folder, workers=running.get("workers", 0))
+    with alone_in(folder):
+        result = train(model, loss, images, validation, settings, folder, **running)
+        if not result.finished:
+            raise Interrupted(f"Interrupted after step {result.steps}.")
+        after = reports_on(tests, model, folder, workers=running.get("workers", 0))
     return FineTuned(model, folder, result.steps, result.best_step, result.best, after)
 
 
@@ -213,7 +214,9 @@ def run_recipe(
         for number, (training, settings) in enumerate(recipe.trainings().items()):
             if training and processes.rank == 0:
                 print(f"\n{training}: training {number + 1} of {len(recipe.trainings())}")
-            yield training, experiment.run(settings, Path(out) / training, processes)
+            with alone_in(Path(out) / training):
+                tuned = experiment.run(settings, Path(out) / training, processes)
+            yield training, tuned
 
 
 @dataclass(frozen=True, eq=False)

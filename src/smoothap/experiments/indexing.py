@@ -4,11 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import read_table
-from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.data_sets import open_data
 from smoothap.models import Embedder, open_model
@@ -16,7 +13,7 @@ from smoothap.search import Album, UpdateReport
 from smoothap.search.description import NAME, refuse_inside_album
 from smoothap.search.updating import Labels, labels_by_folder
 from smoothap.search.walking import walk
-from smoothap.training.evaluation import embed_set
+from smoothap.training.evaluation import embed_sets
 
 _NETWORK = "network"  # the folder in an album for a network whose weights came from a file
 
@@ -59,7 +56,8 @@ def index_photos(
     if is_new:
         _check_new(photos, out, model)
     label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos)
-    labelled = None if calibrate is None else _Labelled.of(open_data(calibrate))
+    labelled = None if calibrate is None else open_data(calibrate)
+    unseen = [] if labelled is None else _unseen_images(labelled)
     source = None if model is None else _network(model, size, weights)
     if is_new and source is not None:
         if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
@@ -69,7 +67,8 @@ def index_photos(
         album = Album.open(out, root=photos, model=source, device=device)
     report = album.update(labels=label_of, remove_missing=remove_missing, workers=workers, progress=progress)
     if labelled is not None:
-        labelled.calibrate(album, unreadable=out / "unreadable-calibration.csv")
+        vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
+        album.calibrate(vectors, classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes")
     return Indexed(album, report, unknown)
 
 
@@ -132,28 +131,7 @@ def _below(photos: Path, folder: Path) -> Path | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class _Labelled:
-    """Labelled photos of all classes that a training with a data set leaves out."""
-
-    name: str
-    parts: list[ImageSet]
-
-    @classmethod
-    def of(cls, benchmark: Benchmark) -> "_Labelled":
-        parts = [next(iter(benchmark.tests.values()))]
-        if benchmark.train is not None:
-            parts.append(benchmark.train_and_validation()[1])
-        return cls(benchmark.name, parts)
-
-    def calibrate(self, album: Album, unreadable: Path) -> None:
-        """Teach the album what its scores mean."""
-        model, classes = album.embedder(), 0
-        vectors: list[np.ndarray] = []
-        labels: list[np.ndarray] = []
-        for images in self.parts:
-            embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable))
-            vectors.append(embedded.vectors)
-            labels.append(images.labels[embedded.rows] + classes)
-            classes += images.classes
-        album.calibrate(np.concatenate(vectors), np.concatenate(labels), f"{self.name}, {classes} classes")
+def _unseen_images(benchmark: Benchmark) -> list[ImageSet]:
+    """The images of all classes that a training with the set leaves out."""
+    tested = next(iter(benchmark.tests.values()))
+    return [tested] if benchmark.train is None else [tested, benchmark.train_and_validation()[1]]

@@ -63,34 +63,23 @@ def _check_loss(device: torch.device, network: str) -> Check:
     """Loss and gradient on the device, in float32, beside those of the CPU in float64."""
     worst = 0.0
     for loss in (SmoothAP(), BlackboxAP(), Roadmap(), RecallAtK()):
-        exact, rounded = (_value_and_gradient(loss, dtype, place) for dtype, place in _exact_and_here(device))
-        worst = max(worst, *(_distance(mine, right) for mine, right in zip(rounded, exact, strict=True)))
-    right = worst <= _TOLERANCE
-    return Check("loss", right, f"loss and gradient differ from those in float64 by {worst:.0e} at most", worst)
-
-
-def _exact_and_here(device: torch.device) -> list[tuple[torch.dtype, torch.device]]:
-    return [(torch.float64, torch.device("cpu")), (torch.float32, device)]
+        exact = _value_and_gradient(loss, torch.float64, torch.device("cpu"))
+        for mine, right in zip(_value_and_gradient(loss, torch.float32, device), exact, strict=True):
+            worst = max(worst, float((mine - right).norm() / right.norm()))
+    said = f"loss and gradient differ from those in float64 by {worst:.0e} at most"
+    return Check("loss", worst <= _TOLERANCE, said, worst)
 
 
 def _value_and_gradient(loss: torch.nn.Module, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
-    rows, labels = _clustered_rows()
+    """Of 256 embeddings in 64 classes that overlap."""
+    random = torch.Generator().manual_seed(0)
+    labels = torch.arange(256) % 64
+    rows = torch.randn(64, 64, generator=random)[labels] + 1.5 * torch.randn(256, 64, generator=random)
     embeddings = rows.to(device, dtype).requires_grad_()
     value = loss(embeddings, labels.to(device))
     value.backward()
     assert embeddings.grad is not None
     return [tensor.detach().cpu().double() for tensor in (value, embeddings.grad)]
-
-
-def _clustered_rows() -> tuple[Tensor, Tensor]:
-    """Embeddings (256, 64), float32, of 64 classes that overlap, and their labels."""
-    random = torch.Generator().manual_seed(0)
-    labels = torch.arange(256) % 64
-    return torch.randn(64, 64, generator=random)[labels] + 1.5 * torch.randn(256, 64, generator=random), labels
-
-
-def _distance(mine: Tensor, right: Tensor) -> float:
-    return float((mine - right).norm() / right.norm())
 
 
 def _check_evaluation(device: torch.device, network: str) -> Check:
@@ -147,7 +136,7 @@ def _real_network(network: str, device: torch.device) -> Embedder:
 
 
 def _small_network() -> Embedder:
-    """The default network with random weights: what it computes matters here, not what it knows."""
+    """The default network with random weights, which need not be fetched."""
     return open_model(ARCHITECTURE, dimension=32, size=_SIDE, weights="none", seed=0)
 
 

@@ -31,7 +31,7 @@ def with_reversed_gradient(values: Tensor) -> Tensor:
 
 
 class Independence(nn.Module):
-    """The predictor's gain from one head to the other; it learns to predict, the heads to be unpredictable."""
+    """A small network that predicts the embedding from the second head; the heads learn to make that impossible."""
 
     def __init__(self, second_dimension: int, dimension: int) -> None:
         super().__init__()

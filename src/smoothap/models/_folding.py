@@ -63,8 +63,6 @@ def _activation(norm: nn.BatchNorm2d) -> nn.Module | None:
 
 def _pairs(backbone: nn.Module, size: int) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
     """Each convolution whose output goes into one batch norm and nowhere else, as a pass with an empty image shows."""
-    if (known := getattr(backbone, "convolutions_and_norms", None)) is not None:
-        return known()
     layers = [layer for layer in backbone.modules() if is_convolution(layer) or _is_foldable(layer)]
     if not any(isinstance(layer, nn.BatchNorm2d) for layer in layers):
         return []

@@ -16,6 +16,7 @@ from torch.torch_version import TorchVersion
 
 from smoothap.models import efficientnet_lite
 from smoothap.models._iresnet import IResNet
+from smoothap.models._iresnet_onnx import state_of_onnx
 
 _PROBE_SECONDS = 3.0
 _NAMES_SHOWN = 6
@@ -24,8 +25,8 @@ _NAMES_SHOWN = 6
 def build_backbone(architecture: str, size: int | None = None, pretrained: bool | Path | str = True) -> nn.Module:
     """A network by its timm name, or "iresnet50", without a classifier: images (n, 3, h, w) -> (n, features).
 
-    `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file. `size` is the
-    side of the images, which networks with position embeddings must know.
+    `pretrained` is True for the published weights, False for random ones, or a .safetensors or .pth file; for iresnet50
+    a .onnx file too. `size` is the side of the images, which networks with position embeddings must know.
     """
     packaged = None
     if architecture == efficientnet_lite.ARCHITECTURE:
@@ -42,7 +43,8 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
         file = downloaded_weights(architecture, published_settings(backbone))
         load_state(backbone, read_state(file), file)
     elif pretrained is not False:
-        load_state(backbone, read_state(pretrained), pretrained)
+        is_onnx = isinstance(backbone, IResNet) and Path(pretrained).suffix == ".onnx"
+        load_state(backbone, state_of_onnx(Path(pretrained)) if is_onnx else read_state(pretrained), pretrained)
     return backbone
 
 
@@ -62,8 +64,8 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise ValueError(f"{path} is not a whole safetensors file ({error}): fetch it again") from error
     if path.suffix not in (".pth", ".pt", ".bin"):
-        raise ValueError(f"{path}: weights are read from .safetensors or .pth files")
-    if TorchVersion(torch.__version__) < "2.10":  # by version, not by letter
+        raise ValueError(f"{path}: weights are read from .safetensors or .pth files, those of iresnet50 from .onnx too")
+    if TorchVersion(torch.__version__) < "2.10":  # TorchVersion knows that 2.10 comes after 2.9
         raise ValueError(
             f"{path} is a pickle, and torch {torch.__version__} cannot open one safely: use torch 2.10 or newer, or "
             "convert the file to .safetensors"

@@ -6,12 +6,12 @@ they expect its 'SAME' padding, batch-norm epsilon 1e-3, and pixels as (x - 127)
 deviation. On 144 photos of ten ImageNet classes: 93% among the first five, 82% with ImageNet's mean and deviation.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from smoothap.data.places import package_folder
 from smoothap.models._folding import NormAndActivation
 from smoothap.models.fast_layers import SamePadding
 
@@ -111,12 +111,6 @@ class EfficientNetLite0(nn.Module):
         features = self.blocks(self.bn1(self.conv_stem(images)))
         return self.bn2(self.conv_head(features)).mean((2, 3))
 
-    def convolutions_and_norms(self) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
-        """Each convolution with the batch norm that it alone feeds: they take turns."""
-        convolutions = [layer for layer in self.modules() if isinstance(layer, nn.Conv2d)]
-        norms = [layer for layer in self.modules() if isinstance(layer, nn.BatchNorm2d)]
-        return list(zip(convolutions, norms, strict=True))
-
 
 _OUTER = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
 _FIRST_BLOCK = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
@@ -132,10 +126,9 @@ _LATER_BLOCK = {
 
 def packaged_weights() -> Path | None:
     """The weight file of the installed package, found without importing it; None where it is not installed."""
-    package = find_spec(PACKAGE)
-    folders = (None if package is None else package.submodule_search_locations) or ()
-    files = (file for folder in folders for file in sorted(Path(folder, "models").glob("efficientnet-lite0*.pth")))
-    return next(files, None)
+    package = package_folder(PACKAGE)
+    files = [] if package is None else sorted((package / "models").glob("efficientnet-lite0*.pth"))
+    return files[0] if files else None
 
 
 def to_timm_names(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -135,18 +135,21 @@ class Embedder(nn.Module):
                 line.advance(len(vectors))
         return torch.from_numpy(np.concatenate(parts))
 
-    def embed_batches(self, batches: Iterable[tuple[Tensor, Tag]]) -> Iterator[tuple[np.ndarray, Tag]]:
+    def embed_batches(
+        self, batches: Iterable[tuple[Tensor, Tag]], *, features: bool = False
+    ) -> Iterator[tuple[np.ndarray, Tag]]:
         """The vectors (n, dimension), float32, of each batch (images, tag), together with its tag.
 
-        The model is in evaluation mode while this lasts; afterwards each layer is in the mode that it was in.
+        With `features` they are what the backbone gives, before the linear layer. The model is in evaluation mode while
+        this lasts; afterwards each layer is in the mode that it was in.
         """
-        device = next(self.parameters()).device
+        device, embed = next(self.parameters()).device, self.features if features else self
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
             for images, tag in batches:
                 with torch.inference_mode():  # ends before the caller goes on with the vectors
-                    vectors = self(images.to(device, non_blocking=True)).float().cpu().numpy()
+                    vectors = embed(images.to(device, non_blocking=True)).float().cpu().numpy()
                 yield vectors, tag
         finally:
             for module, mode in modes:

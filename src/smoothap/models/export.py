@@ -31,7 +31,7 @@ def export_onnx(model: Embedder, path: Path | str) -> float:
     model, size = copy.deepcopy(model).cpu().eval(), model.transform.size
     images = [torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8) for count in _CHECKED_BATCHES]
     with torch.inference_mode():
-        expected = [model(batch) for batch in images]  # before tracing, which would leave its marks in cached tensors
+        expected = [model(batch) for batch in images]  # now, because the export changes tensors that the model keeps
     differences: list[float] = []
 
     def write(file: Path) -> None:

@@ -11,6 +11,7 @@ Which way a layer goes follows from its shapes alone, so that two runs of a trai
 """
 
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -28,6 +29,8 @@ _FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls 
     nn.Hardswish: ("hardswish", []),
     nn.SiLU: ("swish", []),
 }
+# Between which results an activation has the slope 1, and 0 elsewhere; other activations need what went into them.
+_STEEP: dict[type[nn.Module], tuple[float, float]] = {nn.ReLU: (0.0, inf), nn.ReLU6: (0.0, 6.0)}
 
 
 class Geometry(NamedTuple):
@@ -110,7 +113,7 @@ def convolve(
             value is not None and value.requires_grad for value in (images, weight, bias)
         ):
             return _result(images, weight, bias, geometry, activation)
-        if activation is None or type(activation) in _SLOPES:
+        if activation is None or type(activation) in _STEEP:
             return _Convolution.apply(images, weight, bias, geometry, activation)
         return activation(_Convolution.apply(images, weight, bias, geometry, None))
     features = conv2d(images, weight, bias, *geometry)
@@ -142,17 +145,6 @@ def _result(
     return features if activation is None else activation(features)
 
 
-def _relu_slope(gradient: Tensor, result: Tensor) -> Tensor:
-    return torch.ops.aten.threshold_backward(gradient, result, 0)
-
-
-def _relu6_slope(gradient: Tensor, result: Tensor) -> Tensor:
-    return torch.ops.aten.hardtanh_backward(gradient, result, 0.0, 6.0)
-
-
-_SLOPES = {nn.ReLU: _relu_slope, nn.ReLU6: _relu6_slope}  # those whose result says how steep they were
-
-
 class _Convolution(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -173,7 +165,7 @@ class _Convolution(torch.autograd.Function):
         (gradient,) = gradients
         images, weight, *results = ctx.saved_tensors
         for result in results:
-            gradient = _SLOPES[ctx.activation](gradient, result)
+            gradient = torch.ops.aten.hardtanh_backward(gradient, result, *_STEEP[ctx.activation])
         wanted = list(ctx.needs_input_grad[:3])
         if torch.is_grad_enabled():  # a gradient of the gradient is asked for, which torch has
             slopes = _torchs_gradients(images, weight, gradient, ctx.geometry, wanted)

@@ -17,7 +17,7 @@ def timm_backbone(architecture: str, size: int | None) -> nn.Module:
     if not timm.is_model(name):
         near = get_close_matches(name, [*timm.list_models(), "iresnet50"], n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else "; timm.list_models() lists them"
-        raise ValueError(f"timm has no network named {architecture!r}{hint}")
+        raise ValueError(f"There is no folder {architecture}, and timm has no network named {architecture!r}{hint}")
     configuration = timm.get_pretrained_cfg(architecture)
     options: dict[str, Any] = {}
     if size is not None and configuration is not None and configuration.fixed_input_size:

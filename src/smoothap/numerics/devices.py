@@ -8,10 +8,48 @@ from torch import Tensor
 
 
 def chosen_device(device: torch.device | str | None = None) -> torch.device:
-    """The device that was asked for; without one, the accelerator of this machine where it has one, else the CPU."""
-    if device is None and torch.accelerator.is_available():
-        device = torch.accelerator.current_accelerator()
-    return torch.device(device or "cpu")
+    """The device that was asked for, if this machine has it; without one, its accelerator, else the CPU."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    if device is None:
+        return accelerator or torch.device("cpu")
+    number = 0 if accelerator is None else torch.accelerator.device_count()
+    known = ["cpu", *(f"{accelerator}:{place}" for place in range(number))]
+    remedy = f"leave --device out, or say {' or '.join(f'--device {name}' for name in known)}."
+    try:
+        wanted = torch.device(device)
+    except RuntimeError:
+        wanted = torch.device("meta")
+    if wanted.type == "meta":  # torch's device for shapes alone, which holds no numbers
+        raise ValueError(f"There is no device called {str(device)!r}: {remedy}")
+    is_accelerator = accelerator is not None and wanted.type == accelerator.type
+    # No tensor is made on the accelerator to try it out: each process of torchrun takes a card of its own later.
+    present = (wanted.index or 0) < number if is_accelerator else _holds_numbers(wanted)
+    if not present:
+        missing = "no CUDA" if wanted.type == "cuda" and not is_accelerator else f"no device {device}"
+        raise ValueError(f"This machine has {missing}: {remedy}")
+    return wanted
+
+
+def _holds_numbers(device: torch.device) -> bool:
+    try:
+        return torch.zeros(1, device=device).device.type == device.type
+    except Exception:  # each kind of device has its own way to say that it is not there
+        return False
+
+
+def count_memory(device: torch.device) -> None:
+    """Count from here on the memory that `peak_bytes` tells."""
+    if hasattr(module := torch.get_device_module(device), "reset_peak_memory_stats"):
+        module.reset_peak_memory_stats(device)
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most that tensors took at a time of the memory of a device; 0 for the CPU, and where a device does not say.
+
+    Of a device with memory of its own, such as a CUDA card, that is what counts, and not the memory of the process.
+    """
+    module = torch.get_device_module(device)
+    return module.max_memory_allocated(device) if hasattr(module, "max_memory_allocated") else 0
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Scores in full float32: a temperature of 0.01 turns the rounding of TF32 or bfloat16 into ranks."""
+"""Scores in full float32: at a temperature of 0.01, the rounding errors of TF32 or bfloat16 would change ranks."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Pages from the templates beside the modules that fill them: one file each, which asks for nothing from outside."""
+"""Pages as single HTML files that load nothing from outside; a template lies beside the module that fills it."""
 
 import base64
 from pathlib import Path

@@ -2,9 +2,9 @@
 
 import re
 
-# Characters that turn the direction of the text around them, control characters, and halves of a character (bytes of a
-# file name that are not UTF-8): in a name from a data set they are shown, not obeyed.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Characters that turn the direction of the text around them or break its line, control characters, and halves of a
+# character (bytes of a file name that are not UTF-8): in a name from a data set they are shown, not obeyed.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:

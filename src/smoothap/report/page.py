@@ -9,6 +9,7 @@ import numpy as np
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
 from smoothap.report._curves import loss_figure, precision_recall_figure, validation_figure
+from smoothap.report.before_after import BeforeAfter
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
 from smoothap.report.class_words import class_words
 from smoothap.report.document import percent, write_page
@@ -22,13 +23,9 @@ _CLASSES = 8  # that gained most, and as many that lost
 
 def write_report(
     path: Path,
+    compared: BeforeAfter,
     *,
     title: str,
-    test_set: ImageSet,
-    before: np.ndarray,
-    after: np.ndarray,
-    before_report: Report,
-    after_report: Report,
     curve: Sequence[dict[str, Any]],
     command: str,
     note: str = "",
@@ -37,25 +34,24 @@ def write_report(
 ) -> Path:
     """Write what training did to the retrieval of a test set as one self-contained HTML page.
 
-    before (n, d), after (n, e): embeddings of the set; the reports are `evaluate` of them. `curve` has a dict for each
-    step with "step", "loss" and now and then "validation_map"; `note` stands first under the results; `seed` draws the
-    queries that are shown.
+    `curve` has a dict for each step with "step", "loss" and now and then "validation_map"; `note` stands first under
+    the results; `seed` draws the queries that are shown.
     """
-    rows = np.arange(len(test_set)) if test_set.is_query is None else np.flatnonzero(test_set.is_query)
-    for embeddings, report in ((before, before_report), (after, after_report)):
+    test_set, rows = compared.images, compared.query_rows
+    before, after = compared.before_report, compared.after_report
+    for embeddings, report in ((compared.before, before), (compared.after, after)):
         check_rows(test_set, embeddings)
         if len(report.average_precision) != len(rows):
             raise ValueError(
                 f"the report is of {len(report.average_precision):,} queries and {test_set.name} has {len(rows):,}: "
                 "give the reports of these embeddings"
             )
-    precisions = before_report.average_precision, after_report.average_precision
     loss, validation = loss_figure(curve), validation_figure(curve)
     groups = [
-        (group, [_card(test_set, before, after, int(rows[place])) for place in group.queries])
-        for group in choose_queries(*precisions, test_set.labels[rows], queries, seed)
+        (group, [_card(compared, int(rows[place])) for place in group.queries])
+        for group in choose_queries(*compared.average_precisions, compared.query_labels, queries, seed)
     ]
-    changes = class_changes(*precisions, test_set.labels[rows])
+    changes = class_changes(*compared.average_precisions, compared.query_labels)
     ends = min(_CLASSES, len(changes) // 2)  # none where there is only one class
     class_tables = {
         "Gained most": [_class_row(test_set, change) for change in changes[:ends]],
@@ -73,10 +69,10 @@ def write_report(
         title=title,
         contents={name: heading for name, (heading, content) in sections.items() if content},
         test_set=test_set,
-        introduction=_introduction(test_set, len(rows), after_report),
+        introduction=_introduction(test_set, len(rows), after),
         marks={kind: "M" + "L".join(f"{x} {y}" for x, y in points) for kind, points in MARKS.items()},
-        metrics=_metrics(before_report, after_report),
-        counts=f"{note} {_counts(before_report, after_report)}".strip(),
+        metrics=_metrics(before, after),
+        counts=f"{note} {_counts(before, after)}".strip(),
         loss=loss and inline_svg(loss, f"Training loss of {len(curve):,} steps"),
         validation=validation and inline_svg(validation, "mAP on the validation classes during training"),
         groups=groups,
@@ -116,9 +112,10 @@ def _counts(before: Report, after: Report) -> str:
     )
 
 
-def _card(images: ImageSet, before_vectors: np.ndarray, after_vectors: np.ndarray, query: int) -> dict[str, Any]:
+def _card(compared: BeforeAfter, query: int) -> dict[str, Any]:
     """One query as in the paper's Figure 1: |P|, AP, the precision-recall curves, and the ranked rows."""
-    before, after = rank(images, before_vectors, query), rank(images, after_vectors, query)
+    images = compared.images
+    before, after = rank(images, compared.before, query), rank(images, compared.after, query)
     change = f"AP {percent(before.average_precision)} → {percent(after.average_precision)}"
     curves = precision_recall_figure(before, after)
     return {

@@ -9,8 +9,6 @@ from typing import Any, overload
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data.columns import one_chunk
-
 OUTSIDE = r"(?s)^\.?$|^/|\x00|(^|/)\.\.(/|$)"  # matches paths that are none below the photo folder
 
 # Paths are bytes: a file name need not be UTF-8. Where a thumbnail lies (pack, offset, length, crc) is our own affair.
@@ -79,7 +77,7 @@ class Photos(Sequence[Photo]):
 
     def column(self, name: str) -> pa.Array:
         """One column in one piece."""
-        return one_chunk(self.table.column(name))
+        return self.table.column(name).combine_chunks()
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -128,7 +126,7 @@ class Photos(Sequence[Photo]):
 
 def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
     """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
-    return np.from_dlpack(one_chunk(column))
+    return np.from_dlpack(column.combine_chunks())
 
 
 def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -8,16 +8,14 @@ differ among themselves count for less.
 import numpy as np
 import torch
 
-from smoothap.data.dataset import ImageDataset, evaluation_batches
-from smoothap.distributed import Processes
+from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
-from smoothap.progress import Progress
-from smoothap.training.evaluation import BATCH_SIZE
+from smoothap.training.evaluation import embed_set
 
 _IMAGES = 4096  # enough to know the directions of some thousand features; more would only take longer
-_SHRINKAGE = 0.1  # towards a scatter that is equal in all directions: few images know few of them
+_SHRINKAGE = 0.1  # towards a scatter that is equal in all directions, since few images vary in few of them
 _POWER = 0.25  # of the scatter; 0 would be principal components, 0.5 the whole discriminant analysis
-_SMALL = 0.01  # of the rows for which there are no features left: they learn, and do not disturb
+_SMALL = 0.01  # factor on rows beyond the number of features: they disturb little at first, and can learn
 
 
 def start_as_projection(model: Embedder, dataset: ImageDataset, *, workers: int = 0) -> None:
@@ -28,8 +26,9 @@ def start_as_projection(model: Embedder, dataset: ImageDataset, *, workers: int 
     """
     layer = model.embedding
     assert layer is not None
-    features, rows = _features(model, dataset, workers)
-    weight, bias = projection(features, dataset.images.labels[rows], layer.out_features)
+    rows = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _IMAGES)).astype(np.int64))
+    embedded = embed_set(model, dataset, rows=rows, features=True, workers=workers)
+    weight, bias = projection(embedded.vectors, dataset.images.labels[embedded.rows], layer.out_features)
     with torch.no_grad():
         layer.weight.mul_(_SMALL)
         layer.bias.mul_(_SMALL)
@@ -63,28 +62,3 @@ def projection(features: np.ndarray, labels: np.ndarray, dimension: int) -> tupl
     weight = directions[:, ::-1][:, :dimension].T @ evened
     weight /= np.linalg.norm(weight, axis=1).mean()
     return weight, -weight @ mean
-
-
-def _features(model: Embedder, dataset: ImageDataset, workers: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the backbone gives for test views of the set, (n, features), and their rows; the same in all processes."""
-    processes = Processes.here()
-    rows = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _IMAGES)).astype(np.int64))
-    batches = evaluation_batches(
-        dataset, BATCH_SIZE, rows=rows, rank=processes.rank, ranks=processes.number, workers=workers
-    )
-    assert model.embedding is not None
-    features = np.zeros((len(rows), model.embedding.in_features), np.float32)
-    readable = np.zeros(len(rows), np.int64)
-    device, mode = next(model.parameters()).device, model.training
-    model.eval()
-    with Progress("Looking at the features", len(rows) // processes.number, "images", processes.rank == 0) as line:
-        for batch in batches:
-            places = np.searchsorted(rows, batch.rows.numpy())
-            with torch.inference_mode():
-                features[places] = model.features(batch.images.to(device)).float().cpu().numpy()
-            readable[places] = 1
-            line.advance(len(places))
-    model.train(mode)
-    processes.add_up(features)  # each row has one process that filled it, the others hold zeros
-    processes.add_up(readable)
-    return features[readable > 0], rows[readable > 0]

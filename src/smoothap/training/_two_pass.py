@@ -19,21 +19,16 @@ Backward = Callable[[Tensor], Tensor]  # embeddings (b, d) -> the loss, whose gr
 
 
 def two_pass(
-    model: nn.Module,
-    embed: Embed,
-    images: Tensor,
-    backward: Backward,
-    piece_size: int,
-    device: torch.device | str = "cpu",
+    model: nn.Module, embed: Embed, images: Tensor, backward: Backward, piece_size: int
 ) -> tuple[Tensor, Tensor]:
     """The loss and the embeddings (b, d) of a batch, holding one piece's activations at a time.
 
     The gradients are, to rounding, those of `backward(embed(images))`. `embed` runs `model`, whose batch-norm
-    statistics must be frozen. Dropout draws the same numbers in both passes, on the device where the model runs.
+    statistics must be frozen. Dropout draws the same numbers in both passes.
     """
     refuse_batch_statistics(model)
     pieces = images.split(piece_size)
-    place = torch.device(device)
+    place = next(model.parameters()).device
     drawn_from, embedded = [], []
     with torch.no_grad():
         for piece in pieces:

@@ -32,7 +32,7 @@ _IMAGES = {"trained_on": "trained on", "validated_on": "validated on"}  # of the
 _SAME_COLOUR = 1.0  # of 255: two decoders agree in the mean of an image to a tenth of that
 _KINDS: Kinds = {
     "step": int, "best": (int, float), "best_step": int, "seconds": float, "settings": dict, "groups": list,
-    "values": dict, "scaler": dict, "tensors": str, "sha256": str,
+    "scaler": dict, "tensors": str, "sha256": str,
 }  # fmt: skip
 _SEALED = SealedJson("a checkpoint", _KINDS, _REMEDY, finite=False)  # an optimiser may hold an infinity
 
@@ -76,13 +76,8 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
         if value.is_floating_point() and not bool(value.isfinite().all()):
             raise ValueError(f"{name} is no longer finite after step {state.step}; try a lower learning rate")
     optimiser = state.optimiser.state_dict()
-    values: dict[str, dict[str, Any]] = {}
     for number, slots in optimiser["state"].items():
-        for name, value in slots.items():
-            if isinstance(value, Tensor):
-                tensors[f"optimiser.{number}.{name}"] = value
-            else:
-                values.setdefault(str(number), {})[name] = value
+        tensors |= {f"optimiser.{number}.{name}": value for name, value in slots.items()}
     if state.queue is not None:
         tensors |= {"queue.embeddings": state.queue.embeddings, "queue.labels": state.queue.labels}
     content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
@@ -93,7 +88,6 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
         "kernels": kernels(),
         "threads": torch.get_num_threads(),
         "groups": optimiser["param_groups"],
-        "values": values,
         "scaler": state.scaler.state_dict(),
         "tensors": file.name,
         "sha256": hashlib.sha256(content).hexdigest(),
@@ -176,7 +170,7 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
         parts[part][rest] = value
     state.model.load_state_dict(parts["model"])
     state.loss.load_state_dict(parts["loss"])
-    slots: dict[int, dict[str, Any]] = {int(number): dict(values) for number, values in described["values"].items()}
+    slots: dict[int, dict[str, Tensor]] = {}
     for name, value in parts["optimiser"].items():
         number, _, slot = name.partition(".")
         slots.setdefault(int(number), {})[slot] = value

@@ -41,35 +41,60 @@ class Embedded:
 
 @freed_memory_kept()
 @lost_workers_explained()
-def embed_set(model: Embedder, dataset: ImageDataset, *, workers: int = 0, shown: bool = True) -> Embedded:
-    """Embed the test views of a set; under torchrun each process takes its share, and all get everything."""
+def embed_set(
+    model: Embedder,
+    dataset: ImageDataset,
+    *,
+    rows: np.ndarray | None = None,
+    features: bool = False,
+    workers: int = 0,
+    shown: bool = True,
+) -> Embedded:
+    """Embed the test views of a set, or of some `rows` in rising order; under torchrun each process takes its share.
+
+    All processes get everything. With `features`, the vectors are what the backbone gives, before the linear layer.
+    """
     processes = Processes.here()
-    vectors = np.zeros((len(dataset), model.dimension), np.float32)
-    readable, digests = np.zeros((2, len(dataset)), np.int64)
+    rows = np.arange(len(dataset)) if rows is None else rows
+    layer = model.embedding if features else None
+    vectors = np.zeros((len(rows), model.dimension if layer is None else layer.in_features), np.float32)
+    readable, digests = np.zeros((2, len(rows)), np.int64)
     batches = evaluation_batches(
         dataset,
         BATCH_SIZE,
+        rows=rows,
         rank=processes.rank,
         ranks=processes.number,
         workers=workers,
         pin_memory=pins_memory(next(model.parameters()).device),
     )
-    total, shown = len(dataset) // processes.number, shown and processes.rank == 0
+    total, shown = len(rows) // processes.number, shown and processes.rank == 0
     with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
-        for part, batch in model.embed_batches((batch.images, batch) for batch in batches):
-            rows = batch.rows.numpy()
-            vectors[rows], readable[rows], digests[rows] = part, 1, _digests(batch.images)
-            line.advance(len(rows))
+        for part, batch in model.embed_batches(((batch.images, batch) for batch in batches), features=features):
+            places = np.searchsorted(rows, batch.rows.numpy())
+            vectors[places], readable[places], digests[places] = part, 1, _digests(batch.images)
+            line.advance(len(places))
     for filled in (vectors, readable, digests):  # each row has one process that filled it, the others hold zeros
         processes.add_up(filled)
-    rows = np.flatnonzero(readable)
-    blank = len(rows) - int(vectors[rows].any(axis=1).sum())
-    if blank:
+    kept = np.flatnonzero(readable)
+    blank = len(kept) - int(vectors[kept].any(axis=1).sum())
+    if blank and not features:
         raise NoFeatures(
-            f"{model.architecture} gives nothing but zeros for {blank:,} of {len(rows):,} images of "
+            f"{model.architecture} gives nothing but zeros for {blank:,} of {len(kept):,} images of "
             f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
         )
-    return Embedded(vectors if len(rows) == len(vectors) else vectors[rows], rows, digests[rows])
+    return Embedded(vectors if len(kept) == len(vectors) else vectors[kept], rows[kept], digests[kept])
+
+
+def embed_sets(model: Embedder, sets: Sequence[ImageSet], *, unreadable: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors (n, d) and labels (n,) of several sets as one; no class is in two of them."""
+    vectors, labels, classes = [], [], 0
+    for images in sets:
+        embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable))
+        vectors.append(embedded.vectors)
+        labels.append(images.labels[embedded.rows] + classes)
+        classes += images.classes
+    return np.concatenate(vectors), np.concatenate(labels)
 
 
 def _digests(views: Tensor) -> np.ndarray:

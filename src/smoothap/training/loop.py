@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
@@ -35,11 +36,12 @@ from smoothap.training._two_pass import refuse_batch_statistics, two_pass
 from smoothap.training.checkpoint import State
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
-from smoothap.training.precision import network_precision, warn_of_noise
+from smoothap.training.precision import loss_scaler, network_precision, warn_of_noise
 from smoothap.training.settings import Settings
 
 MODEL = "model"  # the folder of the best model, in that of the training
 Arguments = ParamSpec("Arguments")
+_alone_in: ContextVar[Path | None] = ContextVar("alone_in", default=None)  # the folder that this thread is alone in
 
 
 class TrainingStopped(ValueError):  # noqa: N818
@@ -68,21 +70,32 @@ class Callbacks(Protocol):
         ...
 
 
-def _alone_in_its_folder(train: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let one training at a time write to a folder; afterwards torch has as many threads again as before."""
+@contextmanager
+def alone_in(folder: Path | str) -> Generator[None]:
+    """Let one training at a time write to a folder; to ask for it again inside, as `train` does, is no second one."""
+    place = Path(folder).resolve()
+    if Processes.here().rank > 0 or _alone_in.get() == place:
+        yield
+        return
+    with locked(place, f"Another process is training in {folder}: wait until it is done, or choose another folder."):
+        sweep(place)
+        sweep(place / MODEL)
+        before = _alone_in.set(place)
+        try:
+            yield
+        finally:
+            _alone_in.reset(before)
+
+
+def _in_its_folder(train: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The training, alone in its folder; afterwards torch has as many threads again as before."""
 
     @wraps(train)
     def alone(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        folder = Path(signature(train).bind(*arguments, **options).arguments["folder"])
-        refusal = f"Another process is training in {folder}: wait until it is done, or choose another folder."
         threads = torch.get_num_threads()
-        torch.set_num_threads(threads)  # said aloud, MKL keeps to the number: then it does so with and without a resume
+        torch.set_num_threads(threads)  # to set it makes MKL keep to it, as it must in a resumed training too
         try:
-            if Processes.here().rank > 0:
-                return train(*arguments, **options)
-            with locked(folder, refusal):
-                sweep(folder)
-                sweep(folder / MODEL)
+            with alone_in(signature(train).bind(*arguments, **options).arguments["folder"]):
                 return train(*arguments, **options)
         finally:
             torch.set_num_threads(threads)
@@ -90,7 +103,7 @@ def _alone_in_its_folder(train: Callable[Arguments, Result]) -> Callable[Argumen
     return alone
 
 
-@_alone_in_its_folder
+@_in_its_folder
 @freed_memory_kept()
 def train(
     model: Embedder,
@@ -156,7 +169,7 @@ def train(
     optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
     dtype = network_precision(settings, loss, device)
-    scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+    scaler = loss_scaler(dtype, device)
     queue = EmbeddingQueue(settings.queue, model.dimension, device) if settings.queue else None
     state = State(model, loss, optimiser, scaler, queue)
     described = {
@@ -235,7 +248,7 @@ def train(
                     embeddings = embed(batch.images)
                     value = backward(embeddings)
                 else:
-                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size, device)
+                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
                 mean_loss = float(value)
                 if not np.isfinite(mean_loss):
                     raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")

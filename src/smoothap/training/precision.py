@@ -2,7 +2,8 @@
 
 Smooth-AP ranks scores whose differences matter from about tau on. A network that computes in 16 bits gives embeddings
 that are a little off, and so are the differences of their scores: by about 0.001 in float16 and 0.01 in bfloat16
-(docs/training.md has a table). A loss says in `tolerated_noise` what it bears.
+(docs/training.md has a table). A loss says in `tolerated_noise` by how much they
+may be off, as a standard deviation.
 """
 
 import warnings
@@ -10,7 +11,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler, OptState
 
+from smoothap.numerics.devices import has_float64
 from smoothap.training.settings import Settings
 
 FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten times that
@@ -20,13 +23,27 @@ def network_precision(settings: Settings, loss: nn.Module, device: torch.device)
     """The float that the network computes in; "auto" is float16 on a GPU where the loss bears it, float32 elsewhere."""
     if settings.precision != "auto":
         return getattr(torch, settings.precision)
-    bears = tolerated_noise(loss)
+    bears: float | None = getattr(loss, "tolerated_noise", None)
     return torch.float16 if device.type != "cpu" and bears is not None and bears >= FLOAT16_NOISE else torch.float32
 
 
-def tolerated_noise(loss: nn.Module) -> float | None:
-    """The standard deviation that score differences may be off by, or None where the loss does not say."""
-    return getattr(loss, "tolerated_noise", None)
+def loss_scaler(dtype: torch.dtype, device: torch.device) -> GradScaler:
+    """What keeps gradients of float16 from vanishing, by a factor on the loss; without effect for other floats."""
+    scaler = GradScaler if has_float64(device) else _ScalerWithoutFloat64
+    return scaler(device.type, enabled=dtype == torch.float16)
+
+
+class _ScalerWithoutFloat64(GradScaler):
+    """torch's takes the reciprocal of the factor in float64. It is a power of two, so that float32 is exact as well."""
+
+    def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self.is_enabled():
+            return
+        assert self._scale is not None
+        state = self._per_optimizer_states[id(optimizer)]
+        infinite = torch.zeros((), device=self._scale.device)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, self._scale.reciprocal(), infinite, False)
+        state["stage"] = OptState.UNSCALED
 
 
 def score_noise(exact: Tensor, rounded: Tensor) -> float:
@@ -47,7 +64,7 @@ def warn_of_noise(
     embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module
 ) -> None:
     """Embed one batch both ways, and warn if fewer bits blur what the loss looks at."""
-    bears = tolerated_noise(loss)
+    bears: float | None = getattr(loss, "tolerated_noise", None)
     if dtype == torch.float32 or bears is None:
         return
     with torch.no_grad():

@@ -35,7 +35,7 @@ class Settings:
     precision: Precision = "auto"  # of the network: auto is float16 on a GPU where the loss bears it, else float32
     seed: int = 0
     checkpoint_every: int = 200  # steps; and after every epoch
-    diagnose_every: int = 50  # steps between two looks at the operating region and AP_e
+    diagnose_every: int = 50  # steps between two measurements of the operating region and of AP_e
 
     def __post_init__(self) -> None:
         choices = {
