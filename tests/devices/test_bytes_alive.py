@@ -64,7 +64,7 @@ def test_two_passes_take_the_memory_of_one_piece(second, measured):
 
         if batch == piece:
             return peak(second, lambda: send_back(embed(images)))
-        return peak(second, lambda: two_pass(model, embed, images, send_back, piece, second.place))
+        return peak(second, lambda: two_pass(model, embed, images, send_back, piece))
 
     one_piece, batches = step(piece), (128, 256)
     counted = {batch: step(batch) for batch in batches}
