@@ -65,7 +65,7 @@ def train(
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
     test_fraction: options.TestFraction = None,
@@ -146,9 +146,10 @@ def train(
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
     from smoothap.numerics.devices import chosen_device
 
+    place = chosen_device(device)
     running: dict[str, Any] = {
         "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+        "device": place, "workers": options.chosen_workers(workers, place), "tensorboard": tensorboard,
     }  # fmt: skip
     with joined_processes() as processes:
         shown = processes.rank == 0
