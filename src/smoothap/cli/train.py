@@ -76,8 +76,9 @@ def train(
     Parameters
     ----------
     recipe
-        A Python file that ends in recipe = Recipe(...), such as recipes/sop_384.py: one experiment of the paper, with
-        its data, network and settings. The file is run as a program, so read a stranger's first.
+        An experiment of the paper, with its data, network and settings: recipe:NAME for one of those that smoothap
+        recipes lists, such as recipe:sop-384, or a Python file that ends in recipe = Recipe(...). The file is run as a
+        program, so read a stranger's first.
     data
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH; with a recipe the PATH alone.
     out
@@ -145,6 +146,7 @@ def train(
     from smoothap.distributed import joined_processes
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
     from smoothap.numerics.devices import chosen_device
+    from smoothap.training.recipe_files import recipe_file
 
     place = chosen_device(device)
     running: dict[str, Any] = {
@@ -163,6 +165,7 @@ def train(
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
+                recipe = recipe_file(recipe)
                 for name in ("model", "dimension", "settings", "test_fraction", "test_classes"):
                     if name in given:
                         raise ValueError(
