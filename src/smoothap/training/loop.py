@@ -301,7 +301,7 @@ def train(
         ) from error
     processes.wait()
     model.load_state_dict(read_model(folder / MODEL)[0])
-    return Result(state.step, state.best, state.best_step, state.step == total or timed_out)
+    return Result(state.step, state.best, state.best_step, state.step == total or (timed_out and not interrupted))
 
 
 def loss_backward(
