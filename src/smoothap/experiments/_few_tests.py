@@ -1,7 +1,6 @@
 """A benchmark with few images to validate and test on, for a rehearsal."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,13 +32,16 @@ class FewTests(Benchmark):
             tests[name] = replace(first, name=images.name, **masks)
         averages = {name: draws for name, draws in whole.averages.items() if set(draws) <= set(tests)}
         tested = sum(len(images) for images in whole.sets if images is not whole.train)
-        values = {**vars(whole), "tests": tests, "averages": averages}
-        return cls(**values, tested=tested)
+        return cls(whole.name, whole.train, tests, whole.warnings, averages, tested=tested)
 
-    def train_and_validation(self, *arguments: Any, **options: Any) -> Any:
-        training, validation = super().train_and_validation(*arguments, **options)
-        self.split.append((training, 0 if validation is None else len(validation)))
-        rows = None if validation is None else _few(validation)
+    def training_images(self) -> ImageSet:
+        self.split.append((super().training_images(), 0))
+        return self.split[-1][0]
+
+    def train_and_validation(self, seed: int = 0, fraction: float = 0.1) -> tuple[ImageSet, ImageSet]:
+        training, validation = super().train_and_validation(seed, fraction)
+        self.split.append((training, len(validation)))
+        rows = _few(validation)
         return training, validation if rows is None else validation.rows(rows)
 
 

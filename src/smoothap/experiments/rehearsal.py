@@ -58,11 +58,9 @@ class Forecast:
 class Rehearsal:
     """Runs a recipe as `run_recipe` does, but few steps of it, stopped and resumed, in the folder `rehearsal` of `out`.
 
-        rehearsal = Rehearsal()
-        for name, tuned in rehearsal.run(open_recipe("recipe:sop-384", path), path, "runs/sop-384"): ...
-        print(rehearsal)
+        list((rehearsal := Rehearsal()).run(open_recipe("recipe:sop-384", path), path, "runs/sop-384"))
 
-    Steps are those of the training, with its batches from all of its images; validation and tests take a few hundred
+    To print it tells what the training itself will take. Steps are those of the training, with its batches from all of its images; validation and tests take a few hundred
     images. A partial copy is taken as it is. `missing` says what the training itself would lack.
     """
 
@@ -132,7 +130,7 @@ class Rehearsal:
 
     def __str__(self) -> str:
         """What the training will take, and what is missing for it."""
-        lines = ["The rehearsal went through: first steps, validation, checkpoint, resumed training, tests, report."]
+        lines = ["The rehearsal went through: every part of the training, stopped and resumed once, tests and report."]
         lines += ["Of a whole training on this machine (estimates from these few steps):"]
         for forecast in self.forecasts.values():
             lines += [f"  {forecast.name}:"] if forecast.name else []
