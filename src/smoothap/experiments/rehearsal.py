@@ -60,8 +60,9 @@ class Rehearsal:
 
         list((rehearsal := Rehearsal()).run(open_recipe("recipe:sop-384", path), path, "runs/sop-384"))
 
-    To print it tells what the training itself will take. Steps are those of the training, with its batches from all of its images; validation and tests take a few hundred
-    images. A partial copy is taken as it is. `missing` says what the training itself would lack.
+    Printed, it tells what the training itself will take. Steps are those of the training, with its batches from all of
+    its images; validation and tests take a few hundred images. A partial copy is taken as it is. `missing` says what
+    the training itself would lack.
     """
 
     forecasts: dict[str, Forecast] = field(default_factory=dict)
