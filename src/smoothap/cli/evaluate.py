@@ -77,6 +77,7 @@ def evaluate(
         options.check_file(out, "metrics.json")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
+    from smoothap.experiments.paper_rows import beside_the_paper
     from smoothap.numerics.devices import chosen_device
 
     place = chosen_device(device)
@@ -95,6 +96,8 @@ def evaluate(
             reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=on)}
         if processes.rank == 0:
             _print_reports(reports, as_json, out)
+            if data is not None and not as_json and (table := beside_the_paper(data, reports)):
+                print(f"\n{table}")
 
 
 def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:

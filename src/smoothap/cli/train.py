@@ -237,6 +237,10 @@ def _print_training(tuned: FineTuned) -> None:
     for name, after in tuned.after.items():
         table = comparison(tuned.before[name], after, "a lower learning rate")
         print(f"\nOn unseen classes ({name}):\n{table}")
+    from smoothap.experiments.paper_rows import beside_the_paper
+
+    if beside := beside_the_paper(tuned.data, tuned.after):
+        print(f"\n{beside}")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     next_ones = [f"smoothap evaluate --model {model} --data {tuned.data}"] if tuned.after else []
