@@ -15,7 +15,7 @@ class FewTests(Benchmark):
     """A benchmark with all of its training images, and few to validate and test on."""
 
     split: list[tuple[ImageSet, int]] = field(default_factory=list)  # training images, how many are validated on
-    tested: int = 0  # images of all tests of the whole benchmark
+    tested: dict[str, int] = field(default_factory=dict)  # images of each test set of the whole benchmark
 
     @classmethod
     def of(cls, whole: Benchmark, missing: list[str]) -> "FewTests":
@@ -31,7 +31,7 @@ class FewTests(Benchmark):
             masks = {mask: None if value is None else value[rows] for mask, value in masks.items()}
             tests[name] = replace(first, name=images.name, **masks)
         averages = {name: draws for name, draws in whole.averages.items() if set(draws) <= set(tests)}
-        tested = sum(len(images) for images in whole.sets if images is not whole.train)
+        tested = {images.name: len(images) for images in whole.sets if images is not whole.train}
         return cls(whole.name, whole.train, tests, whole.warnings, averages, tested=tested)
 
     def training_images(self) -> ImageSet:

@@ -119,7 +119,8 @@ class Rehearsal:
                         measured = _Measured(tuned, folder / name, small, lacking, batches.made, device, processes)
                         settings = recipe.trainings()[name]
                         self.forecasts[name] = measured.forecast(name, settings, how.get("workers", 0))
-                        self._note_batches(settings.batch_size, self.forecasts[name].batch_size, lacking)
+                        self._note_batches(settings.batch_size, self.forecasts[name].batch_size)
+                        self._note_epochs(bool(lacking.whole), own_batches=bool(batches.made))
                     yield name, tuned
             except torch.OutOfMemoryError as error:
                 raise ValueError(
@@ -138,7 +139,7 @@ class Rehearsal:
             lines += [f"  {name:<20}{value}" for name, value in _told(forecast)]
         if len(self.forecasts) > 1:
             lines.append(f"  {'all of them':<20}{sum(one.hours for one in self.forecasts.values()):,.1f} hours")
-        lines += [f"Note: {note}" for note in self.notes]
+        lines += [f"Note: {note}" for note in dict.fromkeys(self.notes)]
         lines += ["Missing:", *(f"  {number}. {line}" for number, line in enumerate(self.missing, 1))]
         return "\n".join(lines if self.missing else [*lines[:-1], "Nothing is missing."])
 
@@ -165,15 +166,18 @@ class Rehearsal:
             return False
         return weights
 
-    def _note_batches(self, wanted: int, used: int, lacking: Lacking) -> None:
+    def _note_batches(self, wanted: int, used: int) -> None:
         if used < wanted:
             self.notes.append(
                 f"the images that are there have classes for batches of {used}, not of {wanted}: memory and speed are "
                 f"those of batches of {used}"
             )
-        if lacking.whole:
+
+    def _note_epochs(self, partial: bool, *, own_batches: bool) -> None:
+        if partial and own_batches:
+            self.notes.append("an epoch has as many of the recipe's batches as this partial copy gives, or more")
+        elif partial:
             self.notes.append("the time is scaled from the images that are there to those of a whole copy")
-        self.notes = list(dict.fromkeys(self.notes))
 
     def _end(self, folder: Path) -> None:
         """Leave what was found, without the models of a few steps, which are good for nothing."""
@@ -256,7 +260,8 @@ class _Measured:
             read = self.processes.number * self._read_per_second(training, made, workers)
         rate, forward = (min(value, read or value) for value in (rate, _FORWARD * rate))
         validations = 2 + math.ceil(steps / in_an_epoch)  # also before the training, with and without the new layer
-        embedded = scale * (validations * validated + 2 * self.benchmark.tested)
+        tested = sum(self.lacking.whole.get(part, images) for part, images in self.benchmark.tested.items())
+        embedded = validations * scale * validated + 2 * tested
         seconds = steps * batch_size / rate + embedded / forward
         return Forecast(
             name, steps, batch_size, rate, read, seconds / 3600, peak_bytes(self.device), _process_bytes(),
