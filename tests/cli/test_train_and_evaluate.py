@@ -224,7 +224,7 @@ def test_evaluate_against_a_gallery(vectors, capsys):
     smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
              "--gallery", vectors / "g.npy", "--gallery-labels", vectors / "gl.npy")  # fmt: skip
     parts = [np.load(vectors / f"{name}.npy") for name in ("x", "y", "g", "gl")]
-    assert capsys.readouterr().out == f"{evaluate(*parts)}\n"
+    assert capsys.readouterr().out == f"{evaluate(*parts).with_intervals()}\n"
 
 
 def test_a_file_that_would_run_code_is_refused(vectors):
@@ -263,3 +263,25 @@ def test_a_file_cut_short_is_told(vectors):
 def test_what_is_missing_is_told(words, message):
     with pytest.raises(ValueError, match=message):
         smoothap("evaluate", *words)
+
+
+def test_evaluate_compares_with_another_evaluation(vectors, capsys):
+    files = ("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy")
+    smoothap(*files, "--out", vectors / "first.json")
+    capsys.readouterr()
+    np.save(vectors / "x.npy", np.load(vectors / "x.npy")[:, ::2].copy())
+    smoothap(*files, "--against", vectors / "first.json")
+    told = capsys.readouterr().out
+    assert re.search(r"^mAP +[+-]\d+\.\d \([+-]\d+\.\d to [+-]\d+\.\d\), better for \d+% of the queries", told, re.M)
+    smoothap(*files, "--against", vectors / "first.json", "--json")
+    metrics = json.loads(capsys.readouterr().out)
+    assert set(metrics["difference"]["mean_average_precision"]) == {"value", "low", "high", "won", "lost"}
+    assert (
+        metrics["interval_95"]["recall_at_1"][0] <= metrics["recall"]["1"] <= metrics["interval_95"]["recall_at_1"][1]
+    )
+
+
+def test_an_evaluation_that_is_not_there_is_told_before_the_work(vectors):
+    with pytest.raises(ValueError, match=r"no file .*none.json: give one that smoothap evaluate --out wrote"):
+        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
+                 "--against", vectors / "none.json")  # fmt: skip
