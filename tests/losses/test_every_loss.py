@@ -33,15 +33,17 @@ _FLAT = "its gradient is not that of its value, which is flat: test_blackbox_ap.
 _PER_CLASS = "it has a parameter for each class, and labels are their places"
 _PROXIES = "it compares with a proxy for each class, and no row with another: there is no retrieval set"
 _ALONE = "every row is compared with the proxies, also the only one of its class"
+_PAIRS = "a negative pair costs by itself, whether or not its query has a positive"
 _NO_REFERENCE = "the library has no ref_emb for it, and says so"
 _ZEROS = "the library divides a zero row by a small number instead of refusing it"
 CANNOT = {
     **{("gradient", name): _FLAT for name in ("blackbox-ap", "blackbox-recall")},
-    ("order", "margin"): "its miner draws negatives at random, in the order of the rows",
+    **{("order", name): "its miner draws at random, in the order of the rows" for name in ("margin", "triplet")},
     **{("names", name): _PER_CLASS for name in ("margin", "proxy-nca", "softmax", "arcface")},
-    ("alone", "contrastive"): "a negative pair costs by itself, whether or not its query has a positive",
+    **{("alone", name): _PAIRS for name in ("contrastive", "xbm")},
     **{("alone", name): _ALONE for name in ("proxy-nca", "softmax", "arcface")},
     ("retrieval set", "fast-ap"): _NO_REFERENCE,
+    ("retrieval set", "xbm"): "the memory is a term beside that of the batch, and has no gradient",
     **{("retrieval set", name): _PROXIES for name in ("proxy-nca", "softmax", "arcface")},
     **{("zero row", name): _ZEROS for name in WRAPPED},
 }
