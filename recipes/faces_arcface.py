@@ -3,12 +3,27 @@
 Paper   mAP = 0.902 (VGGFace2 test), 0.803 (IJB-C); before training, with ArcFace alone: 0.858, 0.772
 Run     smoothap train recipes/faces_arcface.py --data PATH --test-on ijbc-aligned:DIR --weights FILE --out runs/arcface
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is InsightFace's copy, with loose_crop and meta
-Weights FILE is an iresnet50 under InsightFace's names, such as its backbone.pth
+Weights FILE is an iresnet50: a .pth or .safetensors under InsightFace's names, or its .onnx
 
-The paper's ArcFace network was trained on VGGFace2. InsightFace's public iresnet50 files were trained on other sets, so
-the results before and after training will differ from the paper's. The paper aligned the faces with a face detector; we
-align them by the landmarks that come with the sets. The paper does not say how long it trained: the number of epochs,
-and those after which the learning rate drops, are our choice.
+                 paper                   here
+batch, |P|       224, 4                  224, 4
+tau              0.01                    0.01
+optimiser        Adam, 1e-5              Adam, 1e-5
+weight decay     4e-5                    4e-5
+embedding layer  rate not said           1 times the rate (guess)
+epochs, drops    not said                5; 3, 4 x 0.3 (guess)
+views            aligned, 112 x 112      aligned, 112 x 112, mirrored half of the time (guess)
+query            not in its own ranking  not in its own ranking (--include-query)
+model            not said                the last epoch (--validation-fraction 0.1: best)
+precision        not said                float32 without TF32
+
+The code for faces was not released. "guess" marks what nobody has told; what is in brackets is an option.
+
+The paper's ArcFace network was trained on VGGFace2. Of the public ones, two were: an ONNX file of an iresnet50 in
+InsightFace's model zoo (partial FC), which FILE may be, and the VGG2-ResNet50-Arcface of its IJB pack, whose MXNet
+format we do not read. InsightFace gives its weights away for research that is not commercial. Files that were trained
+on other sets load too, with other results. recipes/faces_arcface_start.py trains such a network from nothing. The paper
+aligned the faces with a face detector; we align them by the landmarks that come with the sets.
 """
 
 from functools import partial
@@ -23,6 +38,7 @@ SETTINGS = Settings(
     batch_size=224,
     per_class=4,
     tau=0.01,
+    validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
@@ -30,6 +46,7 @@ SETTINGS = Settings(
     schedule="steps",
     drops=(3, 4),
     drop=0.3,
+    precision="float32",
 )
 
 
@@ -39,7 +56,7 @@ def model(weights: Weights) -> Embedder:
 
 
 def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau)
+    return SmoothAP(settings.tau, include_query=settings.include_query)
 
 
 recipe = Recipe(

@@ -5,9 +5,22 @@ Run     smoothap train recipes/faces_senet50.py --data PATH --test-on ijbc:DIR -
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 
+                 paper                    here
+batch, |P|       224, 4                   224, 4
+tau              0.01                     0.01
+optimiser        Adam, 1e-5               Adam, 1e-5
+weight decay     4e-5                     4e-5
+embedding layer  rate not said            1 times the rate (guess)
+epochs, drops    not said                 5; 3, 4 x 0.3 (guess)
+views            box x 1.3, to 224 x 224  box x 1.3, to 224 x 224, mirrored half of the time (guess)
+query            not in its own ranking   not in its own ranking (--include-query)
+model            not said                 the last epoch (--validation-fraction 0.1: best)
+precision        not said                 float32 without TF32
+
+The code for faces was not released. "guess" marks what nobody has told; what is in brackets is an option.
+
 Without --test-on, the network is tested on VGGFace2 only. You can test it on IJB-C later, with
-smoothap evaluate --model runs/senet50/model --data ijbc:DIR. The paper does not say how long it trained: the number of
-epochs, and those after which the learning rate drops, are our choice.
+smoothap evaluate --model runs/senet50/model --data ijbc:DIR.
 """
 
 from pathlib import Path
@@ -23,6 +36,7 @@ SETTINGS = Settings(
     batch_size=224,
     per_class=4,
     tau=0.01,
+    validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
@@ -30,6 +44,7 @@ SETTINGS = Settings(
     schedule="steps",
     drops=(3, 4),
     drop=0.3,
+    precision="float32",
 )
 
 
@@ -39,7 +54,7 @@ def model(weights: Weights) -> Embedder:
 
 
 def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau)
+    return SmoothAP(settings.tau, include_query=settings.include_query)
 
 
 recipe = Recipe(

@@ -5,11 +5,22 @@ Run     smoothap train recipes/inaturalist_224.py --data PATH --out runs/inatura
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
-The paper gives the optimiser, the learning rate of the backbone and of the embedding layer, the weight decay, tau and
-|P|. The epochs, and those after which the learning rate drops, are those of the released code.
+                 paper                      released code           here
+batch, |P|       224, 4                     112, 4 by default       224, 4
+tau              0.01                       0.01                    0.01
+optimiser        Adam, 1e-5                 Adam, 1e-5              Adam, 1e-5
+weight decay     4e-5                       4e-4                    4e-5
+embedding layer  2 times the rate           5 times the rate        2 times the rate
+epochs, drops    not said                   90; 40, 70 x 0.3        90; 40, 70 x 0.3
+classes          drawn at random            by their size           by their size, as the paper's code (--no-by-size)
+views            256 x 256, crop 224, flip  8 to 100% of the area   256 x 256, crop 224, flip
+query            not in its own ranking     one of its positives    not in its own ranking (--include-query)
+model            not said                   best epoch on the test  the last epoch (--validation-fraction 0.1: best)
+precision        not said                   float32, TF32 as torch  float32 without TF32
 
-The released code trains with another weight decay and other crops than the paper. To train as it does, add the options
---weight-decay 4e-4 --crops released to the command.
+Options in brackets do it in the other way; "guess" marks what nobody has told. To train as the released code does, add
+--weight-decay 4e-4 --crops released --include-query --embedding-factor 5.
+Drawn by size, a class comes up once for every four of its images, and classes with fewer are left out.
 """
 
 from smoothap.data.inaturalist import inaturalist
@@ -21,7 +32,9 @@ from smoothap.training.settings import Settings
 SETTINGS = Settings(
     batch_size=224,
     per_class=4,
+    by_size=True,  # as the released code draws them
     tau=0.01,
+    validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
@@ -30,6 +43,7 @@ SETTINGS = Settings(
     schedule="steps",
     drops=(40, 70),
     drop=0.3,
+    precision="float32",
 )
 
 
@@ -42,7 +56,7 @@ def backbone_alone(weights: Weights) -> Embedder:
 
 
 def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau)
+    return SmoothAP(settings.tau, include_query=settings.include_query)
 
 
 recipe = Recipe(data=inaturalist, model=model, loss=loss, settings=SETTINGS, before=backbone_alone)

@@ -4,6 +4,7 @@ import http.client
 import io
 import socket
 import struct
+import time
 import zlib
 
 from page_albums import letter
@@ -25,6 +26,14 @@ def ask(port, method, path, body=None, headers=None, timeout=30):
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+def comes(condition, seconds=60):
+    """Whether this becomes true within some time."""
+    end = time.monotonic() + seconds
+    while not (true := condition()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return true
 
 
 def head(path, **headers):

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from attackers import ask, head, status_of
+from attackers import ask, comes, head, status_of
 from page_server import served
 
 from smoothap.search import Album
@@ -41,14 +41,6 @@ def crowd(port, number, content, source="127.0.0.1", buffer=4096):
             connection.sendall(content)
             connections.append(connection)
         yield connections
-
-
-def comes(condition, seconds=60):
-    """Whether this becomes true within some time."""
-    end = time.monotonic() + seconds
-    while not (true := condition()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return true
 
 
 def is_cut_off(connection):

@@ -262,11 +262,11 @@ def test_a_file_that_is_too_large_is_told_without_sending_it(opened, one):
     page.wait_for_selector(".tile")
     page.evaluate(
         """() => { const transfer = new DataTransfer();
-        transfer.items.add(new File([new Uint8Array(21e6)], "large.png", {type: "image/png"}));
+        transfer.items.add(new File([new Uint8Array(51e6)], "large.png", {type: "image/png"}));
         document.dispatchEvent(new DragEvent("drop", {dataTransfer: transfer, bubbles: true, cancelable: true})); }"""
     )
     page.wait_for_selector("#mistake:not([hidden])")
-    assert "more than the 20 MB" in page.locator("#mistake-text").text_content()
+    assert "more than the 50 MB" in page.locator("#mistake-text").text_content()
 
 
 def test_a_photo_is_taken_by_drop_and_by_paste(opened, one):

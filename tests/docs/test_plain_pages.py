@@ -72,8 +72,9 @@ def test_the_readme_gives_the_results_of_the_demo_that_the_results_page_has():
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.py")), ids=lambda recipe: recipe.stem)
 def test_the_page_on_reproducing_expects_what_the_recipe_says(recipe):
-    said = recipe.read_text(encoding="utf-8").partition("\nPaper ")[2].partition("\nRun ")[0]
+    text = recipe.read_text(encoding="utf-8")
+    said = text.partition("\nPaper ")[2].partition("\nRun ")[0]
     results = set(re.findall(r"\d+\.\d+", said))
     page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
-    assert len(results) >= 3
+    assert len(results) >= 3 or text.startswith('"""Past the paper')
     assert not results - set(re.findall(r"\d+\.\d+", page))

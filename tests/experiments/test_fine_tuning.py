@@ -6,10 +6,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+import torch
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
-from smoothap.experiments import compare_with_untrained, fine_tune, fine_tuning, open_data
+from smoothap.experiments import compare_with_untrained, evaluate_model, fine_tune, fine_tuning, open_data
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
@@ -133,3 +134,27 @@ def test_a_trained_model_beside_itself_before_its_training(photos, tmp_path):
     compared = compare_with_untrained(data, str(tmp_path / "run" / "model"), weights="none", folder=tmp_path)
     assert compared.after_report.summary() == tuned.after["test"].summary()
     assert compared.before_report.summary() == tuned.before["test"].summary()
+
+
+def test_all_classes_can_be_trained_on_and_the_last_model_is_kept(photos, tmp_path, capsys):
+    settings = replace(QUICK, steps=3, validation_fraction=0)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "all", settings=settings, test_fraction=0, **NETWORK)
+    assert "16 classes to train on, 0 classes to pick the best epoch, 0 to test on" in capsys.readouterr().out
+    assert (tuned.best_step, tuned.before, tuned.after, tuned.improved) == (3, {}, {}, True)
+    description = json.loads((tmp_path / "all" / "model" / "model.json").read_text())
+    assert description["metrics"]["validation mAP"] is None
+    again = fine_tune(f"folder:{photos}", tmp_path / "all", settings=settings, test_fraction=0, resume=True, **NETWORK)
+    for name, weights in tuned.model.state_dict().items():
+        assert torch.equal(weights, again.model.state_dict()[name])
+
+
+def test_without_validation_the_test_classes_are_still_left_out(photos, tmp_path):
+    settings = replace(QUICK, steps=2, validation_fraction=0)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=settings, **NETWORK)
+    assert tuned.after["test"].queries == 40
+    assert tuned.best_step == 2
+
+
+def test_nothing_to_test_on_is_told(photos, tmp_path):
+    with pytest.raises(ValueError, match="has no test classes: hold some out, with a --test-fraction above 0"):
+        evaluate_model("test_resnet", f"folder:{photos}", weights="none", test_fraction=0)

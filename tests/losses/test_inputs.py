@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 import torch
 
-from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, SmoothAP, SupAP
-from smoothap.ranking.indicators import Linear
+from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.ranking.indicators import Exponential, Linear
 
 
 def batch(rows=6, dimension=4, dtype=torch.float32):
@@ -52,6 +53,36 @@ def call(**changes):
     embeddings, labels = batch()
     arguments = {"embeddings": embeddings, "labels": labels} | changes
     return SmoothAP(include_query=arguments.pop("include_query", False))(**arguments)
+
+
+def test_a_masked_array_is_refused_before_its_mask_is_lost():
+    embeddings, labels = batch()
+    masked = {"embeddings": np.ma.array(embeddings.numpy()), "labels": np.ma.array(labels.numpy())}
+    for name, value in masked.items():
+        with pytest.raises(TypeError, match=f"{name} is a masked array, whose mask would be lost"):
+            call(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("tau", SmoothAP),
+        ("tau", SupAP),
+        ("rho", SupAP),
+        ("tau1", RecallAtK),
+        ("tau2", RecallAtK),
+        ("lambda_", BlackboxAP),
+        ("margin", BlackboxAP),
+        ("positive_margin", CalibrationLoss),
+        ("balance", Roadmap),
+        ("width", Linear),
+        ("scale", Exponential),
+    ],
+)
+def test_a_setting_that_would_not_be_learnt_is_refused(name, loss):
+    for value in (torch.nn.Parameter(torch.tensor(0.5)), torch.tensor(0.5)):
+        with pytest.raises(TypeError, match=f"{name} must be a plain number"):
+            loss(**{name: value})
 
 
 INDICES = torch.tensor([0, 1])
@@ -135,7 +166,7 @@ def test_a_temperature_is_refused_or_leaves_everything_finite(make, name):
 def test_settings_that_are_no_numbers_are_refused(setting, wrong):
     with pytest.raises(ValueError, match=f"{setting} must be a number from 0"):
         SupAP(**{setting: wrong})
-    with pytest.raises(ValueError, match="are cosines from -1 to 1"):
+    with pytest.raises(ValueError, match="negative_margin must be a number from -1 to 1"):
         CalibrationLoss(negative_margin=wrong)
 
 

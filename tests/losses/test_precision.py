@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from smoothap import SmoothAP
-from smoothap.numerics.precision import full_precision
+from smoothap.numerics.precision import float32_networks, full_precision
 
 
 def clustered(dtype, rows=96, seed=0):
@@ -60,3 +60,14 @@ def test_the_gradient_stays_finite_when_everything_is_already_right(core_path):
     embeddings = torch.eye(8).repeat_interleave(2, 0).requires_grad_()
     SmoothAP(0.001)(embeddings, torch.arange(8).repeat_interleave(2)).backward()
     assert embeddings.grad.isfinite().all()
+
+
+def test_a_network_in_float32_is_not_rounded_to_tf32_and_the_users_choice_comes_back():
+    convolutions = torch.backends.cudnn.conv
+    before = convolutions.fp32_precision
+    with float32_networks():
+        assert (convolutions.fp32_precision, torch.backends.cuda.matmul.fp32_precision) == ("ieee", "ieee")
+        with float32_networks(tf32=True):
+            assert convolutions.fp32_precision == "tf32"
+        assert convolutions.fp32_precision == "ieee"
+    assert convolutions.fp32_precision == before

@@ -177,8 +177,20 @@ def test_inside_no_grad_there_is_a_value_and_no_graph(core_path):
         loss = SmoothAP()(embeddings, labels)
     assert not loss.requires_grad
     assert torch.equal(loss, SmoothAP()(embeddings, labels).detach())
+
+
+def test_nothing_is_kept_of_a_call_in_inference_mode(core_path):
+    embeddings, labels = random_batch(10, dtype=torch.float32)
+    embeddings.requires_grad_()
+    loss_function = SmoothAP()
     with torch.inference_mode():
-        assert torch.equal(SmoothAP()(embeddings, labels), loss)
+        value = loss_function(embeddings, labels)
+        rows = embeddings * 2
+    loss = loss_function(embeddings, labels)
+    loss.backward()  # which torch refuses where a tensor of the first call takes part
+    assert torch.equal(loss.detach(), value)
+    assert not embeddings.grad.is_inference()
+    assert not loss_function(rows, labels).is_inference()  # rows that were made there are rows like others
 
 
 def test_backward_twice_through_a_kept_graph_doubles_the_gradient():

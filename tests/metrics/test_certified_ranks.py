@@ -11,7 +11,7 @@ from oracles import ranking_by_definition
 from promises import short_or_long
 
 from smoothap import evaluate
-from smoothap.metrics import rows as rows_module
+from smoothap.metrics import _rows as rows_module
 from smoothap.metrics.confusions import class_losses
 from smoothap.metrics.known_answer import KNOWN, answer_here
 

@@ -45,6 +45,16 @@ def test_copies_are_counted_across_queries_and_gallery():
     assert kept.copies == brute_force(queries, gallery, ignored) == 1
 
 
+@pytest.mark.parametrize("kinds", [(np.float32, np.float64), (np.float64, np.float32), (np.float16, np.float64)])
+def test_copies_are_found_between_sets_of_two_types(kinds):
+    queries, gallery = rows(12).astype(kinds[0]), rows(30, seed=1).astype(kinds[1])
+    gallery[[4, 9, 20]] = queries[[0, 0, 5]].astype(kinds[1])
+    if np.float16 not in kinds:
+        queries[[0, 5]] = gallery[[4, 20]].astype(kinds[0])
+    report = evaluate(queries, np.arange(12) % 3, gallery, np.arange(30) % 3)
+    assert report.copies == brute_force(queries, gallery) == 2
+
+
 def test_pairs_that_are_ignored_are_no_copies():
     vectors = rows(9)
     vectors[4] = vectors[2]

@@ -215,6 +215,20 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(arguments, message):
         evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"embeddings": np.ma.masked_equal(np.eye(4), 1)},
+        {"labels": np.ma.masked_equal([0, 0, 1, 1], 1)},
+        {"gallery": np.ma.array(np.eye(4), mask=np.eye(4)), "gallery_labels": [0, 1, 0, 1]},
+        {"ignore": np.ma.masked_equal([True, False, False, False], True)},
+    ],
+)
+def test_a_masked_array_is_refused_before_its_mask_is_lost(arguments):
+    with pytest.raises(TypeError, match=f"{next(iter(arguments))} is a masked array, whose mask would be lost"):
+        evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))
+
+
 @pytest.mark.promise(3)
 @pytest.mark.parametrize("start", [2**53, 2**62, 2**63 - 4])
 def test_signed_and_unsigned_labels_beyond_2_to_53_are_kept_apart(start):

@@ -3,6 +3,9 @@
 import pytest
 from photo_makers import photo_folder, tiny_model
 
+from smoothap.search import Album
+from smoothap.search.updating import labels_by_folder
+
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
@@ -22,3 +25,10 @@ def photos(tmp_path):
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def album(tmp_path, model, photos):
+    made = Album.create(tmp_path / "album", model, photos)
+    made.update(labels=labels_by_folder)
+    return made

@@ -136,6 +136,8 @@ def test_a_query_of_another_size_is_refused():
 
 def test_wrong_questions_are_answered_with_a_sentence():
     album = random_album(5, 3, 0)
+    with pytest.raises(TypeError, match="vectors is a masked array"):
+        album.search(np.ma.masked_equal([0.0, 1.0, 2.0], 0))
     with pytest.raises(ValueError, match="made elsewhere"):
         album.search("photo.jpg")
     with pytest.raises(KeyError, match="no photo 77"):

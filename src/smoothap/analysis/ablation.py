@@ -142,8 +142,8 @@ def ablation(
     least = int(max(run.per_class for runs in cells.values() for run in runs))
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
-    kept = replace(benchmark, train=large_classes(benchmark.train, least), validation_fraction=_VALIDATION_FRACTION)
-    images, validation = kept.train_and_validation(0)
+    kept = replace(benchmark, train=large_classes(benchmark.train, least))
+    images, validation = kept.train_and_validation(0, _VALIDATION_FRACTION)
     test_name, test = next((name, large_classes(test, least)) for name, test in benchmark.tests.items())
     tested = replace(benchmark, tests={test_name: test}, averages={})
     cells = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields, replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -51,9 +52,12 @@ def train(
     minutes: Annotated[float | None, Parameter(group="Settings of the training")] = None,
     batch_size: Annotated[int | None, _setting("batch_size")] = None,
     per_class: Annotated[int | None, _setting("per_class")] = None,
+    by_size: Annotated[bool | None, _setting("by_size")] = None,
     loss: Annotated[str | None, Parameter(group="Settings of the training")] = None,
     loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Settings of the training")] = None,
     tau: Annotated[float | None, _setting("tau")] = None,
+    include_query: Annotated[bool | None, _setting("include_query")] = None,
+    validation_fraction: Annotated[float | None, _setting("validation_fraction")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
     embedding_start: Annotated[Literal["random", "projection"] | None, _setting("embedding_start")] = None,
     embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
@@ -62,7 +66,9 @@ def train(
     clip: Annotated[float | None, _setting("clip")] = None,
     piece_size: Annotated[int | None, _setting("piece_size")] = None,
     queue: Annotated[int | None, _setting("queue")] = None,
-    precision: Annotated[Literal["auto", "float32", "bfloat16", "float16"] | None, _setting("precision")] = None,
+    precision: Annotated[
+        Literal["auto", "float32", "tf32", "bfloat16", "float16"] | None, _setting("precision")
+    ] = None,
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
@@ -108,6 +114,9 @@ def train(
         Images in a batch, over all processes.
     per_class
         Images of each class in a batch.
+    by_size
+        Let classes come up in proportion to their images, and leave out those with fewer than --per-class, as the
+        authors' released code does; by default all classes come up equally often.
     loss
         A method of smoothap compare by its name, such as triplet, in the place of Smooth-AP or of the recipe's loss.
         With a recipe that compares losses: that training alone.
@@ -115,6 +124,11 @@ def train(
         KEY=VALUE, an option of that method, such as margin=0.1; may be repeated.
     tau
         The temperature of the sigmoid.
+    include_query
+        Count a query as one of its own positives, as the authors' released code does.
+    validation_fraction
+        The share of the training classes that picks the best epoch; 0 trains on all of them and keeps the last model,
+        as the paper does.
     learning_rate
         The learning rate of the backbone.
     embedding_start
@@ -132,7 +146,8 @@ def train(
     queue
         Embeddings of past batches to rank among.
     precision
-        Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere.
+        Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere; tf32 is faster than
+        float32 on NVIDIA's, with the rounding of float16.
     checkpoint_every
         Steps between two checkpoints; there is one after every epoch too.
     seed
@@ -202,7 +217,10 @@ def train(
 
 
 def _print_training(tuned: FineTuned) -> None:
-    print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}.")
+    if isnan(tuned.validation_map):
+        print(f"\nThe model is that of the last step, {tuned.steps}: no classes were held out to choose another.")
+    else:
+        print(f"\nThe best on the validation classes is step {tuned.best_step} of {tuned.steps}.")
     if tuned.verdict:
         print(tuned.verdict)
     for name, after in tuned.after.items():
@@ -210,6 +228,6 @@ def _print_training(tuned: FineTuned) -> None:
         print(f"\nOn unseen classes ({name}):\n{table}")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
-    print(f"Next: smoothap evaluate --model {model} --data {tuned.data}")
-    if tuned.improved:
-        print(f"      smoothap export {model}")
+    next_ones = [f"smoothap evaluate --model {model} --data {tuned.data}"] if tuned.after else []
+    next_ones += [f"smoothap export {model}"] if tuned.improved else []
+    print("Next: " + "\n      ".join(next_ones))

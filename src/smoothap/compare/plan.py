@@ -60,7 +60,8 @@ class Plan:
 
     def open_benchmark(self) -> Benchmark:
         """The data set."""
-        return experiments.open_data(self.data, test_fraction=self.test_fraction, test_classes=self.test_classes)
+        benchmark = experiments.open_data(self.data, test_fraction=self.test_fraction, test_classes=self.test_classes)
+        return benchmark.with_tests()
 
     def open_network(self, dimension: int | None, seed: int) -> Embedder:
         """The network that all methods start from with this seed; without a dimension, the features of its backbone."""

@@ -19,7 +19,6 @@ class Benchmark:
     name: str
     train: ImageSet | None
     tests: dict[str, ImageSet]
-    validation_fraction: float = 0.1  # of the training classes, held out to pick the best checkpoint
     warnings: tuple[str, ...] = ()
     averages: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -32,17 +31,26 @@ class Benchmark:
                 distinct.setdefault(images.source, images)
         return list(distinct.values())
 
-    def train_and_validation(self, seed: int = 0) -> tuple[ImageSet, ImageSet]:
-        """The training images in two parts with disjoint classes; the test classes are in neither."""
+    def training_images(self) -> ImageSet:
+        """All that there is to train on."""
         if self.train is None:
             raise ValueError(f"{self.name} has no training images: train on another set and test on this one.")
-        classes = self.train.classes
+        return self.train
+
+    def with_tests(self) -> "Benchmark":
+        """Itself, or an error where there is nothing to test on."""
+        if not self.tests:
+            raise ValueError(f"{self.name} has no test classes: hold some out, with a --test-fraction above 0.")
+        return self
+
+    def train_and_validation(self, seed: int = 0, fraction: float = 0.1) -> tuple[ImageSet, ImageSet]:
+        """The training images in two parts with disjoint classes, the second with at least `fraction` of them."""
+        images = replace(self.training_images(), name=self.name)
+        classes = images.classes
         fewest = max(2, min(_FEWEST_VALIDATION_CLASSES, classes // 4))  # with one class every ranking is perfect
         if classes - fewest < 2:
             raise ValueError(
                 f"{self.name} has {classes} classes to train on, too few to learn from and to hold some out of: "
                 "training wants at least 4."
             )
-        images = replace(self.train, name=self.name)
-        fraction = max(self.validation_fraction, fewest / classes)
-        return split_by_class(images, fraction, seed, ("train", "validation"))
+        return split_by_class(images, max(fraction, fewest / classes), seed, ("train", "validation"))

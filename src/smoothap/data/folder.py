@@ -11,7 +11,7 @@ from smoothap.data._manifest import image_files
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import is_equal, label_by, replaced
 from smoothap.data.image_set import ImageSet
-from smoothap.data.splits import split_by_class, split_by_list
+from smoothap.data.splits import chosen_split
 
 
 def folder(
@@ -19,7 +19,8 @@ def folder(
 ) -> Benchmark:
     """Train on some of the classes and test on the others: those that `test_classes` lists, or a fraction by a seed.
 
-    Where the root has the folders `train` and `test`, these are the split, and a class may stand in one of them only.
+    With a fraction of 0 all classes are for training. Where the root has the folders `train` and `test`, these are the
+    split, and a class may stand in one of them only.
     """
     files = image_files(root)
     if not len(files):
@@ -33,14 +34,13 @@ def folder(
                 "on classes that were not trained on: put each class on one side, or merge the two folders and let a "
                 "fraction of the classes be held out."
             )
+        tests = {"test": test}
     else:
         images = labelled_by_folder(root, name)
-        train, test = (
-            split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
-        )
-    lonely = int((np.bincount(test.labels) == 1).sum())
+        train, tests = chosen_split(images, test_fraction, test_classes, seed)
+    lonely = sum(int((np.bincount(test.labels) == 1).sum()) for test in tests.values())
     warning = f"{lonely:,} test classes have one image only: as queries they have nothing to find."
-    return Benchmark(name, train, {"test": test}, warnings=(warning,) if lonely else ())
+    return Benchmark(name, train, tests, warnings=(warning,) if lonely else ())
 
 
 def labelled_by_folder(root: Path, name: str) -> ImageSet:

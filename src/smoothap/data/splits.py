@@ -1,6 +1,7 @@
 """Splits by class: no class stands on both sides, and the same seed gives the same split on every machine."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,16 @@ def split_by_class(
 ) -> tuple[ImageSet, ImageSet]:
     """Two sets with disjoint classes, the second with `fraction` of them."""
     return split_at_classes(images, held_out_classes(images.class_names, fraction, seed), parts)
+
+
+def chosen_split(
+    images: ImageSet, test_fraction: float, test_classes: Path | None, seed: int
+) -> tuple[ImageSet, dict[str, ImageSet]]:
+    """What to train on and what to test on, as users choose it for their own images; a fraction of 0 tests nothing."""
+    if test_classes is None and test_fraction == 0:
+        return replace(images, name=f"{images.name} train"), {}
+    train, test = split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
+    return train, {"test": test}
 
 
 def split_by_list(images: ImageSet, test_classes: Path) -> tuple[ImageSet, ImageSet]:

@@ -11,7 +11,7 @@ from smoothap.data._listed import missing_files, set_of_files
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import is_equal, read_table
 from smoothap.data.image_set import ImageSet
-from smoothap.data.splits import split_by_class, split_by_list
+from smoothap.data.splits import chosen_split
 
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
 
@@ -21,8 +21,9 @@ def table(
 ) -> Benchmark:
     """Train on some of the classes and test on the others: those that `test_classes` lists, or a fraction by a seed.
 
-    Paths are relative to the table's folder, or absolute. With is_query and is_gallery the table says itself what to
-    test: rows that are neither are for training, and a class may stand on one side only.
+    With a fraction of 0 all classes are for training. Paths are relative to the table's folder, or absolute. With
+    is_query and is_gallery the table says itself what to test: rows that are neither are for training, and a class may
+    stand on one side only.
     """
     columns = read_table(path, ("path", "label"))
     images = _image_set(path, columns, name)
@@ -31,8 +32,7 @@ def table(
         raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
     if protocol:
         return _given_protocol(images, *(_truths(path, column, columns[column]) for column in protocol))
-    train, test = split_by_list(images, test_classes) if test_classes else split_by_class(images, test_fraction, seed)
-    return Benchmark(name, train, {"test": test})
+    return Benchmark(name, *chosen_split(images, test_fraction, test_classes, seed))
 
 
 def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,9 @@ class FineTuned:
     """A trained model with the weights that did best on the validation classes, and what the training did for it.
 
     Where no step did better on them than the network before training, `improved` is False, and the model is the network
-    as the training began. `before` and `after` hold a report for each test protocol of the data, and for each of the
-    further sets; they are empty where it was not tested.
+    as the training began. Without validation classes it is the last one, and `validation_map` is NaN. `before` and
+    `after` hold a report for each test protocol of the data, and for each of the further sets; they are empty where it
+    was not tested.
     """
 
     model: Embedder
@@ -70,7 +72,7 @@ class FineTuned:
             "steps": self.steps,
             "best step": self.best_step,
             "improved": self.improved,
-            "validation mAP": self.validation_map,
+            "validation mAP": None if isnan(self.validation_map) else self.validation_map,
             "before": {name: report.summary() for name, report in self.before.items()},
             "after": {name: report.summary() for name, report in self.after.items()},
         }
@@ -80,7 +82,7 @@ def train_and_test(
     model: Embedder,
     loss: nn.Module,
     images: ImageSet,
-    validation: ImageSet,
+    validation: ImageSet | None,
     settings: Settings,
     folder: Path,
     *,
@@ -160,7 +162,7 @@ def fine_tune(
         return open_model(model, dimension=dimension, size=size or SIZE, weights=weights, seed=settings.seed)
 
     def smooth_ap(settings: Settings) -> SmoothAP:
-        return SmoothAP(settings.tau)
+        return SmoothAP(settings.tau, include_query=settings.include_query)
 
     views = dict(transform or {}) | ({} if size is None else {"size": size})
     if batch_size is not None:
@@ -242,7 +244,9 @@ class _Experiment:
     def run(self, settings: Settings, folder: Path, processes: Processes) -> FineTuned:
         """Train, test before and after, and save the model with its reports."""
         benchmark, shown = self.tests[0], processes.rank == 0
-        training, validation = benchmark.train_and_validation(settings.seed)
+        training, validation = benchmark.training_images(), None
+        if settings.validation_fraction:
+            training, validation = benchmark.train_and_validation(settings.seed, settings.validation_fraction)
         if self.fewer_images:
             largest = training.classes * settings.per_class
             settings = replace(settings, batch_size=min(settings.batch_size, largest))
@@ -253,12 +257,16 @@ class _Experiment:
         if shown:
             for warning in (line for test in self.tests for line in test.warnings):
                 print(f"Warning: {warning}")
+            held_out = validation.classes if validation else 0
+            tested = sum(test.classes for test in benchmark.tests.values())
             print(
-                f"{len(training):,} images of {training.classes:,} classes to train on, {validation.classes:,} classes "
-                f"to pick the best epoch, {sum(test.classes for test in benchmark.tests.values()):,} to test on."
+                f"{len(training):,} images of {training.classes:,} classes to train on, {held_out:,} classes "
+                f"to pick the best epoch, {tested:,} to test on."
             )
         to_beat = -1.0
-        if self.recipe.before is not None:  # else it is the model itself, as the training begins with it
+        if (
+            self.recipe.before is not None and validation is not None
+        ):  # else it is the model itself, as the training begins with it
             untrained = self.recipe.before(self.weights)
             untrained.transform = model.transform
             to_beat = validation_map(untrained, validation, folder, self.running.get("device"))
@@ -268,14 +276,16 @@ class _Experiment:
             callbacks=loss.callbacks, to_beat=to_beat, **self.running,
         )  # fmt: skip
         torch.manual_seed(settings.seed)
-        before, sentence = measure_untrained(
-            partial(self._reports_before, model, folder),
-            lambda: (self.recipe.before or self.recipe.model)(self.weights),
-            lambda: self.recipe.model(self.weights),
-        )
-        if sentence and shown:
-            print(sentence)
-        tuned = replace(tuned, before=before, data=self.data)
+        if tuned.after:
+            before, sentence = measure_untrained(
+                partial(self._reports_before, model, folder),
+                lambda: (self.recipe.before or self.recipe.model)(self.weights),
+                lambda: self.recipe.model(self.weights),
+            )
+            if sentence and shown:
+                print(sentence)
+            tuned = replace(tuned, before=before)
+        tuned = replace(tuned, data=self.data)
         if shown:
             model.save(folder / MODEL, data_set=self.data, metrics=tuned.metrics())
         return tuned

@@ -10,7 +10,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.experiments.data_sets import open_data
 from smoothap.models import Embedder, open_model
 from smoothap.search import Album, UpdateReport
-from smoothap.search.description import NAME
+from smoothap.search.description import NAME, refuse_inside_album
 from smoothap.search.updating import Labels, labels_by_folder
 from smoothap.search.walking import walk
 from smoothap.training.evaluation import embed_sets
@@ -76,6 +76,7 @@ def _check_new(photos: Path, out: Path, model: str | None) -> None:
     """See that there is something to make an album of, and a place for it, before there is an album."""
     if model is None:
         raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
+    refuse_inside_album(out)
     walk(photos)
     # Hidden files and the network are what an index that was stopped in its first moments leaves.
     files = [file.name for file in out.iterdir()] if out.exists() else []

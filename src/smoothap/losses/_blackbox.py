@@ -12,7 +12,7 @@ from torch import Tensor
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block
 from smoothap.ranking.block import OUTSIDE
-from smoothap.ranking.indicators import check_temperature
+from smoothap.ranking.indicators import check_range, check_temperature
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,5 @@ class BlackboxLoss(RetrievalLoss):
     def __init__(self, lambda_: float = 4.0, margin: float = 0.02) -> None:
         super().__init__()
         check_temperature(lambda_, "lambda_", "the paper's 4")
-        if not 0 <= margin < 2:
-            raise ValueError(f"margin is a difference of cosines from 0 to 2, such as the paper's 0.02, not {margin!r}")
+        check_range(margin, "margin", 0, 2, "the paper's 0.02")
         self.block = self.block_of(float(lambda_), float(margin))

@@ -13,7 +13,6 @@ from smoothap.losses._streaming import Block, Request, Streamed
 from smoothap.losses._symmetric import symmetric_smooth_ap
 from smoothap.losses.inputs import Call
 from smoothap.numerics.first_order import first_order
-from smoothap.numerics.threads import can_fuse
 from smoothap.ranking.block import average_precision_of_ranks, ranked_block, smooth_ap_block
 from smoothap.ranking.indicators import Indicator
 
@@ -55,8 +54,6 @@ class SmoothAPBlock(Block):
     def symmetric(
         self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
     ) -> Streamed | None:
-        if not can_fuse(units):
-            return None
         return symmetric_smooth_ap(units, labels.cpu(), self.tau, include_query, weights, with_gradient)
 
     def traced(self, request: Request, call: Call) -> Tensor | None:

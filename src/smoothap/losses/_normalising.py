@@ -25,7 +25,13 @@ class UnitRows:
 
     def gradient_back(self, gradient: Tensor, matrix: Tensor, name: str, upstream: Tensor | None) -> Tensor:
         """The gradient of the matrix (n, d) from that of its unit rows, in place; rows too short for it are refused."""
-        gradient = _back_through_normalising(gradient, self.units, self.lengths)
+        if can_fuse(gradient):
+            from smoothap.losses import _kernels as kernels
+
+            kernels.back_through_normalising(gradient.numpy(), self.units.numpy(), self.lengths.numpy())
+        else:
+            along = torch.linalg.vecdot(gradient, self.units)[:, None]
+            gradient.addcmul_(self.units, along, value=-1).div_(self.lengths)
         if torch.finfo(matrix.dtype).max < 1e30 or not bool(self.ordinary):  # others stay far from the limit
             _check_gradient(gradient, matrix, self.lengths, name, upstream)
         return gradient
@@ -84,14 +90,3 @@ def _check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, 
             f"{name} is so short in row {first_of(beyond)}, with a length of {float(lengths[beyond][0]):.1g}, that its "
             f"gradient is beyond {rows.dtype}: scale the last layer's output up, or keep that layer in float32"
         )
-
-
-def _back_through_normalising(gradient: Tensor, units: Tensor, lengths: Tensor) -> Tensor:
-    """The gradient with respect to x from that with respect to x / |x|, in place. (n, d), (n, d), (n, 1)"""
-    if can_fuse(gradient):
-        from smoothap.losses import _kernels as kernels
-
-        kernels.back_through_normalising(gradient.numpy(), units.numpy(), lengths.numpy())
-        return gradient
-    along = torch.linalg.vecdot(gradient, units)[:, None]
-    return gradient.addcmul_(units, along, value=-1).div_(lengths)

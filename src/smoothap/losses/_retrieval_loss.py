@@ -18,6 +18,8 @@ class RetrievalLoss(nn.Module):
     # The standard deviation that differences of scores may be off by before the loss is blurred: a fifth of the
     # temperature of a sigmoid; None where a loss does not say. Training asks for it before it computes in 16 bits.
     tolerated_noise: float | None = None
+    # Whether torch.compile takes the loss into its graph; if not, the graph ends before it and begins after it.
+    one_operator = False
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Give each loss a copy of `forward`: torch.compile makes at most eight graphs of one piece of code."""
@@ -44,16 +46,12 @@ class RetrievalLoss(nn.Module):
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
         """
         call = Call(embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
-        if torch.compiler.is_compiling() and not self._is_one_operator():
+        if torch.compiler.is_compiling() and not self.one_operator:
             return torch.compiler.disable(self.loss_of)(call)
         return self.loss_of(call)
 
     def loss_of(self, call: Call) -> Tensor:
         return streamed_loss(self.block, call)
-
-    def _is_one_operator(self) -> bool:
-        """Whether torch.compile takes the loss into its graph; if not, the graph ends before it and begins after it."""
-        return False
 
     def extra_repr(self) -> str:
         return repr(self.block).partition("(")[2].removesuffix(")")

@@ -5,7 +5,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -34,15 +34,12 @@ class Streamed(NamedTuple):
 class Block(Protocol):
     """What a loss makes of a few queries; a loss derives its own, and may leave out all but `__call__`."""
 
+    values: ClassVar[tuple[int, ...]] = ()  # the shape of what one query gets: a single number, or several
+
     @property
     def scale(self) -> float:
         """What cosines are multiplied with before they are scores."""
         return 1.0
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """The shape of what one query gets: a single number, unless a loss needs several."""
-        return ()
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
@@ -59,7 +56,7 @@ class Block(Protocol):
     def symmetric(
         self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
     ) -> Streamed | None:
-        """A faster way for units (b, d) that retrieve from themselves, by labels (b,); None where there is none."""
+        """A faster way for units (b, d), float32 on the CPU, that retrieve from themselves by labels (b,), or None."""
         return None
 
     def traced(self, request: "Request", call: Call) -> Tensor | None:
@@ -69,7 +66,7 @@ class Block(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a call. It holds no tensors: those are autograd's to keep, and to let go."""
+    """What is wanted of a call; without its tensors, which autograd saves, and frees after the backward pass."""
 
     block: Block
     include_query: bool
@@ -149,14 +146,14 @@ class Request:
             )
             if weights is None:
                 continue
-            score_gradient = scores.scatter_add_(1, columns, positive_gradient)
+            scores.scatter_add_(1, columns, positive_gradient)  # now the gradient with respect to each score
             if item_gradient is gradient is not None and isinstance(chosen, slice) and len(rows) == len(items):
-                torch.mm(score_gradient + score_gradient.T, items, out=gradient)  # one product for both sides
+                torch.mm(scores + scores.T, items, out=gradient)  # one product for both sides
                 break
             if gradient is not None:
-                gradient[chosen] += score_gradient @ items
+                gradient[chosen] += scores @ items
             if item_gradient is not None:
-                item_gradient.addmm_(score_gradient.T, rows)
+                item_gradient.addmm_(scores.T, rows)
         return Streamed(loss, with_positive, gradient, item_gradient)
 
 

@@ -87,7 +87,7 @@ def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray
 
 
 def _sides(rows: Tensor, corner: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """The rows behind the rows and behind the columns of the tile at this corner."""
+    """Which rows of the batch the rows of the tile at this corner stand for, and which its columns."""
     top, left = corner
     return rows[top : top + _TILE_ROWS], rows[left : left + _TILE_COLUMNS]
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block, streamed_loss
 from smoothap.losses.inputs import Call
+from smoothap.ranking.indicators import check_range
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,9 @@ class HingeBlock(Block):
     Only the two amounts have a gradient; as `streaming.Block`.
     """
 
+    values = (4,)
     positive_margin: float
     negative_margin: float
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        return (4,)
 
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
@@ -42,7 +40,7 @@ class HingeBlock(Block):
 
 
 class CalibrationLoss(RetrievalLoss):
-    """Positives shall score above one margin and negatives below another, so that scores mean the same in each batch.
+    """Pushes the scores of positives above one margin and those of negatives below another, the same in every batch.
 
     The mean over the pairs that break their margin, positives and negatives apart, as the released code takes it (the
     paper's formula divides by all pairs).
@@ -54,11 +52,8 @@ class CalibrationLoss(RetrievalLoss):
 
     def __init__(self, positive_margin: float = 0.9, negative_margin: float = 0.6) -> None:
         super().__init__()
-        if not all(-1 <= margin <= 1 for margin in (positive_margin, negative_margin)):
-            raise ValueError(
-                "positive_margin and negative_margin are cosines from -1 to 1, such as the paper's 0.9 and 0.6, not "
-                f"{positive_margin!r} and {negative_margin!r}"
-            )
+        check_range(positive_margin, "positive_margin", -1, 1, "the paper's 0.9")
+        check_range(negative_margin, "negative_margin", -1, 1, "the paper's 0.6")
         self.block = HingeBlock(float(positive_margin), float(negative_margin))
 
     def loss_of(self, call: Call) -> Tensor:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from smoothap.numerics.masks import refuse_masked
+
 
 class Call(NamedTuple):
     """What a loss is called with, in the order of its arguments; `RetrievalLoss.forward` describes them."""
@@ -72,9 +74,14 @@ def first_of(rows: Tensor) -> str:
     return f"{bad[0]}" if len(bad) == 1 else f"{bad[0]} (and {len(bad) - 1} more)"
 
 
+def _check_tensor(values: Tensor, name: str) -> None:
+    refuse_masked(values, name)
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name} must be a tensor, not {type(values).__name__}: wrap it with torch.as_tensor")
+
+
 def _check_matrix(matrix: Tensor, name: str) -> None:
-    if not isinstance(matrix, Tensor):
-        raise TypeError(f"{name} must be a tensor, not {type(matrix).__name__}: wrap it with torch.as_tensor")
+    _check_tensor(matrix, name)
     if matrix.ndim != 2 or not matrix.is_floating_point():
         raise ValueError(f"{name} must be floats of shape (rows, dimension), not {matrix.dtype} {tuple(matrix.shape)}")
     if 0 in matrix.shape:
@@ -82,8 +89,7 @@ def _check_matrix(matrix: Tensor, name: str) -> None:
 
 
 def _check_labels(labels: Tensor, name: str, rows: int, of: str) -> None:
-    if not isinstance(labels, Tensor):
-        raise TypeError(f"{name} must be a tensor, not {type(labels).__name__}: wrap it with torch.as_tensor")
+    _check_tensor(labels, name)
     if labels.shape != (rows,):
         raise ValueError(f"{name} has shape {tuple(labels.shape)}, but {of} has {rows} rows: give one label per row")
     if labels.is_floating_point() or labels.is_complex():

@@ -13,7 +13,7 @@ from torch import Tensor
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block
 from smoothap.ranking.block import ranked_block
-from smoothap.ranking.indicators import check_temperature
+from smoothap.ranking.indicators import check_temperature, refuse_tensor
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class RecallAtK(RetrievalLoss):
         self, k: Sequence[int] = (1, 2, 4, 8), tau1: float | Sequence[float] = 1.0, tau2: float = 0.01
     ) -> None:
         super().__init__()
+        refuse_tensor(tau1, "tau1")
         k = tuple(k)
         temperatures = (float(tau1),) * len(k) if isinstance(tau1, int | float) else tuple(float(tau) for tau in tau1)
         if not k or not all(isinstance(cut, int) and cut >= 1 for cut in k):

@@ -9,6 +9,7 @@ from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses.calibration import CalibrationLoss
 from smoothap.losses.inputs import Call
 from smoothap.losses.sup_ap import SupAP
+from smoothap.ranking.indicators import check_range
 
 
 class Roadmap(RetrievalLoss):
@@ -26,8 +27,7 @@ class Roadmap(RetrievalLoss):
         self, balance: float = 0.5, ranking: SupAP | None = None, calibration: CalibrationLoss | None = None
     ) -> None:
         super().__init__()
-        if not 0 <= balance <= 1:
-            raise ValueError(f"balance is the share of the calibration, from 0 to 1, not {balance!r}")
+        check_range(balance, "balance", 0, 1, "0.5 for equal shares")
         self.balance = float(balance)
         self.ranking = SupAP() if ranking is None else ranking
         self.calibration = CalibrationLoss() if calibration is None else calibration

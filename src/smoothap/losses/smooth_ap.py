@@ -8,7 +8,7 @@ from smoothap.losses._blocks import IndicatorBlock, SmoothAPBlock
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.ranking.indicators import Indicator, Sigmoid
+from smoothap.ranking.indicators import Indicator, Sigmoid, refuse_tensor
 
 Reduction = Literal["mean", "none"]
 
@@ -36,21 +36,19 @@ class SmoothAP(RetrievalLoss):
         indicator: Indicator | None = None,
     ) -> None:
         super().__init__()
+        refuse_tensor(tau, "tau")
         indicator = Sigmoid(tau) if indicator is None else indicator
         if reduction not in ("mean", "none"):
             raise ValueError(f'reduction must be "mean" or "none", not {reduction!r}')
         self.include_query, self.reduction = include_query, reduction
         if isinstance(indicator, Sigmoid):
             self.tau, self.block = float(indicator.tau), SmoothAPBlock(float(indicator.tau))
-            self.tolerated_noise = self.tau / 5
+            self.tolerated_noise, self.one_operator = self.tau / 5, True
         else:
             self.tau, self.block = float(tau), IndicatorBlock(indicator, indicator)
 
     def loss_of(self, call: Call) -> Tensor:
         return streamed_loss(self.block, call, self.include_query, self.reduction == "mean")
-
-    def _is_one_operator(self) -> bool:
-        return isinstance(self.block, SmoothAPBlock)
 
     def extra_repr(self) -> str:
         indicator = self.block.above if isinstance(self.block, IndicatorBlock) else f"tau={self.tau}"

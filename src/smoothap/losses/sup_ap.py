@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smoothap.losses._blocks import IndicatorBlock
 from smoothap.losses._retrieval_loss import RetrievalLoss
-from smoothap.ranking.indicators import Step, check_temperature
+from smoothap.ranking.indicators import Step, check_range, check_temperature
 
 _LARGEST = 1e12  # ranks are squared, and must stay in float32
 
@@ -34,10 +34,8 @@ class SupIndicator:
         check_temperature(self.tau, "tau", "the released 0.01")
         for name, example in (("rho", 100), ("delta", 0.05), ("offset", 1.44), ("step", 0.5)):
             value = getattr(self, name)
-            if not (value is None and name == "offset") and not 0 <= value <= _LARGEST:
-                raise ValueError(
-                    f"{name} must be a number from 0 to {_LARGEST}, such as the released {example}, not {value!r}"
-                )
+            if value is not None or name != "offset":
+                check_range(value, name, 0, _LARGEST, f"the released {example}")
 
     def __call__(self, difference: Tensor) -> Tensor:
         return self.with_slope(difference)[0]

@@ -47,7 +47,7 @@ class Parts:
 
 
 def smooth_ap(setup: Setup) -> Parts:
-    return Parts(SmoothAP(setup.settings.tau))
+    return Parts(SmoothAP(setup.settings.tau, include_query=setup.settings.include_query))
 
 
 def fast_ap(setup: Setup, *, bins: int | None = None) -> Parts:

@@ -16,8 +16,8 @@ from smoothap.numerics.threads import on_threads
 class CompiledCounter(Counter):
     """As `Counter`, for tiles on the CPU."""
 
-    def __init__(self, sets: SortedSets, offset: np.ndarray) -> None:
-        super().__init__(sets, offset)
+    def __init__(self, sets: SortedSets, start: int, stop: int) -> None:
+        super().__init__(sets, start, stop)
         self.scales, self.tables = np.zeros(1, np.float32), np.zeros(0, np.int32)  # `propose_in` sets them
         self.transposed = torch.empty(0)
 

@@ -14,15 +14,18 @@ _QUERIES_AT_ONCE = 4096
 
 
 class Counter:
-    """The thresholds (scores of positives) of a block of queries, and the negatives at or above each.
+    """The thresholds (scores of positives) of queries start ... stop - 1, and the negatives at or above each.
 
     Those of query q stand at offset[q] ... offset[q + 1] - 2 of `exact` and `counts`, with infinity behind them; once
     sorted, the first count[q] of them count. `scored` is how many pairs had to be scored by the definition because the
     tiles left them open.
     """
 
-    def __init__(self, sets: SortedSets, offset: np.ndarray) -> None:
-        self.sets, self.offset, self.dtype = sets, offset, torch.float32
+    def __init__(self, sets: SortedSets, start: int, stop: int) -> None:
+        self.sets, self.start, self.stop, self.dtype = sets, start, stop, torch.float32
+        self.offset = offset = np.zeros(len(sets.first) + 1, np.int64)
+        offset[start + 1 : stop + 1] = np.cumsum(sets.last[start:stop] - sets.first[start:stop] + 1)
+        offset[stop + 1 :] = offset[stop]
         self.exact = np.zeros(offset[-1])
         self.count = np.zeros(len(offset) - 1, np.int64)
         self.counts = np.zeros(offset[-1], np.int32)
@@ -32,7 +35,7 @@ class Counter:
     def score_positives(self, start: int, stop: int, begin: int, end: int) -> None:
         """Score queries start ... stop - 1 with their positives, which lie among items begin ... end - 1."""
         sets, rows = self.sets, np.arange(start, stop)
-        query, item = _ranges(rows, sets.first[rows], sets.last[rows])
+        query, item = ranges(rows, sets.first[rows], sets.last[rows])
         sides = (*sets.queries.side(start, stop), *sets.items.side(begin, end))
         scores = pair_scores(*sides, query - start, item - begin)
         out = sets.left_out[item] | (sets.one_set & (query == item))
@@ -66,7 +69,7 @@ class Counter:
         slots = int(count.max())
         if not slots:
             return
-        row, place = _ranges(rows, np.zeros_like(count), count)
+        row, place = ranges(rows, np.zeros_like(count), count)
         padded = np.full((len(rows), slots + 1), np.inf, self.upper.dtype)  # one infinity at least at the end
         padded[row - top, place] = self.upper[self.offset[row] + place]
         upper = torch.from_numpy(padded).to(tile.device)
@@ -120,7 +123,7 @@ class Counter:
         return places
 
 
-def _ranges(rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ranges(rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each row with each number from its begin to its end. (n,) each -> two of (sum of lengths,)"""
     length = np.maximum(end - begin, 0)
     place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)

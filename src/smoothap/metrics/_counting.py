@@ -8,7 +8,6 @@ processes.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -27,22 +26,8 @@ _PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba i
 _TOO_MANY_UNDECIDED = 8  # one pair in so many: from there on a product in float64, which decides nearly all, is faster
 
 
-@dataclass(frozen=True)
-class RankedPositives:
-    """For queries start ... stop - 1: the positives of query q, lowest score first, are offset[q] ... + count[q]."""
-
-    start: int
-    stop: int
-    offset: np.ndarray  # (queries + 1,)
-    count: np.ndarray  # (queries,)
-    scores: np.ndarray  # of each positive
-    negatives: np.ndarray  # that score at least as high
-
-
-def count_negatives(
-    sets: SortedSets, block_size: int | None, processes: Processes, shown: bool
-) -> Iterator[RankedPositives]:
-    """The positives of every query, a block of queries at a time."""
+def count_negatives(sets: SortedSets, block_size: int | None, processes: Processes, shown: bool) -> Iterator[Counter]:
+    """The positives of every query and what was counted for them, a block of queries at a time."""
     queries = len(sets.first)
     widest = int((sets.last - sets.first).max(initial=1))
     size = min(_LARGEST_TILE, max(64, _POSITIVES_AT_ONCE // widest))
@@ -57,7 +42,7 @@ def count_negatives(
         for start, stop in blocks:
             counter = _count_block(sets, start, stop, size, dtype, processes, progress)
             dtype = counter.dtype
-            yield RankedPositives(start, stop, counter.offset, counter.count, counter.exact, counter.counts)
+            yield counter
 
 
 def _corners(sets: SortedSets, start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
@@ -72,14 +57,11 @@ def _count_block(
     sets: SortedSets, start: int, stop: int, size: int, dtype: torch.dtype, processes: Processes, progress: Progress
 ) -> Counter:
     items, device = len(sets.items.order), sets.queries.device
-    offset = np.zeros(len(sets.first) + 1, np.int64)
-    offset[start + 1 : stop + 1] = np.cumsum(sets.last[start:stop] - sets.first[start:stop] + 1)
-    offset[stop + 1 :] = offset[stop]
-    counter = Counter(sets, offset)
+    counter = Counter(sets, start, stop)
     if len(sets.first) * items >= _PAIRS_WORTH_COMPILING and device.type == "cpu" and numba_is_there():
         from smoothap.metrics._compiled_counter import CompiledCounter
 
-        counter = CompiledCounter(sets, offset)
+        counter = CompiledCounter(sets, start, stop)
     _score_positives(sets, counter, start, stop, processes)
     counter.sort()
     counter.propose_in(dtype)

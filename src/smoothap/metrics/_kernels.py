@@ -36,7 +36,7 @@ class Thresholds(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The rows behind the rows or the columns of a tile."""
+    """The vectors that the rows of a tile stand for, or its columns."""
 
     given: np.ndarray  # (n, d)
     norms: np.ndarray  # (n,)
@@ -129,8 +129,8 @@ def _add_histogram(
     """Add to `histogram` how many scores are above so many thresholds; of none, which is not needed, it stays 0.
 
     limits (many + 1,) are the upper ones, infinity last. The columns of undecided scores are written into `undecided`
-    from `number` on; the new number is returned. First the places of the scores that can matter are gathered, without
-    a branch.
+    from `number` on; the new number is returned. A first loop, which has
+    no branch, gathers the places of the scores that can matter.
     """
     places, histogram, undecided = scratch.places, scratch.histogram, scratch.undecided
     lowest, last_bin = limits[0], limits.dtype.type(table.shape[0] - 2)
@@ -144,7 +144,9 @@ def _add_histogram(
         bin_of = max((score - lowest) * scale, zero)  # as in `tabulate`
         bin_of = last_bin if bin_of > last_bin else bin_of
         place = np.uintp(table[np.uintp(np.int32(bin_of) + np.int32(1))])
-        place += np.uintp(limits[place] <= score)  # most bins hold one threshold at most: no branch to guess
+        place += np.uintp(
+            limits[place] <= score
+        )  # without a branch, which is enough for most bins: they hold one threshold at most
         while limits[place] <= score:
             place += np.uintp(1)
         if score >= limits[place] - width:

@@ -31,19 +31,13 @@ class Rows:
     def of(cls, matrix: Embeddings, order: np.ndarray, device: torch.device, name: str) -> "Rows":
         """Look at every row once; NaN, infinite and zero rows are refused by name."""
         number, dimension = matrix.shape
-        norms, marks = np.empty(number), np.empty(number, np.int64)
-        step = max(1, NUMBERS_READ_AT_ONCE // dimension)
-        for start in range(0, number, step):
-            block = given_rows(matrix[start : start + step])
-            part, marks_here = norms_and_marks(block if has_float64(block.device) else block.cpu())
-            wrong = ~np.isfinite(part) | (part == 0)
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                what = "is all zeros" if part[row] == 0 else "has NaN or infinite values"
-                raise ValueError(
-                    f"{name} {what} in row {start + row}, which cannot be ranked: embed that image again or drop it"
-                )
-            norms[start : start + step], marks[start : start + step] = part, marks_here
+        norms, marks = norms_and_marks(matrix)
+        wrong = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+        if len(wrong):
+            what = "is all zeros" if norms[wrong[0]] == 0 else "has NaN or infinite values"
+            raise ValueError(
+                f"{name} {what} in row {wrong[0]}, which cannot be ranked: embed that image again or drop it"
+            )
         rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], marks[order], device)
         if number * dimension > _SMALL_ENOUGH_TO_HOLD:
             return rows

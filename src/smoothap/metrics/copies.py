@@ -1,9 +1,10 @@
 """Queries that have an exact copy among their items: a test with many of them says little about new images."""
 
 import numpy as np
+from torch import Tensor
 
 from smoothap.metrics._rows import Rows, SortedSets
-from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE
+from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, given_rows, norms_and_marks
 
 
 def queries_with_copies(queries: np.ndarray, items: np.ndarray | None = None, ignored: np.ndarray | None = None) -> int:
@@ -37,14 +38,28 @@ def copied_vectors(sets: SortedSets) -> int:
 
 def _groups_of_items(queries: Rows, items: Rows) -> np.ndarray:
     """The group of the item that each query is equal to, -1 where there is none. (n,)"""
-    order = np.argsort(items.marks, kind="stable")
-    places = np.searchsorted(items.marks[order], queries.marks).clip(max=len(order) - 1)
-    groups = np.full(len(queries.marks), -1)
-    alike = np.flatnonzero(items.marks[order[places]] == queries.marks)  # equal rows, and seldom others
     step = max(1, NUMBERS_READ_AT_ONCE // items.matrix.shape[1])
+    one_type = queries.given(slice(1)).dtype == items.given(slice(1)).dtype
+
+    def numbers(rows: Rows, places: slice | np.ndarray) -> Tensor:
+        """Rows as they were given; as float64 where one side is, so that equal numbers have equal bits."""
+        given = rows.given(places)
+        return given if one_type else given_rows(given.double())
+
+    def marks_of(rows: Rows) -> np.ndarray:
+        if one_type:
+            return rows.marks
+        starts = range(0, len(rows.order), step)
+        return np.concatenate([norms_and_marks(numbers(rows, slice(start, start + step)))[1] for start in starts])
+
+    marks, item_marks = marks_of(queries), marks_of(items)
+    order = np.argsort(item_marks, kind="stable")
+    places = np.searchsorted(item_marks[order], marks).clip(max=len(order) - 1)
+    groups = np.full(len(marks), -1)
+    alike = np.flatnonzero(item_marks[order[places]] == marks)  # equal rows, and seldom others
     for start in range(0, len(alike), step):
         here = alike[start : start + step]
         equals = order[places[here]]
-        equal = (queries.given(here) == items.given(equals)).all(1).cpu().numpy()
+        equal = (numbers(queries, here) == numbers(items, equals)).all(1).cpu().numpy()
         groups[here[equal]] = items.group[equals[equal]]
     return groups

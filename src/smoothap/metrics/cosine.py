@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap.numerics.devices import has_float64
 from smoothap.numerics.threads import numba_is_there, on_threads, parts_for
 
 NUMBERS_READ_AT_ONCE = 1 << 21  # 8 MB of float32, and enough for the compiled kernels
@@ -63,11 +64,21 @@ def half_sums(products: Tensor) -> Tensor:
     return products[:, 0]
 
 
-def norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The length of each of the rows (n, d) that `given_rows` gave, by the definition; and a number for each.
+def norms_and_marks(matrix: Tensor | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The length of each row of a matrix (n, d), by the definition; and a number for each. (n,), (n,)
 
-    That number, int64, is the same for equal rows, and seldom for others.
+    That number, int64, is the same for equal rows, and seldom for others. Some rows are read at a time.
     """
+    norms, marks = np.empty(len(matrix)), np.empty(len(matrix), np.int64)
+    step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
+    for start in range(0, len(matrix), step):
+        here = slice(start, start + step)
+        rows = given_rows(matrix[here])
+        norms[here], marks[here] = _norms_and_marks(rows if has_float64(rows.device) else rows.cpu())
+    return norms, marks
+
+
+def _norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
     bits = rows.view(torch.int32 if rows.dtype == torch.float32 else torch.int64)
     if _is_compiled(rows.numel(), rows):
         from smoothap.metrics import _cosine_kernels as cosine_kernels
@@ -160,20 +171,13 @@ class Cosines:
     @cached_property
     def norms(self) -> np.ndarray:
         """The length of every vector. (n,)"""
-        step = max(1, NUMBERS_READ_AT_ONCE // self.vectors.shape[1])
-        parts = [
-            norms_and_marks(given_rows(self.vectors[start : start + step]))[0]
-            for start in range(0, len(self.vectors), step)
-        ]
-        return np.concatenate([np.empty(0), *parts])
+        return norms_and_marks(self.vectors)[0]
 
     def of(self, query: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """The score of the query (d,) with every vector, or with those in `rows` (k,). -> (n,) or (k,), float64"""
         one = np.ascontiguousarray(query, dtype=np.float32)[None]
         chosen = np.arange(len(self.vectors)) if rows is None else np.asarray(rows, np.int64)
-        return pair_scores(
-            one, norms_and_marks(given_rows(one))[0], self.vectors, self.norms, np.zeros_like(chosen), chosen
-        )
+        return pair_scores(one, norms_and_marks(one)[0], self.vectors, self.norms, np.zeros_like(chosen), chosen)
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The score of each of the vectors in rows first (k,) with that in second (k,). -> (k,) float64"""

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from smoothap.distributed import Processes
-from smoothap.metrics._counting import RankedPositives, count_negatives
+from smoothap.metrics._counters import Counter, ranges
+from smoothap.metrics._counting import count_negatives
 from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.metrics.copies import copied_vectors
 from smoothap.metrics.report import Report
+from smoothap.numerics.masks import refuse_masked
 from smoothap.numerics.precision import full_precision
 from smoothap.numerics.threads import on_threads
 
@@ -112,7 +114,7 @@ class _Results:
         self.r_precision = np.full(queries, np.nan)
         self.precision = np.full((queries, len(recall_at)), np.nan)
 
-    def take(self, ranked: RankedPositives, order: np.ndarray) -> None:
+    def take(self, ranked: Counter, order: np.ndarray) -> None:
         """Work out the queries of a block, a thousand at a time on each thread."""
 
         def take_part(part: int, parts: int) -> None:
@@ -124,12 +126,11 @@ class _Results:
 
         on_threads(take_part, torch.get_num_threads())
 
-    def _take(self, ranked: RankedPositives, rows: np.ndarray, queries: np.ndarray) -> None:
+    def _take(self, ranked: Counter, rows: np.ndarray, queries: np.ndarray) -> None:
         size = ranked.count[rows]  # R, the positives of each query
         begins = np.cumsum(size) - size
-        position = np.arange(size.sum()) - np.repeat(begins, size)
-        places = np.repeat(ranked.offset[rows], size) + position
-        scores, negatives = ranked.scores[places], ranked.negatives[places]
+        _, places = ranges(rows, ranked.offset[rows], ranked.offset[rows] + size)
+        scores, negatives = ranked.exact[places], ranked.counts[places]
         # lowest score first: those at or above a positive are itself, those behind it, and the equal ones before it
         new_score = np.ones(len(scores), bool)
         new_score[1:] = scores[1:] != scores[:-1]
@@ -187,6 +188,7 @@ def _check_recall_at(recall_at: Sequence[int] | int) -> tuple[int, ...]:
 
 
 def _check_matrix(matrix: Embeddings, name: str) -> None:
+    refuse_masked(matrix, name)
     if not isinstance(matrix, Tensor | np.ndarray):
         raise TypeError(f"{name} must be a tensor or a numpy array, not {type(matrix).__name__}")
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -199,6 +201,7 @@ def _check_matrix(matrix: Embeddings, name: str) -> None:
 
 
 def _as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
+    refuse_masked(labels, name)
     values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if values.shape != (rows,):
         raise ValueError(f"{name} has shape {values.shape}, but {of} has {rows} rows: give one label per row")
@@ -243,6 +246,7 @@ def _as_classes(names: np.ndarray, item_names: np.ndarray) -> tuple[np.ndarray, 
 def _check_ignore(ignore: Tensor | np.ndarray | None, queries: int, items: int) -> tuple[np.ndarray, np.ndarray | None]:
     if ignore is None:
         return np.zeros(items, bool), None
+    refuse_masked(ignore, "ignore")
     mask = ignore.detach().cpu().numpy() if isinstance(ignore, Tensor) else np.asarray(ignore)
     if mask.dtype != bool or mask.shape not in ((items,), (queries, items)):
         raise ValueError(

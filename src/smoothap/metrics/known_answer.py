@@ -74,8 +74,8 @@ def answer_here(device: torch.device | str = "cpu") -> Answer:
         for block in count_negatives(sets, None, Processes(), shown=False):
             for query in range(block.start, block.stop):
                 here = slice(block.offset[query], block.offset[query] + block.count[query])
-                counts.update(block.negatives[here].astype("<i8").tobytes())
-                scores.update(block.scores[here].astype("<f8").tobytes())
+                counts.update(block.counts[here].astype("<i8").tobytes())
+                scores.update(block.exact[here].astype("<f8").tobytes())
     names = ("mean_average_precision", "map_at_r", "r_precision", "class_mean_average_precision")
     metrics = {name: getattr(report, name) for name in names}
     metrics |= {f"recall@{k}": value for k, value in report.recall.items()}

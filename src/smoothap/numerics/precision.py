@@ -13,6 +13,27 @@ _PRODUCTS = [
 ]
 
 
+# Where an NVIDIA GPU may round what networks multiply; for convolutions torch lets it by default.
+_NETWORKS = (torch.backends.cuda.matmul, *(getattr(torch.backends.cudnn, name, None) for name in ("conv", "rnn")))
+
+
+@contextmanager
+def float32_networks(*, tf32: bool = False) -> Generator[None]:
+    """Inside, a network in float32 is computed in float32; or with `tf32` in TF32, which rounds as float16 does."""
+    if not all(hasattr(place, "fp32_precision") for place in _NETWORKS):  # a torch before 2.9
+        places, name, value = (torch.backends.cuda.matmul, torch.backends.cudnn), "allow_tf32", tf32
+    else:
+        places, name, value = _NETWORKS, "fp32_precision", "tf32" if tf32 else "ieee"
+    chosen = [getattr(place, name) for place in places]
+    for place in places:
+        setattr(place, name, value)
+    try:
+        yield
+    finally:
+        for place, before in zip(places, chosen, strict=True):
+            setattr(place, name, before)
+
+
 @contextmanager
 def full_precision(device_type: str) -> Generator[None]:
     """Inside, no autocast, and products of float32 matrices are float32 throughout, whatever the user chose outside."""

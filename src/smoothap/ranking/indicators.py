@@ -16,10 +16,24 @@ _LEAST_EXPONENTIAL = 0.05  # e^(2 / 0.05) of the largest difference of cosines: 
 
 def check_temperature(value: float, name: str, example: str) -> None:
     """Refuse a number to divide by that is not positive, or so small that nothing finite would be left."""
+    refuse_tensor(value, name)
     if not _LEAST_TEMPERATURE <= value < float("inf"):
         raise ValueError(
             f"{name} must be a positive number, {_LEAST_TEMPERATURE} at least, such as {example}, not {value!r}"
         )
+
+
+def refuse_tensor(setting: object, name: str) -> None:
+    """Refuse a tensor as a setting of a loss: the loss has no gradient for it, so a parameter would never change."""
+    if isinstance(setting, Tensor):
+        raise TypeError(f"{name} must be a plain number: a loss does not learn its settings, use {name}.item()")
+
+
+def check_range(value: float, name: str, least: float, most: float, example: str) -> None:
+    """Refuse a setting that is no number between two others."""
+    refuse_tensor(value, name)
+    if not least <= value <= most:
+        raise ValueError(f"{name} must be a number from {least} to {most}, such as {example}, not {value!r}")
 
 
 class Indicator(Protocol):
@@ -88,6 +102,7 @@ class Exponential:
     scale: float = 0.2
 
     def __post_init__(self) -> None:
+        refuse_tensor(self.scale, "scale")
         if not _LEAST_EXPONENTIAL <= self.scale < float("inf"):
             raise ValueError(
                 f"scale must be at least {_LEAST_EXPONENTIAL}, not {self.scale!r}: cosines differ by up to 2, and the "

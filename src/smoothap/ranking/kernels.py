@@ -87,7 +87,8 @@ def among_positives(
         gradient[k] = np.float32(0.0)
     for i in range(count):
         factor = factors[i]
-        rank, steep = np.float32(0.5), np.float32(-0.25)  # 1 and 0, less the term j = i that the loop takes in, Eq. 3
+        # 1 and 0, less the sigmoid of 0 and its slope: the loop adds the term j = i too, which Eq. 3 leaves out
+        rank, steep = np.float32(0.5), np.float32(-0.25)
         for k in range(count):
             value = ONE / (ONE + factor * shared[k])
             rank += value  # R(i, S_P)

@@ -25,11 +25,19 @@ import pyarrow.parquet as pq
 
 from smoothap.files import DiskFullError, is_full, locked, write_atomically
 from smoothap.search._checksums import check, checksum
-from smoothap.search.description import NAME, Description, Segment, read_description, write_description
+from smoothap.search.description import (
+    NAME,
+    Description,
+    Segment,
+    read_description,
+    refuse_inside_album,
+    write_description,
+)
 from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
+_LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
 
 
 class Storage:
@@ -72,7 +80,8 @@ class Storage:
 
     @contextmanager
     def creating(self) -> Generator[None]:
-        """Alone with a folder that holds no album yet."""
+        """Alone with a folder that holds no album yet, and lies in none."""
+        refuse_inside_album(self.folder)
         with self.writing():
             if (self.folder / NAME).exists():
                 raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
@@ -198,7 +207,7 @@ class Storage:
         try:
             with self._file("thumbnails", record["pack"]).open("rb") as pack:
                 pack.seek(record["offset"])
-                picture = pack.read(min(record["length"], 1 << 22))
+                picture = pack.read(min(record["length"], _LARGEST_THUMBNAIL))
         except OSError:
             return None
         return picture if zlib.crc32(picture) == record["crc"] else None

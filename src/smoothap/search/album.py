@@ -352,7 +352,7 @@ class Album:
         if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
             parts = [self._query_vector(part, box) for part in query]
             return joined([vector for vector, _ in parts]), [identity for _, ids in parts for identity in ids]
-        vector, dimension = np.asarray(query, np.float32), self.vectors.shape[1]
+        vector, dimension = np.asanyarray(query, np.float32), self.vectors.shape[1]
         if vector.shape != (dimension,):
             raise ValueError(
                 f"A query of shape {vector.shape} was given to an album of vectors ({dimension},): it was embedded by "

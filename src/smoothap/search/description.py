@@ -67,6 +67,16 @@ def read_description(folder: Path) -> Description:
     return Description(**values)
 
 
+def refuse_inside_album(folder: Path) -> None:
+    """Refuse a folder that lies in an album: whoever copies or deletes that album would not know of a second one."""
+    for above in folder.resolve().parents:
+        try:
+            read_description(above)
+        except (OSError, ValueError):  # no album, or a file of another program with the same name
+            continue
+        raise ValueError(f"{folder} lies in the album {above}: choose a folder outside of it for the new album.")
+
+
 def _are(values: object, kinds: Kinds) -> bool:
     """Whether these are the fields, each of its kind; whole numbers are counts, and none is below 0."""
     return (

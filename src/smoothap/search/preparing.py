@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageOps
 
 from smoothap.data.reading import UnreadableImage, image_size, read_image
-from smoothap.search.walking import PhotoFile
+from smoothap.search.walking import PhotoFile, reason_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,8 +60,7 @@ def prepare(root: Path, file: PhotoFile, known: bytes | None, transform: Transfo
     except UnreadableImage as error:
         return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, MemoryError))
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
-        reason = str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
-        return RefusedPhoto(file, reason, may_pass=isinstance(error, (OSError, MemoryError)))
+        return RefusedPhoto(file, reason_of(error), may_pass=isinstance(error, (OSError, MemoryError)))
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:

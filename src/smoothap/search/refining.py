@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from smoothap.metrics import cosine
+from smoothap.numerics.masks import refuse_masked
 
 ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 0 is the plain average
 RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query's own weight of 1
@@ -13,6 +14,7 @@ RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Vectors (n, d) as float32 of length 1; a row that is zero or not finite is named."""
+    refuse_masked(vectors, "vectors")
     array = np.asarray(vectors)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise ValueError(f"Vectors are numbers of shape (n, d), not {array.dtype} of shape {array.shape}.")
@@ -26,7 +28,7 @@ def unit_vectors(vectors: np.ndarray) -> np.ndarray:
 
 def unit(vector: np.ndarray) -> np.ndarray:
     """The vector (d,) at length 1."""
-    return unit_vectors(np.asarray(vector)[None])[0]
+    return unit_vectors(np.asanyarray(vector)[None])[0]
 
 
 def joined(queries: Sequence[np.ndarray]) -> np.ndarray:

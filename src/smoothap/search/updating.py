@@ -55,25 +55,23 @@ class UpdateReport:
         return len(self.added) + len(self.changed) + self.unchanged + len(self.unreadable)
 
 
+@dataclass(eq=False)
 class Updater:
     """One run over some files of the photo folder, by the album's only writer."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        model: Callable[[], Embedder],
-        source: str,
-        root: Path,
-        labels: Labels | None,
-        progress: bool,
-        workers: int | None = None,
-    ) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
-        self.storage, self.model, self.source = storage, model, source
-        self.root, self.labels, self.progress, self.workers = root, labels, progress, workers
-        self.description, self.photos, _ = storage.load()
-        storage.sweep(self.description, self.photos.table)
+    storage: Storage
+    model: Callable[[], Embedder]
+    source: str
+    root: Path
+    labels: Labels | None
+    progress: bool
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is how many photos are read at once, at least 1, not {self.workers}.")
+        self.description, self.photos, _ = self.storage.load()
+        self.storage.sweep(self.description, self.photos.table)
         self.report = UpdateReport()
         self._rows = {path: row for row, path in enumerate(self.photos.paths())}
         self._sizes, self._times = (whole_numbers(self.photos.table[name]) for name in ("bytes", "modified"))

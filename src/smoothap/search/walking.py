@@ -64,8 +64,10 @@ def walk(root: Path) -> Walk:
                 listed = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             if not folder:
-                raise ValueError(f"The folder {root} cannot be read: {_reason(error)}. Nothing was changed.") from error
-            result.unreadable[folder] = f"a folder that cannot be entered: {_reason(error)}"
+                raise ValueError(
+                    f"The folder {root} cannot be read: {reason_of(error)}. Nothing was changed."
+                ) from error
+            result.unreadable[folder] = f"a folder that cannot be entered: {reason_of(error)}"
             continue
         entered.add((status.st_dev, status.st_ino))
         for entry in listed:
@@ -91,7 +93,7 @@ def look_at(root: Path, paths: Iterable[Path | str]) -> Walk:
             else:
                 result.unreadable[name] = _LEADS_OUT
         except (OSError, RuntimeError, ValueError) as error:
-            result.unreadable[name] = _reason(error)
+            result.unreadable[name] = reason_of(error)
     return result
 
 
@@ -114,9 +116,10 @@ def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> b
         else:
             result.ignored += 1
     except (OSError, RuntimeError, ValueError) as error:  # such as a link to itself
-        result.unreadable[path] = _reason(error)
+        result.unreadable[path] = reason_of(error)
     return False
 
 
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error).lower()
+def reason_of(error: Exception) -> str:
+    """Why something could not be read, in the words of the system where it has any."""
+    return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()

@@ -18,6 +18,7 @@ from smoothap.metrics import Report, evaluate
 from smoothap.metrics.copies import queries_with_copies
 from smoothap.models import Embedder
 from smoothap.numerics.devices import pins_memory
+from smoothap.numerics.precision import float32_networks
 from smoothap.progress import Progress
 
 BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector
@@ -40,6 +41,7 @@ class Embedded:
 
 
 @freed_memory_kept()
+@float32_networks()
 @lost_workers_explained()
 def embed_set(
     model: Embedder,

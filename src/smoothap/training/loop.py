@@ -27,6 +27,7 @@ from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.numerics.devices import chosen_device, pins_memory
+from smoothap.numerics.precision import float32_networks
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
@@ -51,7 +52,10 @@ class TrainingStopped(ValueError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Result:
-    """How a training ended: the steps done, and the best mAP on the validation classes with its step."""
+    """How a training ended: the steps done, and the best mAP on the validation classes with its step.
+
+    Without validation classes that is NaN, and the step is the last.
+    """
 
     steps: int
     best: float
@@ -110,7 +114,7 @@ def train(
     model: Embedder,
     loss: nn.Module,
     images: ImageSet,
-    validation: ImageSet,
+    validation: ImageSet | None,
     settings: Settings,
     folder: Path | str,
     *,
@@ -130,7 +134,7 @@ def train(
     goes on from its checkpoint, with the number of threads it began with, and one without a checkpoint begins.
     `batches` takes the place of balanced ones; `callbacks` are called before each epoch and step. An epoch that does
     not beat the start, and `to_beat`, an mAP on `validation`, is not kept: where none does, the best step is 0, and the
-    model the one that the training began with.
+    model the one that the training began with. Without `validation` the last model is kept.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
@@ -142,21 +146,19 @@ def train(
     _check_classes(images, validation, settings)
     if batches is None:
         batches = BalancedBatches(
-            images.labels, settings.batch_size, settings.per_class,
+            images.labels, settings.batch_size, settings.per_class, by_size=settings.by_size,
             seed=settings.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
     per_epoch, total = len(batches), settings.total_steps(len(batches))
     epochs = -(-total // per_epoch)
     suffix = f"-{processes.rank}" if processes.rank else ""
-    dataset, validation_dataset = (
-        ImageDataset(
-            image_set,
-            model.transform,
-            report=folder / f"unreadable-{part}{suffix}.csv",
-            in_memory=fits_in_memory(image_set, model.transform),
-        )
-        for part, image_set in (("train", images), ("validation", validation))
-    )
+
+    def views_of(image_set: ImageSet, part: str) -> ImageDataset:
+        report, in_memory = folder / f"unreadable-{part}{suffix}.csv", fits_in_memory(image_set, model.transform)
+        return ImageDataset(image_set, model.transform, report=report, in_memory=in_memory)
+
+    dataset = views_of(images, "train")
+    validation_dataset = None if validation is None else views_of(validation, "validation")
 
     # Model, optimiser and what else a checkpoint holds.
     model.to(device).train()
@@ -168,7 +170,7 @@ def train(
     adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
-    dtype = network_precision(settings, loss, device)
+    dtype, tf32 = network_precision(settings, loss, device), settings.precision == "tf32"
     scaler = loss_scaler(dtype, device)
     queue = EmbeddingQueue(settings.queue, model.dimension, device) if settings.queue else None
     state = State(model, loss, optimiser, scaler, queue)
@@ -176,7 +178,8 @@ def train(
         **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
         "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
         "least_area": model.transform.least_area, "flip": model.transform.flip,
-        "trained_on": dataset.identity(), "validated_on": validation_dataset.identity(),
+        "trained_on": dataset.identity(),
+        "validated_on": None if validation_dataset is None else validation_dataset.identity(),
     }  # fmt: skip
     projects = settings.embedding_start == "projection" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
@@ -204,6 +207,12 @@ def train(
             skipped = 0
 
     def validate() -> None:
+        """Keep the model where it is the best so far, or the last one where there is nothing to validate it on."""
+        if validation is None or validation_dataset is None:
+            state.best_step = state.step
+            if writes:
+                model.save(folder / MODEL, data_set=images.name, metrics={})
+            return
         report = evaluate_embedded(embed_set(model, validation_dataset, workers=workers, shown=False), validation)
         row = {
             "epoch": -(-state.step // per_epoch),
@@ -223,6 +232,7 @@ def train(
             lost_workers_explained(),
             closing(Log(folder, state.step, tensorboard=tensorboard, writes=writes)) as log,
             _caught_signals() as signals,
+            float32_networks(tf32=tf32),
             Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
         ):
             if state.step == 0:
@@ -232,7 +242,7 @@ def train(
                 if state.step == total:
                     break
                 if state.step == 0:
-                    warn_of_noise(embed, batch.images, dtype, loss)
+                    warn_of_noise(embed, batch.images, dtype, loss, tf32=tf32)
                 factor = settings.rate_factor(state.step, per_epoch)
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
@@ -301,7 +311,9 @@ def train(
         ) from error
     processes.wait()
     model.load_state_dict(read_model(folder / MODEL)[0])
-    return Result(state.step, state.best, state.best_step, state.step == total or timed_out)
+    return Result(
+        state.step, state.best if validation else float("nan"), state.best_step, state.step == total or timed_out
+    )
 
 
 def loss_backward(
@@ -348,7 +360,7 @@ def _caught_signals() -> Generator[list[int]]:
             signal.signal(number, handler)
 
 
-def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -> None:
+def _check_classes(images: ImageSet, validation: ImageSet | None, settings: Settings) -> None:
     sizes = np.bincount(images.labels)
     lonely = int((sizes == 1).sum())
     if 2 * lonely > len(sizes):
@@ -356,5 +368,5 @@ def _check_classes(images: ImageSet, validation: ImageSet, settings: Settings) -
             f"{lonely} of the {len(sizes)} classes of {images.name} have one image only, and a query of theirs has "
             f"nothing to find: training wants at least 2 images of a class, better {settings.per_class} or more"
         )
-    if np.bincount(validation.labels).max() < 2:
+    if validation is not None and np.bincount(validation.labels).max() < 2:
         raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")

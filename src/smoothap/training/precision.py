@@ -2,8 +2,7 @@
 
 Smooth-AP ranks scores whose differences matter from about tau on. A network that computes in 16 bits gives embeddings
 that are a little off, and so are the differences of their scores: by about 0.001 in float16 and 0.01 in bfloat16
-(docs/training.md has a table). A loss says in `tolerated_noise` by how much they
-may be off, as a standard deviation.
+(docs/training.md has a table). A loss says in `tolerated_noise` by how much they may be off, as a standard deviation.
 """
 
 import warnings
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler, OptState
 
 from smoothap.numerics.devices import has_float64
+from smoothap.numerics.precision import float32_networks
 from smoothap.training.settings import Settings
 
 FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten times that
@@ -22,7 +22,7 @@ FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten tim
 def network_precision(settings: Settings, loss: nn.Module, device: torch.device) -> torch.dtype:
     """The float that the network computes in; "auto" is float16 on a GPU where the loss bears it, float32 elsewhere."""
     if settings.precision != "auto":
-        return getattr(torch, settings.precision)
+        return torch.float32 if settings.precision == "tf32" else getattr(torch, settings.precision)
     bears: float | None = getattr(loss, "tolerated_noise", None)
     return torch.float16 if device.type != "cpu" and bears is not None and bears >= FLOAT16_NOISE else torch.float32
 
@@ -61,16 +61,18 @@ def score_noise(exact: Tensor, rounded: Tensor) -> float:
 
 
 def warn_of_noise(
-    embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module
+    embed: Callable[[Tensor, torch.dtype], Tensor], images: Tensor, dtype: torch.dtype, loss: nn.Module, *, tf32: bool
 ) -> None:
     """Embed one batch both ways, and warn if fewer bits blur what the loss looks at."""
     bears: float | None = getattr(loss, "tolerated_noise", None)
-    if dtype == torch.float32 or bears is None:
+    if (dtype == torch.float32 and not tf32) or bears is None:
         return
     with torch.no_grad():
-        noise = score_noise(embed(images, torch.float32), embed(images, dtype))
+        rounded = embed(images, dtype)
+        with float32_networks():
+            noise = score_noise(embed(images, torch.float32), rounded)
     if not noise <= bears:
-        name = str(dtype).removeprefix("torch.")
+        name = "tf32" if tf32 else str(dtype).removeprefix("torch.")
         warnings.warn(
             f"In {name} this network's score differences are off by {noise:.4f}, and the loss bears {bears:.4f}: ranks "
             "that it tries to mend are lost in rounding. Train with --precision float32, or with a larger tau.",

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 Optimiser = Literal["adam", "adamw"]
 Schedule = Literal["steps", "cosine"]
-Precision = Literal["auto", "float32", "bfloat16", "float16"]
+Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 EmbeddingStart = Literal["random", "projection"]
 
 
@@ -17,7 +17,10 @@ class Settings:
 
     batch_size: int = 384  # over all processes
     per_class: int = 4  # |P|, the images of each class in a batch
+    by_size: bool = False  # classes come up in proportion to their images, as in the released code, not equally often
     tau: float = 0.01  # temperature of the sigmoid, Eq. 6
+    include_query: bool = False  # whether a query is one of its own positives, as in the released code
+    validation_fraction: float = 0.1  # of the training classes, to pick the best epoch; 0: train on all, keep the last
     epochs: int = 400
     steps: int | None = None  # stop after so many steps, whatever `epochs` says
     optimiser: Optimiser = "adam"
@@ -36,7 +39,9 @@ class Settings:
     queue_after: int = 0  # steps before the first of them is kept
     loss: str | None = None  # a method by its name, as `smoothap compare` has them; None: Smooth-AP, or the recipe's
     loss_options: Mapping[str, Any] = field(default_factory=dict)  # of that method
-    precision: Precision = "auto"  # of the network: auto is float16 on a GPU where the loss bears it, else float32
+    # Of the network: auto is float16 on a GPU where the loss bears it, else float32. On a GPU tf32 rounds the inputs of
+    # float32 products to 10 bits; float32 itself does not.
+    precision: Precision = "auto"
     seed: int = 0
     checkpoint_every: int = 200  # steps; and after every epoch
     diagnose_every: int = 50  # steps between two measurements of the operating region and of AP_e
@@ -58,6 +63,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, or left out, not {value}")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction is a share of the classes below 1, not {self.validation_fraction}")
         if self.per_class < 2:
             raise ValueError("per_class must be at least 2: with one image of a class a query has nothing to find")
         if self.batch_size < 2 * self.per_class:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 
 from smoothap.search import Album
 from smoothap.web._decoder import Decoder
@@ -21,7 +22,7 @@ class CurrentAlbums:
         self._albums: Albums = tuple(ServedAlbum(album, name, decoder) for name, album in albums.items())
         self._loading: asyncio.Task[None] | None = None
         self._not_before = 0.0
-        self._start: tuple[Albums, list[int] | None] | None = None
+        self.start = lru_cache(1)(typical_photo)  # the photo that a comparison opens on
 
     async def current(self) -> Albums:
         """All albums; whoever keeps what this gives keeps to these versions, whatever is written meanwhile."""
@@ -38,18 +39,12 @@ class CurrentAlbums:
     async def _renew(self) -> None:
         try:
             self._albums = await asyncio.to_thread(_renewed, self._albums)
-            self._start = None
+            self.start.cache_clear()
         except Exception as error:  # gone, damaged, or no memory for it: the last version is still here
             self._not_before = asyncio.get_running_loop().time() + _TRY_AGAIN
             logging.getLogger(__name__).warning("The last version of the album is served: %s", error)
         finally:
             self._loading = None
-
-    def start(self, albums: Albums) -> list[int] | None:
-        """The photo that a comparison opens on, worked out once for each version."""
-        if self._start is None or self._start[0] is not albums:
-            self._start = albums, typical_photo(albums)
-        return self._start[1]
 
     def warm_up(self) -> None:
         """Load what the first photo needs."""

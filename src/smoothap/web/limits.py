@@ -24,9 +24,9 @@ _PIECE = 1 << 16  # bytes of an answer that are handed over at once
 class Limits:
     """What the server takes on; whatever is beyond is refused with 408, 413 or 503, at once."""
 
-    upload_bytes: int = 20_000_000  # of one photo
+    upload_bytes: int = 50_000_000  # of one photo: phones write JPEGs of 50 megapixels
     text_bytes: int = 256_000  # of any other request
-    bytes_in_flight: int = 120_000_000  # of all requests together
+    bytes_in_flight: int = 120_000_000  # of all requests together: two of the largest photos, and small ones
     requests: int = 200  # that are complete and being worked on
     senders: int = 2_000  # whose requests are still on their way; each is given up when it is too slow
     per_address: int = 400  # requests of one address, from first byte to last: 50 browsers of 6 connections and more
@@ -34,7 +34,7 @@ class Limits:
     waiting: int = 16  # for one of the working threads
     working: int = 2
     seconds_for_head: float = 10  # from the connection to the end of a request's head
-    seconds_to_send: float = 30  # a whole request
+    seconds_to_send: float = 60  # a whole request
     seconds_of_silence: float = 10  # within it
     seconds_to_read: float = 15  # for each 64 kB of an answer
     pixels: int = 100_000_000
@@ -44,7 +44,7 @@ class Limits:
 
 
 class WorkQueue:
-    """A few threads that work, a few places to wait for them, and nobody else."""
+    """A few threads, and a few places to wait for one; whoever finds no place free is refused."""
 
     def __init__(self, limits: Limits) -> None:
         self._places = limits.working + limits.waiting
@@ -118,14 +118,39 @@ class BoundedRequests:
             await error_response(503, _BUSY)(scope, receive, send)
             return
         self._requests += 1
-        answer = _Answer(self, scope, receive, send)
+        begun, refused, unread = False, False, 0
+
+        async def send_in_pieces(message: Message) -> None:
+            nonlocal begun, refused, unread
+            if message["type"] == "http.response.start":
+                # The work is done: a visitor who does not take the answer keeps no place from others.
+                begun = True
+                self._requests -= 1
+                size = int(dict(message["headers"]).get(b"content-length", 0))
+                # A list of any length is sent while nobody else waits, and small answers always.
+                refused = size > _PIECE and self._unread > 0 and self._unread + size > self.limits.unread_bytes
+                if refused:
+                    await error_response(503, _BUSY)(scope, receive, send)
+                else:
+                    unread = size
+                    self._unread += size
+            if refused:
+                return
+            content = memoryview(message.get("body", b""))
+            while len(content) > _PIECE:
+                await send({"type": "http.response.body", "body": bytes(content[:_PIECE]), "more_body": True})
+                content = content[_PIECE:]
+            await send({**message, "body": bytes(content)} if "body" in message else message)
+
         try:
-            await self.app(scope, receive, answer.send)
+            await self.app(scope, receive, send_in_pieces)
         except asyncio.CancelledError:  # the server is stopped while this is being worked on
             with contextlib.suppress(RuntimeError):  # where the answer had begun
                 await error_response(503, "The server was stopped.", close=True)(scope, receive, send)
         finally:
-            answer.end()
+            self._unread -= unread
+            if not begun:
+                self._requests -= 1
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
         limit = self.limits.upload_bytes if scope["path"].endswith("/embed") else self.limits.text_bytes
@@ -154,45 +179,6 @@ class BoundedRequests:
             more = message.get("more_body", False)
 
 
-class _Answer:
-    """One answer on its way: its request counts until it begins, and its bytes until they are taken."""
-
-    def __init__(self, counted: BoundedRequests, scope: Scope, receive: Receive, send: Send) -> None:
-        self._counted, self._scope, self._receive, self._send = counted, scope, receive, send
-        self._begun = self._refused = False
-        self._bytes = 0
-
-    async def send(self, message: Message) -> None:
-        """Pass on what the application answers, unless too much waits for other visitors already."""
-        if message["type"] == "http.response.start":
-            self._begin(int(dict(message["headers"]).get(b"content-length", 0)))
-            if self._refused:
-                await error_response(503, _BUSY)(self._scope, self._receive, self._send)
-        if self._refused:
-            return
-        content = memoryview(message.get("body", b""))
-        while len(content) > _PIECE:
-            await self._send({"type": "http.response.body", "body": bytes(content[:_PIECE]), "more_body": True})
-            content = content[_PIECE:]
-        await self._send({**message, "body": bytes(content)} if "body" in message else message)
-
-    def _begin(self, size: int) -> None:
-        """The work is done: what is left is the visitor's part, and who does not do it keeps no place from others."""
-        counted = self._counted
-        self._begun, counted._requests = True, counted._requests - 1
-        waiting = counted._unread  # a list of any length is sent while nobody else waits, and small answers always
-        self._refused = size > _PIECE and waiting > 0 and waiting + size > counted.limits.unread_bytes
-        if not self._refused:
-            self._bytes = size
-            counted._unread += size
-
-    def end(self) -> None:
-        """Nothing of this answer waits any more."""
-        if not self._begun:
-            self._counted._requests -= 1
-        self._counted._unread -= self._bytes
-
-
 def _visitor_address(scope: Scope, proxies: frozenset[str]) -> str:
     """Whom a request comes from: the peer, or whom trusted proxies heard it from; all of an IPv6 network are one."""
     address = str((scope.get("client") or ("",))[0])
@@ -209,7 +195,7 @@ def _visitor_address(scope: Scope, proxies: frozenset[str]) -> str:
     return address
 
 
-async def _drain(receive: Receive, seconds: float = 1.0, most: int = 30_000_000) -> None:
+async def _drain(receive: Receive, seconds: float = 1.0, most: int = 60_000_000) -> None:
     """Throw away what still comes for a moment: an answer sent into a full pipe would be lost with the connection."""
 
     async def read() -> None:
