@@ -1,6 +1,7 @@
 """Which loss a training takes: the recipe's own, or a compared method by its name (`--loss`)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -65,8 +66,7 @@ def build_loss(
     parts = _method(settings.loss).parts(Setup(images, model, settings, batches), settings.loss_options)
     if parts.callbacks is not None and processes.number > 1:
         raise ValueError(f"{settings.loss} clusters the training images in one process: train it without torchrun")
-    changed = Settings(**{**vars(settings), **parts.changes})
-    return LossParts(parts.loss, changed, parts.batches or batches, parts.callbacks)
+    return LossParts(parts.loss, replace(settings, **parts.changes), parts.batches or batches, parts.callbacks)
 
 
 def _own_loss(recipe: Recipe, settings: Settings, images: ImageSet) -> nn.Module:

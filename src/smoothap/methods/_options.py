@@ -5,21 +5,17 @@ from inspect import Parameter, signature
 from typing import Any
 
 
-def options_of(build: Callable[..., Any]) -> dict[str, Any]:
-    """The options by name with their defaults; `lambda_`, which Python keeps a word from, is called lambda."""
-    named = (each for each in signature(build).parameters.values() if each.kind is Parameter.KEYWORD_ONLY)
-    return {each.name.rstrip("_"): each.default for each in named}
-
-
 def checked_options(method: str, build: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, as numbers, under the names of the function's arguments; an error lists the options there are."""
-    known = options_of(build)
-    parameters = {each.name.rstrip("_"): each for each in signature(build).parameters.values()}
+    """What is given, as numbers, under the names of the function's arguments; an error lists the options there are.
+
+    An argument `lambda_`, which has to differ from a word of Python, is the option lambda.
+    """
+    named = (each for each in signature(build).parameters.values() if each.kind is Parameter.KEYWORD_ONLY)
+    known = {each.name.rstrip("_"): each for each in named}
     for name in given:
         if name not in known:
-            listed = ", ".join(known) or "none"
-            raise ValueError(f"{method} has no option {name!r}. It has: {listed}.")
-    return {parameters[name].name: _number(name, value, parameters[name]) for name, value in given.items()}
+            raise ValueError(f"{method} has no option {name!r}. It has: {', '.join(known) or 'none'}.")
+    return {known[name].name: _number(name, value, known[name]) for name, value in given.items()}
 
 
 def _number(name: str, value: Any, parameter: Parameter) -> Any:
