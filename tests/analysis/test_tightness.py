@@ -49,7 +49,7 @@ def test_the_rivals_are_measured_on_the_same_batches(analyse):
     for row, values in zip(kept["table"][2:], rivals["curves"].values(), strict=True):
         assert (len(values), row["AP_e, first step"], row["AP_e, largest"]) == (3, values[0], max(values))
         assert all(value > 0 for value in values[:2])
-    assert "On the batches of the training at tau 0.02, the mean AP_e of Smooth-AP is" in kept["agreement"]
+    assert "on the batches of the training at tau 0.02, the mean AP_e of Smooth-AP is" in kept["agreement"]
     assert (out / "tightness-rivals.svg").exists()
 
 

@@ -124,13 +124,13 @@ def _over_steps(approximation: str, tau: float | None, values: Sequence[float]) 
 def _comparison(steps: Sequence[StepError], tau: float, rivals: Mapping[str, Sequence[float]]) -> str:
     """Whether Smooth-AP is closer to AP than each of its rivals, on the same batches."""
     own = [step.approximation_error for step in steps]
-    parts = []
-    for name, values in rivals.items():
-        closer = sum(ours < theirs for ours, theirs in zip(own, values, strict=True))
-        parts.append(f"{np.mean(values):.4f} for {name} (Smooth-AP is closer at {closer} of {len(own)} steps)")
+    agrees = all(np.mean(own) < np.mean(values) for values in rivals.values())
+    means = ", ".join(f"{np.mean(values):.4f} ({name})" for name, values in rivals.items())
+    closest = sum(ours < min(theirs) for ours, *theirs in zip(own, *rivals.values(), strict=True))
     return (
-        f"On the batches of the training at tau {tau:g}, the mean AP_e of Smooth-AP is {np.mean(own):.4f}, and "
-        f"{'; '.join(parts)}. Without its margin Blackbox AP has no error: it approximates the gradient, not the value."
+        f"{'Agrees' if agrees else 'Does not agree'} on the rivals: on the batches of the training at tau {tau:g}, the "
+        f"mean AP_e of Smooth-AP is {np.mean(own):.4f}, against {means}; Smooth-AP is the closest at {closest} of the "
+        f"{len(own)} steps. Without its margin Blackbox AP has no error: it approximates the gradient, not the value."
     )
 
 
