@@ -4,7 +4,7 @@ Paper   mAP on VGGFace2 test and IJB-C:
         softmax      0.828  0.726  (before this training)
         contrastive  0.828  0.728  (+Pairwise)
         triplet      0.845  0.740  (+Triplet)
-Run     smoothap train recipes/faces_senet50_rivals.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/pairs
+Run     smoothap train recipe:faces-senet50-rivals --data PATH --test-on ijbc:DIR --weights FILE --out runs/pairs
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 
@@ -22,7 +22,7 @@ precision        not said                 float32 without TF32
 
 This runs two trainings, each in a folder of its own, and prints one table at the end; --loss triplet runs that one
 alone. The code for faces was not released. "guess" marks what nobody has told. The rows on the right of the table start
-from ArcFace: smoothap train recipes/faces_arcface.py with --loss contrastive and with --loss triplet.
+from ArcFace: smoothap train recipe:faces-arcface with --loss contrastive and with --loss triplet.
 """
 
 from dataclasses import replace

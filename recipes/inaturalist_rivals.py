@@ -5,7 +5,7 @@ Paper   Recall@1 / 4 / 16 / 32:
         proxy-nca    61.6  77.4  87.0  90.6
         fast-ap      60.6  77.0  87.2  90.6
         blackbox-ap  62.9  79.0  88.9  92.1
-Run     smoothap train recipes/inaturalist_rivals.py --data PATH --out runs/inaturalist-rivals
+Run     smoothap train recipe:inaturalist-rivals --data PATH --out runs/inaturalist-rivals
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
@@ -27,7 +27,7 @@ precision        not said                    float32, TF32 as torch      float32
 This runs four trainings, each in a folder of its own, and prints one table at the end; --loss triplet runs that one
 alone. The second column is the re-implementation by Roth and Brattoli, in which FastAP's authors trained too. "guess"
 marks what nobody has told. Whether the paper ran the AP loss or the recall loss of Blackbox's authors is not said
-either: smoothap train recipes/inaturalist_224.py --loss blackbox-recall trains with the other.
+either: smoothap train recipe:inaturalist-224 --loss blackbox-recall trains with the other.
 """
 
 from dataclasses import replace

@@ -4,7 +4,7 @@ Paper   Recall@1 / 10 / 100 / 1000, each as its own authors report it:
         margin              72.7  86.2  93.8  98.0
         divide-and-conquer  75.9  88.4  94.9  98.1
         mic                 77.2  89.4  95.6     -
-Run     smoothap train recipes/sop_margin_rivals.py --data PATH --out runs/sop-margin-rivals
+Run     smoothap train recipe:sop-margin-rivals --data PATH --out runs/sop-margin-rivals
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

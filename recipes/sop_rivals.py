@@ -4,7 +4,7 @@ Paper   Recall@1 / 10 / 100 / 1000, each as its own authors report it:
         fast-ap          76.4  89.0  95.1  98.2
         blackbox-recall  78.6  90.5  96.0  98.7  (the table calls it "Blackbox AP")
         xbm              80.6  91.6  96.2  98.7  (the table calls it "Cont. w/M")
-Run     smoothap train recipes/sop_rivals.py --data PATH --out runs/sop-rivals
+Run     smoothap train recipe:sop-rivals --data PATH --out runs/sop-rivals
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

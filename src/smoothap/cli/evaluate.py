@@ -29,7 +29,7 @@ def evaluate(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
 ) -> None:
@@ -77,23 +77,27 @@ def evaluate(
         options.check_file(out, "metrics.json")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
+    from smoothap.experiments.paper_rows import beside_the_paper
     from smoothap.numerics.devices import chosen_device
 
-    place = str(chosen_device(device))
+    place = chosen_device(device)
     with joined_processes() as processes:
         if model is not None and data is not None:
             reports = evaluate_model(
                 model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
-                test_classes=test_classes, device=place, workers=workers,
+                test_classes=test_classes, device=str(place), workers=options.chosen_workers(workers, place),
                 unreadable=(out.parent if out else Path()) / "unreadable-images.csv",
             )  # fmt: skip
         else:
             assert embeddings is not None
             assert labels is not None
             ks = wanted or (1, 10, 100, 1000)
-            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=device and place)}
+            on = device and str(place)
+            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=on)}
         if processes.rank == 0:
             _print_reports(reports, as_json, out)
+            if data is not None and not as_json and (table := beside_the_paper(data, reports)):
+                print(f"\n{table}")
 
 
 def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:

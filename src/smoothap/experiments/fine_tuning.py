@@ -1,7 +1,7 @@
 """Fine-tuning from start to end: open the data, hold classes out, train, test before and after, save the model."""
 
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
@@ -141,6 +141,7 @@ def fine_tune(
     test_on: Sequence[str] = (),
     test_fraction: float | None = None,
     test_classes: Path | None = None,
+    run: Callable[..., Generator[tuple[str, FineTuned]]] | None = None,
     **running: Any,
 ) -> FineTuned:
     """Fine-tune a network and test it before and after on classes it never saw: `smoothap train`.
@@ -152,7 +153,8 @@ def fine_tune(
     of the images: by default 112 pixels, or what the trained model takes. `transform` has further changes to the views,
     such as {"flip": False}. Without a `batch_size` it is that of the settings, or less where training classes are few.
     The loss is Smooth-AP, or another of `METHODS` by its name, such as "triplet" with `loss_options` {"margin": 0.1}.
-    `running` goes to `smoothap.training.loop.train`: resume, minutes, device, workers, tensorboard.
+    `run` takes the place of `run_recipe`, as `Rehearsal.run` can. `running` goes to `smoothap.training.loop.train`:
+    resume, minutes, device, workers, tensorboard.
     """
 
     def benchmark(_: Path) -> Benchmark:
@@ -172,7 +174,7 @@ def fine_tune(
     recipe = Recipe(benchmark, partial(network, dimension=dimension), smooth_ap, settings, before=network)
     split = {"--test-fraction": test_fraction, "--test-classes": test_classes}
     options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
-    trainings = run_recipe(
+    trainings = (run or run_recipe)(
         recipe, data, out, transform=views, fewer_images=batch_size is None, test_on=test_on, options=options,
         **running,
     )  # fmt: skip
@@ -206,7 +208,7 @@ def run_recipe(
     weights: Weights = True,
     transform: Mapping[str, Any] | None = None,
     fewer_images: bool = False,
-    test_on: Sequence[str] = (),
+    test_on: Sequence[str | Benchmark] = (),
     options: str = "",
     **running: Any,
 ) -> Generator[tuple[str, FineTuned]]:
@@ -218,7 +220,7 @@ def run_recipe(
     check_losses(recipe)
     benchmark = recipe.data(Path(data).expanduser())
     name = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"
-    tests = [benchmark, *map(open_data, test_on)]
+    tests = [benchmark, *(test if isinstance(test, Benchmark) else open_data(test) for test in test_on)]
     experiment = _Experiment(recipe, tests, name + options, weights, dict(transform or {}), fewer_images, running)
     with joined_processes() as processes:
         for number, (training, settings) in enumerate(recipe.trainings().items()):
