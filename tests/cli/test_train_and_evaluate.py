@@ -6,18 +6,21 @@ import pickle
 import re
 import shlex
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from photo_makers import pattern_folder
+from safetensors.torch import load_file
 
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
-from smoothap.experiments import FineTuned
+from smoothap.experiments import METHODS, FineTuned, fine_tune
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
+from smoothap.training.settings import QUICK
 
 SIDE = 24
 
@@ -70,6 +73,50 @@ def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, caps
     metrics = json.loads(capsys.readouterr().out)["test"]
     saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
     assert metrics["mean_average_precision"] == saved["mean_average_precision"]
+
+
+@pytest.mark.parametrize("loss", METHODS)
+def test_every_method_trains_by_its_name(photos, tmp_path, loss):
+    options = ("--loss-option", "clusters=2") if loss == "divide-and-conquer" else ()
+    train(photos, tmp_path / "run", "--steps", 2, "--loss", loss, *options)
+    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    assert settings["loss"] == loss
+    assert settings["queue"] == (30 if loss == "xbm" else 0)
+
+
+def test_options_reach_the_loss_and_belong_to_the_training(photos, tmp_path):
+    words = ("--steps", 2, "--loss", "margin", "--loss-option", "beta=0.7", "--loss-option", "beta_rate=1e-9")
+    train(photos, tmp_path / "run", *words)
+    described = json.loads((tmp_path / "run" / "checkpoint.json").read_text())
+    beta = load_file(tmp_path / "run" / described["tensors"])["loss.loss.beta"]
+    assert beta.tolist() == pytest.approx([0.7] * 6)
+    with pytest.raises(ValueError, match="loss was margin and is triplet"):
+        train(photos, tmp_path / "run", "--steps", 2, "--loss", "triplet", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--loss", "tripet"), r"no method called 'tripet'\. Did you mean triplet\?"),
+        (("--loss", "softmax+triplet"), "--loss takes one method: smooth-ap, .*, not 'softmax.triplet'"),
+        (("--loss", "triplet", "--loss-option", "m=1"), r"triplet has no option 'm'\. It has: margin\."),
+        (("--loss", "triplet", "--loss-option", "margin"), "--loss-option takes KEY=VALUE, .*, not 'margin'"),
+        (("--loss-option", "margin=1"), "--loss-option belongs to a loss: name it with --loss NAME"),
+    ],
+)
+def test_a_loss_that_there_is_not_is_told_before_anything_runs(photos, tmp_path, words, message):
+    with pytest.raises(ValueError, match=message):
+        train(photos / "nowhere", tmp_path / "run", *words)
+
+
+def test_python_users_name_a_loss_too(photos, tmp_path):
+    tuned = fine_tune(
+        f"folder:{photos}", tmp_path / "run", model="test_resnet", weights="none", size=SIDE, dimension=16,
+        settings=replace(QUICK, steps=2), loss="fast-ap", loss_options={"bins": 5}, device="cpu",
+    )  # fmt: skip
+    assert tuned.steps == 2
+    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    assert (settings["loss"], settings["loss_options"]) == ("fast-ap", {"bins": 5})
 
 
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
