@@ -24,7 +24,7 @@ def test_all_methods_share_weights_and_batches(plan, tmp_path):
         drawn.append(list(chain.from_iterable(batches.draws(epoch) for epoch in range(2))))
         weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
         assert len(benchmark.train_and_validation(5)[1].class_names) == 3
-    assert len(drawn) == 19
+    assert len(drawn) == 20
     assert all(batches == drawn[0] for batches in drawn)
     assert all(torch.equal(vector, weights[0]) for vector in weights)
 

@@ -29,7 +29,7 @@ def compare(
     validations: int = 4,
     flip: options.Flip = True,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
 ) -> None:
@@ -70,7 +70,8 @@ def compare(
     from smoothap.numerics.devices import chosen_device
 
     given["search_steps"] = (search_steps or max(1, steps // 2)) if given.pop("search") else 0
-    given["device"] = str(chosen_device(device))
+    place = chosen_device(device)
+    given |= {"device": str(place), "workers": options.chosen_workers(workers, place)}
     plan = Plan(**given)
     try:
         untrained, outcomes = compare_methods(plan)

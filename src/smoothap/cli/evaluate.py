@@ -26,10 +26,11 @@ def evaluate(
     weights: options.Weights = None,
     size: options.NetworkSize = None,
     recall_at: str | None = None,
+    against: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
 ) -> None:
@@ -51,6 +52,8 @@ def evaluate(
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are evaluated.
     recall_at
         The K of Recall@K, such as 1,10,100; by default those of the set.
+    against
+        The JSON file of another evaluation of the same queries, which --out wrote: the differences are printed too.
     as_json
         Print the metrics as JSON.
     out
@@ -75,28 +78,45 @@ def evaluate(
 
     if out is not None:
         options.check_file(out, "metrics.json")
+    if against is not None and not against.is_file():
+        raise ValueError(f"There is no file {against}: give one that smoothap evaluate --out wrote.")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
+    from smoothap.experiments.paper_rows import beside_the_paper
     from smoothap.numerics.devices import chosen_device
 
-    place = str(chosen_device(device))
+    place = chosen_device(device)
     with joined_processes() as processes:
         if model is not None and data is not None:
             reports = evaluate_model(
                 model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
-                test_classes=test_classes, device=place, workers=workers,
+                test_classes=test_classes, device=str(place), workers=options.chosen_workers(workers, place),
                 unreadable=(out.parent if out else Path()) / "unreadable-images.csv",
             )  # fmt: skip
         else:
             assert embeddings is not None
             assert labels is not None
             ks = wanted or (1, 10, 100, 1000)
-            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=device and place)}
+            on = device and str(place)
+            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=on)}
         if processes.rank == 0:
-            _print_reports(reports, as_json, out)
+            others = {} if against is None else _reports_against(reports, against)
+            _print_reports(reports, others, as_json, out)
+            if data is not None and not as_json and (table := beside_the_paper(data, reports)):
+                print(f"\n{table}")
 
 
-def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
+def _reports_against(reports: dict[str, Report], against: Path) -> dict[str, Report]:
+    from smoothap.metrics import Report
+
+    others = Report.load_all(against)
+    for name in reports:
+        if name not in others:
+            raise ValueError(f"{against} has no report {name!r}; it has {', '.join(map(repr, others))}.")
+    return others
+
+
+def _print_reports(reports: dict[str, Report], others: dict[str, Report], as_json: bool, out: Path | None) -> None:
     whole = {name: json.loads(report.to_json()) for name, report in reports.items()}
     try:
         if out is not None:
@@ -104,7 +124,21 @@ def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) 
     finally:  # metrics that took hours are printed even where the disk does not take them
         if as_json:
             brief = {name: {key: whole[name][key] for key in report.summary()} for name, report in reports.items()}
+            for name, report in reports.items():
+                intervals = report.intervals(report.figures())
+                brief[name]["interval_95"] = {figure: [each.low, each.high] for figure, each in intervals.items()}
+                if name in others:
+                    brief[name]["difference"] = {
+                        figure: report.compare(others[name], figure)._asdict()
+                        for figure in report.figures()
+                        if figure in others[name].figures()
+                    }
             print(json.dumps(brief.get("", brief), indent=1))
         else:
             for name, report in reports.items():
-                print(f"{name}\n{report}" if name else report)
+                print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())
+                if name in others:
+                    print("Compared with the other evaluation:")
+                for title, figure in report.main_figures().items() if name in others else ():
+                    if figure in others[name].figures():
+                        print(f"{title:<12}{report.compare(others[name], figure)}")

@@ -56,6 +56,8 @@ def train(
     batch_size: Annotated[int | None, _setting("batch_size")] = None,
     per_class: Annotated[int | None, _setting("per_class")] = None,
     by_size: Annotated[bool | None, _setting("by_size")] = None,
+    loss: Annotated[str | None, Parameter(group="Settings of the training")] = None,
+    loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Settings of the training")] = None,
     tau: Annotated[float | None, _setting("tau")] = None,
     include_query: Annotated[bool | None, _setting("include_query")] = None,
     validation_fraction: Annotated[float | None, _setting("validation_fraction")] = None,
@@ -73,20 +75,22 @@ def train(
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
+    rehearse: Annotated[bool, Parameter(negative=())] = False,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
 ) -> None:
-    """Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.
+    """Fine-tune a network with Smooth-AP or another loss, and compare it before and after on classes it never saw.
 
     Parameters
     ----------
     recipe
-        A Python file that ends in recipe = Recipe(...), such as recipes/sop_384.py: one experiment of the paper, with
-        its data, network and settings. The file is run as a program, so read a stranger's first.
+        An experiment of the paper, with its data, network and settings: recipe:NAME for one of those that smoothap
+        recipes lists, such as recipe:sop-384, or a Python file that ends in recipe = Recipe(...). The file is run as a
+        program, so read a stranger's first.
     data
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH; with a recipe the PATH alone.
     out
@@ -126,6 +130,11 @@ def train(
     by_size
         Let classes come up in proportion to their images, and leave out those with fewer than --per-class, as the
         authors' released code does; by default all classes come up equally often.
+    loss
+        A method of smoothap compare by its name, such as triplet, in the place of Smooth-AP or of the recipe's loss.
+        With a recipe that compares losses: that training alone.
+    loss_option
+        KEY=VALUE, an option of that method, such as margin=0.1; may be repeated.
     tau
         The temperature of the sigmoid.
     include_query
@@ -158,6 +167,9 @@ def train(
         Chooses the batches, the views, the classes to validate and the new weights.
     resume
         Go on from the checkpoint in the folder, if there is one.
+    rehearse
+        Go through the whole training in minutes, with few steps and tests on a few hundred images, in a folder of its
+        own below --out; then say what the training will take here, and what is missing. Takes partial copies too.
     tensorboard
         Write the metrics for TensorBoard too.
     test_on
@@ -165,16 +177,27 @@ def train(
     """
     given = {name: value for name, value in locals().items() if value is not None}
     changes = {field.name: given[field.name] for field in fields(QUICK) if field.name in given}
+    if loss_option:
+        changes["loss_options"] = options.key_values(loss_option, "--loss-option")
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
+    if rehearse and resume:
+        raise ValueError("--rehearse begins anew each time, in a folder of its own: leave --resume out.")
+    if rehearse and frozen:
+        raise ValueError("--rehearse is for trainings of the whole network: a --frozen one takes minutes as it is.")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
+    from smoothap.experiments.rehearsal import Rehearsal
     from smoothap.numerics.devices import chosen_device
+    from smoothap.training.recipe_files import recipe_file
 
+    rehearsal = Rehearsal()
+    run = rehearsal.run if rehearse else run_recipe
+    place = chosen_device(device)
     running: dict[str, Any] = {
         "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+        "device": place, "workers": options.chosen_workers(workers, place), "tensorboard": tensorboard,
     }  # fmt: skip
     with joined_processes() as processes:
         shown = processes.rank == 0
@@ -188,10 +211,11 @@ def train(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
                     settings=replace(chosen, **changes), batch_size=batch_size, frozen=frozen, hidden=hidden or 0,
                     feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
-                    test_fraction=test_fraction, test_classes=test_classes, **running,
+                    test_fraction=test_fraction, test_classes=test_classes, run=run, **running,
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
+                recipe = recipe_file(recipe)
                 for name in (
                     "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction",
                     "test_classes",
@@ -202,17 +226,24 @@ def train(
                             "it there"
                         )
                 start = True if weights is None else False if weights == "none" else Path(weights)
-                opened = open_recipe(recipe, data, weights=start, changes=changes)
-                trainings = run_recipe(opened, data, out, weights=start, **running)
+                opened = open_recipe(recipe, data, weights=False if rehearse else start, changes=changes)
+                trainings = run(opened, data, out, weights=start, **running)
             finished = {}
             for name, tuned in trainings:
                 finished[name] = tuned
-                if shown:
+                if shown and not rehearse:
                     _print_training(tuned)
         except Interrupted as interrupted:
             if shown:
-                print(f"{interrupted} To go on, repeat the command with --resume.")
+                again = "To go on, repeat the command with --resume."
+                print(f"{interrupted} {f'{out} is as it was.' if rehearse else again}")
             sys.exit(130)
+        if rehearse:
+            if shown:
+                print(f"\n{rehearsal}")
+            if rehearsal.missing and processes.number == 1:
+                sys.exit(1)
+            return
         if len(finished) > 1 and shown:
             rows = [
                 {"mAP in %": name}
@@ -235,6 +266,10 @@ def _print_training(tuned: FineTuned) -> None:
     for name, after in tuned.after.items():
         table = comparison(tuned.before[name], after, "a lower learning rate")
         print(f"\nOn unseen classes ({name}):\n{table}")
+    from smoothap.experiments.paper_rows import beside_the_paper
+
+    if beside := beside_the_paper(tuned.data, tuned.after):
+        print(f"\n{beside}")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     next_ones = [f"smoothap evaluate --model {model} --data {tuned.data}"] if tuned.after else []
