@@ -75,6 +75,34 @@ def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, caps
     assert metrics["mean_average_precision"] == saved["mean_average_precision"]
 
 
+def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3)
+    assert "The features take" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]["learning_rate"] == 5e-4
+    smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
+    metrics = json.loads(capsys.readouterr().out)["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
+    assert metrics["mean_average_precision"] == saved["mean_average_precision"]
+    train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3, "--resume")
+    train(photos, tmp_path / "mic", "--frozen", "--feature-views", 1, "--steps", 2, "--loss", "mic")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--feature-views", 2), "--feature-views is for --frozen"),
+        (("recipes/sop_384.py", "--frozen"), "--frozen is for trainings without a recipe"),
+        (("--frozen", "--feature-views", -1), "at least 0, not -1"),
+        (("--frozen", "--rehearse"), "--rehearse is for trainings of the whole network"),
+        (("--hidden", -1), "at least 1, or 0 for one linear layer"),
+    ],
+)
+def test_options_of_frozen_trainings_that_make_no_sense_are_refused(photos, tmp_path, words, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        smoothap("train", *words, "--data", f"folder:{photos}", "--out", tmp_path / "run", "--weights", "none")
+
+
 @pytest.mark.parametrize("loss", METHODS)
 def test_every_method_trains_by_its_name(photos, tmp_path, loss):
     options = ("--loss-option", "clusters=2") if loss == "divide-and-conquer" else ()
