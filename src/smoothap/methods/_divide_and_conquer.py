@@ -28,15 +28,22 @@ class SlicedMargin(nn.Module):
     """The margin loss of one slice of the embedding, or of all of it; `cluster_of_row` says which image learns where.
 
     The training loop calls it before every epoch, where it renews the clusters every second time, and before every
-    step. Slices learn apart for `divided_steps`. The buffers are all that the method remembers, so that a training that
-    was cut off goes on as it would have.
+    step. Slices learn apart for `divided_steps`; `boundary` is the margin of their losses. The buffers are all that the
+    method remembers, so that a training that was cut off goes on as it would have.
     """
 
     cluster_of_row: Tensor
     step: Tensor
 
     def __init__(
-        self, classes: int, dimension: int, clusters: int, images: int, divided_steps: int = 0, seed: int = 0
+        self,
+        classes: int,
+        dimension: int,
+        clusters: int,
+        images: int,
+        divided_steps: int = 0,
+        seed: int = 0,
+        boundary: float = 0.2,
     ) -> None:
         super().__init__()
         if dimension < 2 * clusters:
@@ -45,8 +52,8 @@ class SlicedMargin(nn.Module):
                 f"{2 * clusters} or more"
             )
         self.clusters, self.divided_steps, self._seed = clusters, divided_steps, seed
-        self.of_slice = nn.ModuleList([margin(classes) for _ in range(clusters)])
-        self.of_all = margin(classes)
+        self.of_slice = nn.ModuleList([margin(classes, boundary) for _ in range(clusters)])
+        self.of_all = margin(classes, boundary)
         self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
         self.register_buffer("step", torch.tensor(0))
         self._slice: int | None = None  # that learns from this batch, None for all

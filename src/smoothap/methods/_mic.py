@@ -18,7 +18,6 @@ from smoothap.methods._clusters import backbone_features, k_means
 from smoothap.methods._wrapped import margin
 from smoothap.models import Embedder
 
-_SURROGATE_CLASSES = 30
 _UPDATE_EVERY = 3  # epochs
 _SECOND_DIMENSION = 128
 _HIDDEN = 512  # numbers in the network that predicts one head from the other
@@ -53,12 +52,14 @@ class InterclassMining(nn.Module):
 
     surrogate_of_row: Tensor
 
-    def __init__(self, model: Embedder, classes: int, images: int, seed: int) -> None:
+    def __init__(
+        self, model: Embedder, classes: int, images: int, seed: int, surrogates: int = 30, boundary: float = 0.2
+    ) -> None:
         super().__init__()
         if model.embedding is None:
             raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
-        self._seed = seed
-        self.main, self.surrogate = margin(classes), margin(_SURROGATE_CLASSES)
+        self._seed, self._surrogates = seed, surrogates
+        self.main, self.surrogate = margin(classes, boundary), margin(surrogates, boundary)
         self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
         self.independence = Independence(_SECOND_DIMENSION, model.dimension)
         self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))
@@ -85,7 +86,7 @@ class InterclassMining(nn.Module):
         embedded = backbone_features(model, dataset)
         features = without_class(embedded.vectors, dataset.images.labels[embedded.rows])
         surrogates = np.zeros(len(dataset), np.int64)
-        surrogates[embedded.rows] = k_means(features, _SURROGATE_CLASSES, (self._seed, epoch))
+        surrogates[embedded.rows] = k_means(features, self._surrogates, (self._seed, epoch))
         self.surrogate_of_row.copy_(torch.from_numpy(surrogates))
 
     def before_step(self, rows: Tensor) -> None:

@@ -4,6 +4,8 @@ Each function builds one; those with parameters of their own (a proxy, a weight 
 0 ... classes - 1.
 """
 
+import math
+
 import torch
 from pytorch_metric_learning import distances, losses, miners
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
@@ -56,26 +58,26 @@ class Wrapped(nn.Module):
         return self.loss(embeddings, labels, indices, ref_emb, ref_labels)
 
 
-def contrastive() -> Wrapped:
+def contrastive(margin: float = 0.5) -> Wrapped:
     """Pairwise contrastive on cosines: positives up to 1, negatives below the margin (that of cross-batch memory)."""
-    return Wrapped(losses.ContrastiveLoss(pos_margin=1, neg_margin=0.5, distance=distances.CosineSimilarity()))
+    return Wrapped(losses.ContrastiveLoss(pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()))
 
 
-def triplet() -> Wrapped:
+def triplet(margin: float = 0.2) -> Wrapped:
     """Triplets with semi-hard mining: negatives farther than the positive, by less than the margin."""
-    miner = miners.TripletMarginMiner(margin=0.2, type_of_triplets="semihard")
-    return Wrapped(losses.TripletMarginLoss(margin=0.2), miner)
+    miner = miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard")
+    return Wrapped(losses.TripletMarginLoss(margin=margin), miner)
 
 
-def margin(classes: int) -> Wrapped:
+def margin(classes: int, margin: float = 0.2, beta: float = 1.2) -> Wrapped:
     """Margin loss with a learned boundary for each class and distance-weighted sampling (Wu et al. 2017)."""
-    loss = losses.MarginLoss(margin=0.2, beta=1.2, learn_beta=True, num_classes=classes)
+    loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True, num_classes=classes)
     return Wrapped(loss, miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4), classes)
 
 
-def proxy_nca(classes: int, dimension: int) -> Wrapped:
+def proxy_nca(classes: int, dimension: int, scale: float = _PROXY_SCALE) -> Wrapped:
     """Proxy NCA with one proxy for each class, the paper's choice."""
-    return Wrapped(losses.ProxyNCALoss(classes, dimension, softmax_scale=_PROXY_SCALE), classes=classes)
+    return Wrapped(losses.ProxyNCALoss(classes, dimension, softmax_scale=scale), classes=classes)
 
 
 def fast_ap(bins: int = 10) -> Wrapped:
@@ -83,14 +85,15 @@ def fast_ap(bins: int = 10) -> Wrapped:
     return Wrapped(losses.FastAPLoss(num_bins=bins))
 
 
-def softmax(classes: int, dimension: int) -> Wrapped:
+def softmax(classes: int, dimension: int, temperature: float = 0.05) -> Wrapped:
     """Normalised softmax: cross-entropy of the cosines with one weight vector for each class."""
-    return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=0.05), classes=classes)
+    return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=temperature), classes=classes)
 
 
-def arcface(classes: int, dimension: int) -> Wrapped:
-    """ArcFace: softmax with an angular margin of 0.5 (28.6 degrees) and scale 64."""
-    return Wrapped(losses.ArcFaceLoss(classes, dimension, margin=28.6, scale=64), classes=classes)
+def arcface(classes: int, dimension: int, margin: float = 0.5, scale: float = 64) -> Wrapped:
+    """ArcFace: softmax with an angular margin, of 0.5 (28.6 degrees), and a scale."""
+    degrees = 28.6 if margin == 0.5 else math.degrees(margin)  # as it is published, to the bit
+    return Wrapped(losses.ArcFaceLoss(classes, dimension, margin=degrees, scale=scale), classes=classes)
 
 
 def _as_floats(matrix: Tensor, name: str) -> Tensor:

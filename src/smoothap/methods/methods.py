@@ -1,24 +1,25 @@
-"""The compared methods in one table: how each is built, its settings, and the paper's own results for it."""
+"""The compared methods in one table: how each is built, what of it is tuned, and the paper's own results for it."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
-from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
+from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin
 from smoothap.methods._mic import InterclassMining
-from smoothap.methods._wrapped import arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
+from smoothap.methods._wrapped import Wrapped, arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
+from smoothap.methods.parameters import CLASS_WEIGHT_RATE, COSINE_MARGIN, MARGIN, TAU, Parameter
 from smoothap.models import Embedder
 from smoothap.training.loop import Callbacks
 from smoothap.training.settings import Settings
 
-_PROXY_FACTOR = {"loss_factor": 100.0}  # proxies and class weights learn faster, as in the code of Proxy Anchor
-_CLUSTERS = 8  # of Divide and Conquer
+_CLASS_WEIGHT_RATE = 100.0  # times the learning rate: proxies learn faster, as in the code of Proxy Anchor
 _DIVIDED = 0.75  # of the steps of Divide and Conquer, in which slices learn apart
 
 
@@ -54,14 +55,23 @@ class PaperResult:
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the comparison; `start` is the method whose trained weights it is fine-tuned from, if any."""
+    """One row of the comparison; `start` is the method whose trained weights it is fine-tuned from, if any.
+
+    `build(setup)` has the published numbers; those of `tuned` can be given by name: `build(setup, tau=0.02)`.
+    """
 
     name: str
     title: str
-    settings: str  # in words, for the page
-    build: Callable[[Setup], Parts]
+    settings: str  # the published ones in words, for the page
+    build: Callable[..., Parts]
+    tuned: tuple[Parameter, ...]
     paper: tuple[PaperResult, ...] = ()
     start: "Method | None" = None
+
+    @property
+    def stages(self) -> "tuple[Method, ...]":
+        """The methods that are trained one after the other, this one last; each starts from the one before it."""
+        return (self,) if self.start is None else (*self.start.stages, self)
 
     def after(self, first: "Method") -> "Method":
         """This method as fine-tuning of a network that `first` has trained, the "+" of Table 4."""
@@ -74,6 +84,17 @@ class Method:
             paper=TWO_STAGES.get(name, ()),
             start=first,
         )
+
+
+def with_controls(methods: Sequence[Method]) -> tuple[Method, ...]:
+    """The methods, and for each of several stages its last loss in all of them: as many steps, started as often."""
+    controls = [
+        "+".join([method.name.rpartition("+")[2]] * len(method.stages))
+        for method in methods
+        if method.start is not None
+    ]
+    names = [method.name for method in methods]
+    return tuple(map(_open_method, dict.fromkeys([*names, *controls])))
 
 
 def open_methods(spec: str) -> tuple[Method, ...]:
@@ -122,30 +143,45 @@ def _faces(vggface2: float, ijbc: float) -> tuple[PaperResult, ...]:
     return PaperResult(4, "VGGFace2", {"mAP": vggface2}), PaperResult(4, "IJB-C", {"mAP": ijbc})
 
 
-def _fast_ap(setup: Setup) -> Parts:
-    return Parts(fast_ap(bins=20 if "inaturalist" in setup.images.name.lower() else 10))
+def _fast_ap(setup: Setup, bins: int | None = None) -> Parts:
+    return Parts(fast_ap(bins or (20 if "inaturalist" in setup.images.name.lower() else 10)))
 
 
-def _divide_and_conquer(setup: Setup) -> Parts:
+def _xbm(setup: Setup, margin: float = 0.5, memory: float = 1.0) -> Parts:
+    return Parts(contrastive(margin), {"queue": max(1, round(memory * len(setup.images)))})
+
+
+def _with_class_weights(
+    setup: Setup, loss: Callable[..., Wrapped], class_weight_rate: float = _CLASS_WEIGHT_RATE, **numbers: float
+) -> Parts:
+    built = loss(setup.images.classes, setup.model.dimension, **numbers)
+    return Parts(built, {"loss_factor": class_weight_rate})
+
+
+def _divide_and_conquer(setup: Setup, margin: float = 0.2, clusters: int = 8) -> Parts:
     images, settings = setup.images, setup.settings
-    divided_steps = round(_DIVIDED * settings.total_steps(len(setup.batches)))
     loss = SlicedMargin(
-        images.classes, setup.model.dimension, _CLUSTERS, len(images), divided_steps=divided_steps, seed=settings.seed
-    )
+        images.classes, setup.model.dimension, clusters, len(images), boundary=margin, seed=settings.seed,
+        divided_steps=round(_DIVIDED * settings.total_steps(len(setup.batches))),
+    )  # fmt: skip
     batches = ClusterBatches(
         loss, images.labels, setup.batches, settings.batch_size, settings.per_class, seed=settings.seed
     )
     return Parts(loss, batches=batches, callbacks=loss)
 
 
-def _mic(setup: Setup) -> Parts:
-    loss = InterclassMining(setup.model, setup.images.classes, len(setup.images), setup.settings.seed)
+def _mic(setup: Setup, margin: float = 0.2, surrogates: int = 30) -> Parts:
+    loss = InterclassMining(
+        setup.model, setup.images.classes, len(setup.images), setup.settings.seed, surrogates, margin
+    )
     return Parts(loss, callbacks=loss)
 
 
 _METHODS = (
     Method(
-        "smooth-ap", "Smooth-AP", "tau 0.01", lambda setup: Parts(SmoothAP(setup.settings.tau)),
+        "smooth-ap", "Smooth-AP", "tau 0.01",
+        lambda setup, tau=None: Parts(SmoothAP(tau or setup.settings.tau)),
+        (TAU,),
         (
             _sop(79.2, 91.0, 96.5, 98.9, note="batch 224"),
             _sop(80.1, 91.5, 96.6, 99.0, note="batch 384"),
@@ -156,6 +192,7 @@ _METHODS = (
     ),
     Method(
         "fast-ap", "FastAP", "10 bins (20 on iNaturalist)", _fast_ap,
+        (Parameter("bins", 3, 33, whole=True, least=2),),
         (
             _sop(76.4, 89.0, 95.1, 98.2),
             *_vehicle_id((91.9, 96.8), (90.6, 95.9), (87.5, 95.1)),
@@ -163,56 +200,73 @@ _METHODS = (
         ),
     ),
     Method(
-        "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02", lambda setup: Parts(BlackboxAP()),
+        "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02",
+        lambda setup, lambda_=4.0, margin=0.02: Parts(BlackboxAP(lambda_, margin)),
+        (Parameter("lambda_", 0.4, 40), Parameter("margin", 0.004, 0.1, most=2)),
         (_sop(78.6, 90.5, 96.0, 98.7), _inaturalist(62.9, 79.0, 88.9, 92.1)),
     ),
     Method(
-        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5", lambda setup: Parts(contrastive()),
+        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5",
+        lambda setup, margin=0.5: Parts(contrastive(margin)),
+        (COSINE_MARGIN,),
     ),
     Method(
-        "triplet", "Triplet, semi-hard", "margin 0.2, semi-hard mining", lambda setup: Parts(triplet()),
+        "triplet", "Triplet, semi-hard", "margin 0.2, semi-hard mining",
+        lambda setup, margin=0.2: Parts(triplet(margin)),
+        (MARGIN,),
         (_inaturalist(58.1, 75.5, 86.8, 90.7),),
     ),
     Method(
         "margin", "Margin", "margin 0.2, beta from 1.2 for each class, distance-weighted sampling",
-        lambda setup: Parts(margin(setup.images.classes)),
+        lambda setup, **numbers: Parts(margin(setup.images.classes, **numbers)),
+        (MARGIN, Parameter("beta", 0.7, 1.4, logarithmic=False, most=2)),
         (_sop(72.7, 86.2, 93.8, 98.0),),
     ),
     Method(
         "proxy-nca", "Proxy NCA", "one proxy for each class at 100 times the learning rate, vectors of length 3",
-        lambda setup: Parts(proxy_nca(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
+        partial(_with_class_weights, loss=proxy_nca),
+        (Parameter("scale", 2, 40), CLASS_WEIGHT_RATE),
         (_inaturalist(61.6, 77.4, 87.0, 90.6),),
     ),
     Method(
         "xbm", "Contrastive with memory", "on cosines, negatives below 0.5; a memory as large as the training set",
-        lambda setup: Parts(contrastive(), {"queue": len(setup.images)}),
+        _xbm,
+        (COSINE_MARGIN, Parameter("memory", 0.1, 1, most=1)),
         (_sop(80.6, 91.6, 96.2, 98.7), *_vehicle_id((94.7, 96.8), (93.7, 95.8), (93.0, 95.8))),
     ),
     Method(
-        "divide-and-conquer", "Divide and Conquer", "8 clusters and slices, clustered anew every second epoch, batches "
-        "of one cluster; all slices together in the last quarter", _divide_and_conquer,
+        "divide-and-conquer", "Divide and Conquer", "margin 0.2, 8 clusters and slices, clustered anew every second "
+        "epoch, batches of one cluster; all slices together in the last quarter",
+        _divide_and_conquer,
+        (MARGIN, Parameter("clusters", 2, 16, whole=True, least=2)),
         (_sop(75.9, 88.4, 94.9, 98.1), *_vehicle_id((87.7, 92.9), (85.7, 90.4), (82.9, 90.2))),
     ),
     Method(
-        "mic", "MIC", "30 surrogate classes, second head of 128 numbers, margin loss for both heads", _mic,
+        "mic", "MIC", "margin 0.2 for both heads, 30 surrogate classes, second head of 128 numbers",
+        _mic,
+        (MARGIN, Parameter("surrogates", 9, 100, whole=True, least=2)),
         (_sop(77.2, 89.4, 95.6, None), *_vehicle_id((86.9, 93.4), None, (82.0, 91.0))),
     ),
     Method(
         "roadmap", "SupAP + calibration (ROADMAP)", "tau 0.01, rho 100, calibration 0.9 / 0.6, balance 0.5",
-        lambda setup: Parts(Roadmap()),
+        lambda setup, tau=0.01, balance=0.5: Parts(Roadmap(balance, SupAP(tau))),
+        (TAU, Parameter("balance", 0, 1, logarithmic=False, most=1)),
     ),
     Method(
         "recall-at-k", "Recall@k surrogate", "k 1, 2, 4, 8; temperatures 1 and 0.01",
-        lambda setup: Parts(RecallAtK()),
+        lambda setup, tau1=1.0, tau2=0.01: Parts(RecallAtK(tau1=tau1, tau2=tau2)),
+        (Parameter("tau1", 0.2, 5), replace(TAU, name="tau2")),
     ),
     Method(
         "softmax", "Softmax, normalised", "temperature 0.05, class weights at 100 times the learning rate",
-        lambda setup: Parts(softmax(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
+        partial(_with_class_weights, loss=softmax),
+        (Parameter("temperature", 0.01, 0.25), CLASS_WEIGHT_RATE),
         _faces(82.8, 72.6),
     ),
     Method(
         "arcface", "ArcFace", "margin 0.5, scale 64, class weights at 100 times the learning rate",
-        lambda setup: Parts(arcface(setup.images.classes, setup.model.dimension), _PROXY_FACTOR),
+        partial(_with_class_weights, loss=arcface),
+        (Parameter("margin", 0.1, 0.9, logarithmic=False, most=1.5), Parameter("scale", 8, 512)),
         _faces(85.8, 77.2),
     ),
 )  # fmt: skip
