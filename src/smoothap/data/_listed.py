@@ -64,9 +64,13 @@ def set_of_files(
     labels, class_names = label_by(classes)
     group_labels, group_names = (None, None) if groups is None else label_by(groups)
 
+    def file(row: int) -> Path:
+        return folder / files[row].as_py()
+
     def read(row: int, shorter_side: int | None = None) -> Image.Image:
-        file = folder / files[row].as_py()
-        return read_image(file, shorter_side=shorter_side) if faces is None else faces[0](file, faces[1][row])
+        if faces is None:
+            return read_image(file(row), shorter_side=shorter_side)
+        return faces[0](file(row), faces[1][row])
 
     return ImageSet(
         name=name,
@@ -77,4 +81,5 @@ def set_of_files(
         recall_at=recall_at,
         groups=group_labels,
         group_names=group_names,
+        file=file,
     )

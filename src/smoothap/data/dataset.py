@@ -37,7 +37,7 @@ Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be r
 
 
 class Item(NamedTuple):
-    """One image of a batch, (3, size, size) uint8; None where it is left out."""
+    """One image of a batch, (3, size, size) uint8, or its features, (f, 1, 1) float32; None where it is left out."""
 
     image: Tensor | None
     label: int
@@ -46,7 +46,10 @@ class Item(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """images (n, 3, size, size) uint8, in memory channels last, labels (n,), rows (n,); see `Transform.normalise`."""
+    """images (n, 3, size, size) uint8, in memory channels last, labels (n,), rows (n,); see `Transform.normalise`.
+
+    Of a set with stored features, they are those: (n, f, 1, 1) float32.
+    """
 
     images: Tensor
     labels: Tensor
@@ -125,19 +128,27 @@ class ImageDataset(Dataset[Item]):
 
     def __getitem__(self, index: Draw | int) -> Item:
         row, seed = index if isinstance(index, Draw) else (int(index), None)
-        shorter_side = self.transform.enough_pixels(seed is not None, seed)
         bad: list[tuple[int, str]] = []
         for candidate in [row] if seed is None else self._stand_ins(row):
             try:
-                image = self._read(candidate, shorter_side)
+                view = self._view(candidate, seed)
             except UnreadableImage as error:
                 bad.append((candidate, error.reason))
                 if len(bad) > self.bad.allowed:  # then `bad.add` raises for this batch anyway
                     break
                 continue
-            view = self.transform.test(image) if seed is None else self.transform.train(image, seed)
             return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
         return Item(None, int(self.images.labels[row]), row, tuple(bad))
+
+    def __getitems__(self, indices: Sequence[Draw | int]) -> list[Item]:
+        """The items of a batch, as torch's loader asks for them; stored features come in one piece."""
+        features = self.images.features
+        if features is None or features.unreadable:
+            return [self[index] for index in indices]
+        rows, seeds = zip(*(index if isinstance(index, Draw) else (int(index), None) for index in indices), strict=True)
+        labels = self.images.labels[np.array(rows)].tolist()
+        views = features.take(rows, seeds)
+        return [Item(view, label, row, ()) for view, label, row in zip(views, labels, rows, strict=True)]
 
     def identity(self) -> dict[str, Any]:
         """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
@@ -147,6 +158,8 @@ class ImageDataset(Dataset[Item]):
         digest = hashlib.sha256(self.images.labels.tobytes())
         for names in (self.images.names, self.images.class_names):
             digest.update("\0".join(map(str, names)).encode(errors="backslashreplace"))
+        if self.images.features is not None:
+            digest.update(self.images.features.file.name.encode())
         colours: list[list[float]] = []
         for row in _a_few(len(self)):
             with suppress(UnreadableImage):
@@ -161,6 +174,15 @@ class ImageDataset(Dataset[Item]):
         same_class = np.flatnonzero(classes_further == 0)
         yield from map(int, np.roll(same_class, -np.searchsorted(same_class, row))[1:])
         yield from map(int, np.argsort(classes_further, kind="stable")[len(same_class) :])
+
+    def _view(self, row: int, seed: tuple[int, int, int] | None) -> Tensor:
+        """The random view of a seed, or the test view; as stored features where the set has them."""
+        if (features := self.images.features) is not None:
+            if (reason := features.reason(row)) is not None:
+                raise UnreadableImage(str(self.images.names[row]), reason)
+            return features.take([row], [seed])[0]
+        image = self._read(row, self.transform.enough_pixels(seed is not None, seed))
+        return self.transform.test(image) if seed is None else self.transform.train(image, seed)
 
     def _read(self, row: int, shorter_side: int) -> Image.Image:
         if row in self._unreadable:
@@ -186,7 +208,9 @@ class ImageDataset(Dataset[Item]):
 
 
 def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
-    """Whether the decoded set is small enough to hold, judged by a few of its images."""
+    """Whether the decoded set is small enough to hold, judged by a few of its images; stored features are not held."""
+    if images.features is not None:
+        return False
     sizes = [0]
     for row in _a_few(len(images)):
         with suppress(UnreadableImage):
@@ -234,6 +258,7 @@ def evaluation_batches(
     batch_size: int,
     *,
     rows: np.ndarray | None = None,
+    view: int = 0,
     rank: int = 0,
     ranks: int = 1,
     workers: int = 0,
@@ -242,12 +267,15 @@ def evaluation_batches(
     """Test views of the whole set (or of `rows`) in its order, or of this rank's part; unreadable images are left out.
 
     The parts of all ranks, one after the other, are the set; `rows` says which image is which. A rank takes whole
-    batches, the same for any number of ranks: an image's vector may depend on its batch in the last bit.
+    batches, the same for any number of ranks: an image's vector may depend on its batch in the last bit. Another `view`
+    than 0 is a random one of each image, the same for the same number.
     """
     rows = np.arange(len(dataset)) if rows is None else rows
     starts = range(0, len(rows), batch_size)
     mine = starts[rank * len(starts) // ranks : (rank + 1) * len(starts) // ranks]
     parts = (rows[start : start + batch_size].tolist() for start in mine)
+    if view:
+        parts = ([Draw(row, (0, view, row)) for row in part] for part in parts)
     return _load(dataset, parts, workers, pin_memory)
 
 

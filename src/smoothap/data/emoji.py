@@ -55,8 +55,11 @@ def drawings(folder: Path, skin_tones: bool) -> ImageSet:
     names = [f"{vendor}/{name}" for name in class_names for vendor in vendors_of[name]]
     sizes = [len(vendors_of[name]) for name in class_names]
 
+    def file(row: int) -> Path:
+        return folder / f"{names[row]}.png"
+
     def read(row: int, shorter_side: int | None = None) -> Image.Image:
-        return read_image(folder / f"{names[row]}.png", shorter_side=shorter_side)
+        return read_image(file(row), shorter_side=shorter_side)
 
     return ImageSet(
         name="emoji with skin tones" if skin_tones else "emoji",
@@ -65,6 +68,7 @@ def drawings(folder: Path, skin_tones: bool) -> ImageSet:
         class_names=class_names,
         read=read,
         recall_at=(1, 2, 4, 8),
+        file=file,
     )
 
 

@@ -1,10 +1,14 @@
 """What every set of images looks like to the rest of the project: rows with a label, and a way to read each."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from PIL import Image
+
+from smoothap.data.stored_features import StoredFeatures
 
 
 class Reader(Protocol):
@@ -32,6 +36,8 @@ class ImageSet:
     is_query: np.ndarray | None = None  # (n,) bool; None: leave-one-out, every image is a query in turn
     is_gallery: np.ndarray | None = None  # (n,) bool
     instances: np.ndarray | None = None  # (n,) int64: rows of one instance (a video) are averaged into one vector
+    file: Callable[[int], Path] | None = field(default=None, repr=False)  # where the image of a row lies, if in a file
+    features: StoredFeatures | None = field(default=None, repr=False)  # for trainings behind a frozen backbone
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -51,12 +57,14 @@ class ImageSet:
         columns = {
             column: getattr(self, column) for column in ("names", "groups", "is_query", "is_gallery", "instances")
         }
-        read = self.read
+        read, file = self.read, self.file
         return replace(
             self,
             name=name or self.name,
             labels=labels.astype(np.int64),
             class_names=np.asarray(self.class_names)[kept],
             read=lambda row, shorter_side=None: read(int(rows[row]), shorter_side),
+            file=None if file is None else lambda row: file(int(rows[row])),
+            features=None if self.features is None else self.features.of(rows),
             **{column: np.asarray(values)[rows] for column, values in columns.items() if values is not None},
         )

@@ -68,7 +68,7 @@ def _run(out: Path, minutes: float, size: int, seed: int) -> Demo:
     model.transform = replace(model.transform, size=test_size)
 
     def measure(before: Embedder) -> tuple[Embedder, BeforeAfter]:
-        before.to(next(model.parameters()).device)
+        before.to(model.device)
         return before, embed_before_and_after(before, model, test, unreadable=out / "unreadable-test.csv")
 
     (untrained, compared), sentence = measure_untrained(

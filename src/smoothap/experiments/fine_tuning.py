@@ -285,5 +285,5 @@ class _Experiment:
     def _reports_before(self, trained: Embedder, folder: Path, model: Embedder) -> dict[str, Report]:
         """The reports of an untrained model under the transform and on the device of the trained one."""
         model.transform = trained.transform
-        model.to(next(trained.parameters()).device)
+        model.to(trained.device)
         return reports_on(self.tests, model, folder, workers=self.running.get("workers", 0))

@@ -1,7 +1,9 @@
 """The network of the paper: a pretrained backbone, one linear layer, vectors of length 1."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,12 +19,14 @@ from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
 from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
+from smoothap.models._embedding_layer import EmbeddingLayer, GivenFeatures
 from smoothap.models._folding import fold_batch_norm
 from smoothap.models._weights import build_backbone, load_state, published_settings
 from smoothap.models.fast_layers import speed_up
 from smoothap.models.folder import read_model, write_model
 from smoothap.progress import Progress
 
+_HIDDEN = "embedding.hidden.weight"
 Tag = TypeVar("Tag")
 Images: TypeAlias = "Sequence[Path | str | Image.Image] | ImageSet | Dataset[Any] | DataLoader[Any]"
 
@@ -32,8 +36,9 @@ class Embedder(nn.Module):
 
     Images are bytes (RGB, uint8), which `transform` normalises, or floats that are normalised already.
     `architecture` is any timm name, or "iresnet50"; `dimension=None` leaves the linear layer out and gives the
-    backbone's own features, the untrained baseline. `size` is the side of the images, by default that of the published
-    weights. `pretrained` is True for those, False for random weights, or a .safetensors or .pth file.
+    backbone's own features, the untrained baseline. With `hidden`, a network with so many numbers in its middle is
+    added to the linear layer. `size` is the side of the images, by default that of the published weights. `pretrained`
+    is True for those, False for random weights, or a .safetensors or .pth file.
     With `freeze_batch_norm` the running statistics stay as loaded while the affine weights train, as in the paper.
 
     >>> model = Embedder("resnet18", dimension=64, size=32, pretrained=False).eval()
@@ -46,13 +51,12 @@ class Embedder(nn.Module):
         architecture: str = efficientnet_lite.ARCHITECTURE,
         dimension: int | None = 512,
         *,
+        hidden: int = 0,
         size: int | None = None,
         pretrained: bool | Path | str = True,
         freeze_batch_norm: bool = True,
     ) -> None:
         super().__init__()
-        if dimension is not None and dimension < 1:
-            raise ValueError(f"dimension must be at least 1, or None for the backbone's own features, got {dimension}")
         self.architecture = architecture
         self.freeze_batch_norm = freeze_batch_norm
         self.backbone = build_backbone(architecture, size, pretrained)
@@ -65,14 +69,47 @@ class Embedder(nn.Module):
         )
         fold_batch_norm(self.backbone, self.transform.size)
         speed_up(self.backbone)
-        features = int(getattr(self.backbone, "head_hidden_size", 0))
-        self.embedding = None if dimension is None else nn.Linear(features, dimension)
-        self.dimension = features if dimension is None else dimension
-        self.embedding_is_new = dimension is not None  # until weights are loaded
-        self.embedding_start = "random" if dimension is not None else None  # what training made of the new layer
+        self.backbone_elsewhere: Mapping[str, Tensor] = {}  # the weights that `on_features` left out, for `save`
+        self.renew_embedding(dimension, hidden)
         # The faster layout for convolutions, also on CPU; torch's declarations leave this argument out.
         self.to(memory_format=torch.channels_last)  # ty: ignore[no-matching-overload]
         self.train()
+
+    def renew_embedding(self, dimension: int | None, hidden: int = 0) -> None:
+        """Put a new embedding layer in the place of the one that is there, or none without a dimension."""
+        if dimension is not None and dimension < 1:
+            raise ValueError(f"dimension must be at least 1, or None for the backbone's own features, got {dimension}")
+        if hidden < 0:
+            raise ValueError(f"hidden must be at least 1, or 0 for one linear layer, got {hidden}")
+        features = self.feature_dimension
+        self.embedding: nn.Linear | None = None
+        if dimension is not None:
+            self.embedding = EmbeddingLayer(features, dimension, hidden) if hidden else nn.Linear(features, dimension)
+        self.dimension = features if dimension is None else dimension
+        self.embedding_is_new = dimension is not None  # until weights are loaded
+        self.embedding_start = "random" if dimension is not None else None  # what training made of the new layer
+
+    @property
+    def feature_dimension(self) -> int:
+        """How many numbers the backbone gives for an image."""
+        return int(getattr(self.backbone, "head_hidden_size", 0))
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the model is on."""
+        return next(chain(self.parameters(), self.buffers())).device
+
+    def on_features(self, *, saves_backbone: bool = True) -> "Embedder":
+        """This model without its backbone, whose features (n, features, 1, 1) it takes in the place of images.
+
+        Both share the embedding layer, so that a training of the one is a training of the other. `save` writes the
+        whole model; without `saves_backbone`, what is behind the backbone alone.
+        """
+        head = copy.copy(self)
+        head._modules = {**self._modules, "backbone": GivenFeatures(self.feature_dimension).to(self.device)}
+        if saves_backbone and not self.backbone_elsewhere:
+            head.backbone_elsewhere = {f"backbone.{name}": value for name, value in self.backbone.state_dict().items()}
+        return head
 
     def forward(self, images: Tensor) -> Tensor:
         features = self.features(images)
@@ -86,10 +123,11 @@ class Embedder(nn.Module):
             images = self.transform.normalise(images)
         return self.backbone(images.contiguous(memory_format=torch.channels_last))
 
-    def load_state_dict(self, *state: Any, **options: Any) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Any], *options: Any, **named: Any) -> Any:
         """As every module has it; the embedding layer is no longer a new one."""
         self.embedding_is_new = False
-        return super().load_state_dict(*state, **options)
+        here = {name: value for name, value in state_dict.items() if name not in self.backbone_elsewhere}
+        return super().load_state_dict(here, *options, **named)
 
     def train(self, mode: bool = True) -> "Embedder":
         """Training or evaluation mode; frozen batch-norm layers stay in the latter."""
@@ -143,7 +181,7 @@ class Embedder(nn.Module):
         With `features` they are what the backbone gives, before the linear layer. The model is in evaluation mode while
         this lasts; afterwards each layer is in the mode that it was in.
         """
-        device, embed = next(self.parameters()).device, self.features if features else self
+        device, embed = self.device, self.features if features else self
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
@@ -166,13 +204,13 @@ class Embedder(nn.Module):
             "data_set": data_set,
             "metrics": metrics or {},
         }
-        return write_model(folder, self.state_dict(), description)
+        return write_model(folder, {**self.backbone_elsewhere, **self.state_dict()}, description)
 
     @classmethod
     def load(cls, folder: Path | str) -> "Embedder":
         """The model of a folder that `save` wrote, ready to embed."""
         state, described = read_model(folder)
-        dimension, head = described["dimension"], state.get("embedding.weight")
+        dimension, head, hidden = described["dimension"], state.get("embedding.weight"), state.get(_HIDDEN)
         if (None if head is None else len(head)) != dimension:  # before a layer of any size is made
             raise ValueError(f"{folder}: model.json says {dimension} dimensions, which the weights do not have")
         try:
@@ -180,6 +218,7 @@ class Embedder(nn.Module):
             model = cls(
                 described["architecture"],
                 dimension,
+                hidden=0 if hidden is None else len(hidden),
                 size=transform.size,
                 pretrained=False,
                 freeze_batch_norm=bool(described.get("freeze_batch_norm", True)),
@@ -215,14 +254,15 @@ def open_model(
     name: Path | str,
     *,
     dimension: int | None = None,
+    hidden: int = 0,
     size: int | None = None,
     weights: str | None = None,
     seed: int | None = None,
 ) -> Embedder:
     """The trained model of a folder, or the network NAME or NAME@SIZE with a new embedding layer, drawn by the seed.
 
-    Without a dimension a network gives its own features. `weights` is a file in the place of the published weights, or
-    "none" for random ones.
+    Without a dimension a network gives its own features; with `hidden` the layer has so many hidden numbers beside it.
+    `weights` is a file in the place of the published weights, or "none" for random ones.
     """
     if Path(name).is_dir():
         return Embedder.load(name)
@@ -234,4 +274,4 @@ def open_model(
     if seed is not None:
         torch.manual_seed(seed)
     pretrained = True if weights is None else False if weights == "none" else Path(weights)
-    return Embedder(architecture, dimension, size=int(side) if side else size, pretrained=pretrained)
+    return Embedder(architecture, dimension, hidden=hidden, size=int(side) if side else size, pretrained=pretrained)

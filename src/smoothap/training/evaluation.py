@@ -48,13 +48,15 @@ def embed_set(
     dataset: ImageDataset,
     *,
     rows: np.ndarray | None = None,
+    view: int = 0,
     features: bool = False,
     workers: int = 0,
     shown: bool = True,
 ) -> Embedded:
     """Embed the test views of a set, or of some `rows` in rising order; under torchrun each process takes its share.
 
-    All processes get everything. With `features`, the vectors are what the backbone gives, before the linear layer.
+    All processes get everything. Another `view` than 0 is a random one, for images that can be read. With `features`,
+    the vectors are what the backbone gives, before the linear layer.
     """
     processes = Processes.here()
     rows = np.arange(len(dataset)) if rows is None else rows
@@ -65,10 +67,11 @@ def embed_set(
         dataset,
         BATCH_SIZE,
         rows=rows,
+        view=view,
         rank=processes.rank,
         ranks=processes.number,
         workers=workers,
-        pin_memory=pins_memory(next(model.parameters()).device),
+        pin_memory=pins_memory(model.device),
     )
     total, shown = len(rows) // processes.number, shown and processes.rank == 0
     with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
@@ -85,7 +88,8 @@ def embed_set(
             f"{model.architecture} gives nothing but zeros for {blank:,} of {len(kept):,} images of "
             f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
         )
-    return Embedded(vectors if len(kept) == len(vectors) else vectors[kept], rows[kept], digests[kept])
+    known = digests[kept] if dataset.images.features is None else None  # features do not tell whether pixels are equal
+    return Embedded(vectors if len(kept) == len(vectors) else vectors[kept], rows[kept], known)
 
 
 def embed_sets(model: Embedder, sets: Sequence[ImageSet], *, unreadable: Path) -> tuple[np.ndarray, np.ndarray]:

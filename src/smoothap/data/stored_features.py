@@ -1,0 +1,103 @@
+"""Features of the images of a set in a file, which a data set hands out in the place of pixels.
+
+The file is a .npy array, mapped from the disk, with a line of JSON behind it. It is written in one move, so that there
+is all of it or nothing, and a file that is damaged counts as none.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothap.files import write_atomically
+
+_BLOCK = 1 << 24
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of the generator splitmix64
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFeatures:
+    """Several views of each image as a network's features: array (views, images, features) float16.
+
+    View 0 is the test view. `rows` (n,) says which image of the array each image of the set is.
+    """
+
+    file: Path
+    array: np.ndarray
+    rows: np.ndarray
+    unreadable: dict[int, str]  # image of the array -> why it has no features
+
+    def of(self, rows: np.ndarray) -> "StoredFeatures":
+        """Those of some rows of the set."""
+        return replace(self, rows=self.rows[rows])
+
+    def reason(self, row: int) -> str | None:
+        """Why an image has no features; None where it has."""
+        return self.unreadable.get(int(self.rows[row]))
+
+    def take(self, rows: Sequence[int], seeds: Sequence[tuple[int, int, int] | None]) -> Tensor:
+        """The features (n, features, 1, 1) float32 of rows of the set, shaped as images of one pixel.
+
+        A seed chooses one of the views; without one it is the test view.
+        """
+        drawn = np.array([seed is not None for seed in seeds])
+        views = chosen_views(np.array([seed or (0, 0, 0) for seed in seeds]), len(self.array))
+        features = self.array[np.where(drawn, views, 0), self.rows[np.asarray(rows)]]
+        return torch.from_numpy(features.astype(np.float32))[:, :, None, None]
+
+
+def chosen_views(seeds: np.ndarray, views: int) -> np.ndarray:
+    """Which of the views each of the seeds (n, 3) takes, (n,): splitmix64 over its numbers, all rows at once."""
+    mixed = np.zeros(len(seeds), np.uint64)
+    for part in seeds.astype(np.uint64).T:
+        mixed = (mixed ^ part) + np.uint64(_GOLDEN)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_FIRST)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_SECOND)
+        mixed ^= mixed >> np.uint64(31)
+    return (mixed % np.uint64(views)).astype(np.int64)
+
+
+def write_features(
+    file: Path, shape: tuple[int, int, int], blocks: Iterator[np.ndarray], unreadable: Callable[[], dict[int, str]]
+) -> None:
+    """Write an array of this shape, whose rows come in blocks, one after the other and view by view.
+
+    `unreadable` is asked when all blocks have come. The bytes are written, not mapped: a full disk is then an error,
+    where a map would kill the process.
+    """
+
+    def write(path: Path) -> None:
+        digest = hashlib.sha256()
+        with path.open("wb") as stream:
+            header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False}
+            np.lib.format.write_array_header_1_0(stream, {**header, "shape": shape})
+            for block in blocks:
+                content = np.ascontiguousarray(block, np.float16).tobytes()
+                digest.update(content)
+                stream.write(content)
+            stream.write(json.dumps({"unreadable": unreadable(), "sha256": digest.hexdigest()}).encode())
+
+    write_atomically(file, write)
+
+
+def open_features(file: Path) -> StoredFeatures | None:
+    """What `write_features` wrote, mapped from the disk; None where there is no such file, or no whole one."""
+    try:
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        digest = hashlib.sha256()
+        with file.open("rb") as stream:
+            stream.seek(array.offset)
+            for start in range(0, array.nbytes, _BLOCK):
+                digest.update(stream.read(min(_BLOCK, array.nbytes - start)))
+            described = json.loads(stream.read())
+        unreadable = {int(image): str(reason) for image, reason in described["unreadable"].items()}
+        if described["sha256"] != digest.hexdigest() or array.dtype != np.float16:
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
+        return None
+    return StoredFeatures(file, array, np.arange(array.shape[1]), unreadable)
