@@ -92,6 +92,31 @@ def difference(runs: Sequence[ClassSums], others: Sequence[ClassSums]) -> Estima
     return estimate(pairs) if pairs else None
 
 
+@dataclass(frozen=True)
+class Spread:
+    """Where the uncertainty of a mean comes from; NaN where it was not repeated."""
+
+    seeds: float  # the standard deviation between seeds of one split
+    splits: float  # the standard deviation between the means of splits
+    classes: float  # the standard error over the test classes of one run
+
+
+def spread(runs: Sequence[ClassSums]) -> Spread:
+    """How much a metric differs between seeds, between splits, and by the choice of test classes."""
+    of_split = [
+        np.array([run.sums.sum() / run.queries.sum() for run in runs if run.split == split])
+        for split in sorted({run.split for run in runs})
+    ]
+    free = sum(len(values) - 1 for values in of_split)
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in of_split)
+    means = [values.mean() for values in of_split]
+    return Spread(
+        float(np.sqrt(squares / free)) if free else float("nan"),
+        float(np.std(means, ddof=1)) if len(means) > 1 else float("nan"),
+        float(np.mean([estimate([run]).error for run in runs])),
+    )
+
+
 def groups(means: Sequence[float], chances: np.ndarray) -> list[str]:
     """A word of letters for each method: two that share a letter cannot be told apart at 5%, by Holm's rule.
 
