@@ -14,7 +14,7 @@ from smoothap.cli import _options as options
 from smoothap.cli._printing import comparison
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.report.text_table import text_table
-from smoothap.training.settings import PAPER, QUICK  # plain numbers: brings no torch
+from smoothap.training.settings import FEATURE_VIEWS, FROZEN, PAPER, QUICK  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.experiments import FineTuned
@@ -43,6 +43,9 @@ def train(
     weights: options.Weights = None,
     size: Annotated[int | None, _shown(SIZE)] = None,
     dimension: Annotated[int | None, Parameter(show_default=lambda _: DIMENSION)] = None,
+    hidden: int | None = None,
+    frozen: Annotated[bool, Parameter(negative=())] = False,
+    feature_views: Annotated[int | None, Parameter(show_default=lambda _: FEATURE_VIEWS)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
     least_area: Annotated[float | None, _shown("0.08")] = None,
     flip: Annotated[bool | None, _shown("--flip")] = None,
@@ -94,6 +97,13 @@ def train(
         The side of the images in pixels.
     dimension
         The length of the embedding vectors. Not with a recipe.
+    hidden
+        Add a network with so many numbers in its middle to the new embedding layer. Not with a recipe.
+    frozen
+        Train the embedding layer alone, on features of the backbone that are computed once: minutes for the first
+        training, seconds for every further one. Not with a recipe.
+    feature_views
+        How many random views of each training image have their features computed, besides the test view.
     crops
         The paper's random crops, those of the authors' released code, or none; by default what the model takes.
     least_area
@@ -101,7 +111,8 @@ def train(
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     settings
-        Where unset options come from: quick (minutes, a small set) or paper. With a recipe, from there.
+        Where unset options come from: quick (minutes, a small set) or paper. With a recipe, from there. With --frozen
+        the settings are made for it: 300 steps of 256 images at a rate of 5e-4.
     epochs
         How often to go through the training images.
     steps
@@ -169,16 +180,23 @@ def train(
         shown = processes.rank == 0
         try:
             if recipe is None:
-                options.check_network_options(model or NETWORK, weights=weights, dimension=dimension)
+                options.check_network_options(model or NETWORK, weights=weights, dimension=dimension, hidden=hidden)
+                if feature_views is not None and not frozen:
+                    raise ValueError("--feature-views is for --frozen: give both, or neither.")
+                chosen = PAPER if settings == "paper" else FROZEN if frozen else QUICK
                 tuned = fine_tune(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
-                    settings=replace(PAPER if settings == "paper" else QUICK, **changes), batch_size=batch_size,
+                    settings=replace(chosen, **changes), batch_size=batch_size, frozen=frozen, hidden=hidden or 0,
+                    feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
                     test_fraction=test_fraction, test_classes=test_classes, **running,
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
-                for name in ("model", "dimension", "settings", "test_fraction", "test_classes"):
-                    if name in given:
+                for name in (
+                    "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction",
+                    "test_classes",
+                ):  # fmt: skip
+                    if given.get(name, False) is not False:
                         raise ValueError(
                             f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change "
                             "it there"

@@ -22,7 +22,7 @@ _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133
 
 @dataclass(frozen=True, eq=False)
 class StoredFeatures:
-    """Several views of each image as a network's features: array (views, images, features) float16.
+    """Views of each image as a network's features: array (views, images, features), float16, or float32 of one view.
 
     View 0 is the test view. `rows` (n,) says which image of the array each image of the set is.
     """
@@ -48,7 +48,7 @@ class StoredFeatures:
         drawn = np.array([seed is not None for seed in seeds])
         views = chosen_views(np.array([seed or (0, 0, 0) for seed in seeds]), len(self.array))
         features = self.array[np.where(drawn, views, 0), self.rows[np.asarray(rows)]]
-        return torch.from_numpy(features.astype(np.float32))[:, :, None, None]
+        return torch.from_numpy(features.astype(np.float32, copy=False))[:, :, None, None]
 
 
 def chosen_views(seeds: np.ndarray, views: int) -> np.ndarray:
@@ -62,6 +62,11 @@ def chosen_views(seeds: np.ndarray, views: int) -> np.ndarray:
     return (mixed % np.uint64(views)).astype(np.int64)
 
 
+def stored_type(views: int) -> np.dtype:
+    """A set of one view is a test set, whose figures are to be those of the images, to the last digit."""
+    return np.dtype(np.float32 if views == 1 else np.float16)
+
+
 def write_features(
     file: Path, shape: tuple[int, int, int], blocks: Iterator[np.ndarray], unreadable: Callable[[], dict[int, str]]
 ) -> None:
@@ -72,12 +77,12 @@ def write_features(
     """
 
     def write(path: Path) -> None:
-        digest = hashlib.sha256()
+        digest, stored = hashlib.sha256(), stored_type(shape[0])
         with path.open("wb") as stream:
-            header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False}
+            header = {"descr": np.lib.format.dtype_to_descr(stored), "fortran_order": False}
             np.lib.format.write_array_header_1_0(stream, {**header, "shape": shape})
             for block in blocks:
-                content = np.ascontiguousarray(block, np.float16).tobytes()
+                content = np.ascontiguousarray(block, stored).tobytes()
                 digest.update(content)
                 stream.write(content)
             stream.write(json.dumps({"unreadable": unreadable(), "sha256": digest.hexdigest()}).encode())
@@ -96,7 +101,7 @@ def open_features(file: Path) -> StoredFeatures | None:
                 digest.update(stream.read(min(_BLOCK, array.nbytes - start)))
             described = json.loads(stream.read())
         unreadable = {int(image): str(reason) for image, reason in described["unreadable"].items()}
-        if described["sha256"] != digest.hexdigest() or array.dtype != np.float16:
+        if described["sha256"] != digest.hexdigest() or array.dtype != stored_type(len(array)):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None

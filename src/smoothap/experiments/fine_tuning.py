@@ -15,6 +15,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes, joined_processes
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
+from smoothap.experiments._frozen_recipe import frozen_recipe
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.experiments.data_sets import DATA, open_data
 from smoothap.losses import SmoothAP
@@ -22,9 +23,10 @@ from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
 from smoothap.numerics.devices import chosen_device
 from smoothap.training.evaluation import NoFeatures, evaluate_benchmark, evaluate_set
+from smoothap.training.frozen import freeze
 from smoothap.training.loop import MODEL, alone_in, train
 from smoothap.training.recipe import Recipe, Weights, load_recipe
-from smoothap.training.settings import QUICK, Settings
+from smoothap.training.settings import FEATURE_VIEWS, FROZEN, QUICK, Settings
 
 
 class Interrupted(KeyboardInterrupt):
@@ -132,10 +134,13 @@ def fine_tune(
     weights: str | None = None,
     size: int | None = None,
     dimension: int = DIMENSION,
+    hidden: int = 0,
     transform: Mapping[str, Any] | None = None,
-    settings: Settings = QUICK,
+    frozen: bool = False,
+    feature_views: int = FEATURE_VIEWS,
+    settings: Settings | None = None,
     batch_size: int | None = None,
-    test_on: Sequence[str] = (),
+    test_on: Sequence[str | Benchmark] = (),
     test_fraction: float | None = None,
     test_classes: Path | None = None,
     **running: Any,
@@ -148,14 +153,22 @@ def fine_tune(
     `data` and `test_on` are NAME or NAME:PATH, `model` is a timm name or the folder of a trained model, `size` the side
     of the images: by default 112 pixels, or what the trained model takes. `transform` has further changes to the views,
     such as {"flip": False}. Without a `batch_size` it is that of the settings, or less where training classes are few.
+    With `frozen` the backbone stays as it is, and what is behind it learns in seconds from features that are computed
+    once, of so many `feature_views` of each image besides the test view; `hidden` gives a new layer that many hidden
+    numbers. The settings are `QUICK` by default, or `FROZEN`.
     `running` goes to `smoothap.training.loop.train`: resume, minutes, device, workers, tensorboard.
     """
+
+    settings = settings or (FROZEN if frozen else QUICK)
+    seed = settings.seed
 
     def benchmark(_: Path) -> Benchmark:
         return open_data(data, test_fraction=test_fraction, test_classes=test_classes)
 
     def network(_: Weights, dimension: int | None = None) -> Embedder:
-        return open_model(model, dimension=dimension, size=size or SIZE, weights=weights, seed=settings.seed)
+        return open_model(
+            model, dimension=dimension, hidden=hidden, size=size or SIZE, weights=weights, seed=seed
+        )  # fmt: skip
 
     def loss(settings: Settings) -> SmoothAP:
         return SmoothAP(settings.tau, include_query=settings.include_query)
@@ -164,13 +177,22 @@ def fine_tune(
     if batch_size is not None:
         settings = replace(settings, batch_size=batch_size)
     recipe = Recipe(benchmark, partial(network, dimension=dimension), loss, settings, before=network)
+    if frozen:
+        backbone, workers = network(True).to(chosen_device(running.get("device"))), running.pop("workers", 0)
+        backbone.transform = replace(backbone.transform, **views)
+        recipe = frozen_recipe(
+            recipe, backbone, dimension=dimension, hidden=hidden, seed=seed, views=feature_views, workers=workers
+        )
+        further = [test if isinstance(test, Benchmark) else open_data(test) for test in test_on]
+        test_on = [freeze(replace(test, train=None), backbone, workers=workers).benchmark for test in further]
     split = {"--test-fraction": test_fraction, "--test-classes": test_classes}
     options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
     trainings = run_recipe(
         recipe, data, out, transform=views, fewer_images=batch_size is None, test_on=test_on, options=options,
         **running,
     )  # fmt: skip
-    return next(tuned for _, tuned in trainings)
+    tuned = next(tuned for _, tuned in trainings)
+    return replace(tuned, model=open_model(tuned.folder / MODEL).to(tuned.model.device)) if frozen else tuned
 
 
 def open_recipe(file: Path, data: str, *, weights: Weights = True, changes: Mapping[str, Any] | None = None) -> Recipe:
@@ -199,7 +221,7 @@ def run_recipe(
     weights: Weights = True,
     transform: Mapping[str, Any] | None = None,
     fewer_images: bool = False,
-    test_on: Sequence[str] = (),
+    test_on: Sequence[str | Benchmark] = (),
     options: str = "",
     **running: Any,
 ) -> Generator[tuple[str, FineTuned]]:
@@ -210,7 +232,7 @@ def run_recipe(
     """
     benchmark = recipe.data(Path(data).expanduser())
     name = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"
-    tests = [benchmark, *map(open_data, test_on)]
+    tests = [benchmark, *(test if isinstance(test, Benchmark) else open_data(test) for test in test_on)]
     experiment = _Experiment(recipe, tests, name + options, weights, dict(transform or {}), fewer_images, running)
     with joined_processes() as processes:
         for number, (training, settings) in enumerate(recipe.trainings().items()):

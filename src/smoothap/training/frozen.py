@@ -20,13 +20,13 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, fits_in_memory
 from smoothap.data.image_set import ImageSet
 from smoothap.data.places import cache_folder
-from smoothap.data.stored_features import StoredFeatures, open_features, write_features
+from smoothap.data.stored_features import StoredFeatures, open_features, stored_type, write_features
 from smoothap.distributed import Processes
 from smoothap.models import Embedder
 from smoothap.progress import Progress
 from smoothap.training.evaluation import BATCH_SIZE, embed_set
+from smoothap.training.settings import FEATURE_VIEWS
 
-VIEWS = 4  # random ones of each training image, besides the test view
 _FORMAT = 1  # of the files; another one computes them anew
 _BLOCK = 8 * BATCH_SIZE  # images of a process between two writes
 
@@ -62,7 +62,7 @@ class Frozen:
         return f"The features take {size / 1e6:,.0f} MB in {self.files[0].parent}, where the next training finds them."
 
 
-def freeze(benchmark: Benchmark, backbone: Embedder, *, views: int = VIEWS, workers: int = 0) -> Frozen:
+def freeze(benchmark: Benchmark, backbone: Embedder, *, views: int = FEATURE_VIEWS, workers: int = 0) -> Frozen:
     """Compute the features that a backbone gives for the sets of a benchmark, or find them in the user's cache.
 
         frozen = freeze(open_data("emoji"), open_model("tf_efficientnet_lite0", size=64))
@@ -108,7 +108,8 @@ def _features(images: ImageSet, backbone: Embedder, views: int, workers: int) ->
 def _compute(file: Path, dataset: ImageDataset, backbone: Embedder, views: int, workers: int) -> None:
     images, processes = dataset.images, Processes.here()
     shape = 1 + views, len(images), backbone.feature_dimension
-    _check_room(file.parent, 2 * shape[0] * shape[1] * shape[2])
+    stored = stored_type(shape[0])
+    _check_room(file.parent, stored.itemsize * shape[0] * shape[1] * shape[2])
     if fits_in_memory(images, backbone.transform):  # each image is needed several times
         dataset = ImageDataset(images, backbone.transform, report=dataset.bad.report, in_memory=True)
     readable = np.zeros(len(images), bool)
@@ -126,7 +127,7 @@ def _compute(file: Path, dataset: ImageDataset, backbone: Embedder, views: int, 
                     if view and len(embedded.rows) < len(wanted):
                         raise ValueError(f"images of {images.name} were taken away while they were read: begin again")
                     readable[embedded.rows] = True
-                    block = np.zeros((len(rows), shape[2]), np.float16)
+                    block = np.zeros((len(rows), shape[2]), stored)
                     with np.errstate(over="ignore"):
                         block[embedded.rows - start] = embedded.vectors
                     if not np.isfinite(block).all():

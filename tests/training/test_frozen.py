@@ -1,0 +1,312 @@
+"""The embedding layer alone, on features that a frozen backbone gave once: the same training, and a cache to trust."""
+
+import errno
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from photo_makers import pattern_folder
+from PIL import Image
+
+from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.samplers import Draw
+from smoothap.data.stored_features import chosen_views
+from smoothap.experiments import open_data
+from smoothap.files import DiskFullError
+from smoothap.losses import SmoothAP
+from smoothap.models import Embedder
+from smoothap.training import frozen as module
+from smoothap.training.evaluation import embed_set, evaluate_benchmark
+from smoothap.training.frozen import freeze
+from smoothap.training.log import read_rows
+from smoothap.training.loop import train
+
+SIDE = 24
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "smoothap" / "features"
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return pattern_folder(tmp_path / "photos", 20, 6)
+
+
+@pytest.fixture
+def benchmark(photos):
+    return open_data(f"folder:{photos}")
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The sets whose features were computed, by name."""
+    names, compute = [], module._compute
+    monkeypatch.setattr(
+        module,
+        "_compute",
+        lambda file, dataset, *rest: names.append(dataset.images.name) or compute(file, dataset, *rest),
+    )
+    return names
+
+
+def losses(folder):
+    return [row["loss"] for row in read_rows(folder) if "loss" in row]
+
+
+def test_the_layer_learns_the_same_from_features_as_from_the_images(benchmark, small_model, small_settings, tmp_path):
+    """With test views alone, and a backbone that does not learn: all weights and all figures are the same."""
+    settings = small_settings(steps=6, batch_size=16, embedding_start="projection")
+    whole = small_model()
+    whole.transform = replace(whole.transform, name="whole", flip=False)  # then every view is the test view
+    frozen = freeze(benchmark, whole, views=0)
+    head = frozen.head(16)
+    head.embedding.load_state_dict(whole.embedding.state_dict())
+    whole.backbone.requires_grad_(False)
+    for name, model, sets in (("images", whole, benchmark), ("features", head, frozen.benchmark)):
+        images, validation = sets.train_and_validation(0)
+        train(model, SmoothAP(), images, validation, settings, tmp_path / name, device="cpu")
+    assert losses(tmp_path / "features") == pytest.approx(losses(tmp_path / "images"), abs=1e-6)
+    assert torch.allclose(head.embedding.weight, whole.embedding.weight, atol=1e-6)
+    saved = [Embedder.load(tmp_path / name / "model").state_dict() for name in ("images", "features")]
+    assert saved[0].keys() == saved[1].keys()
+    assert all(torch.allclose(saved[0][name], saved[1][name], atol=1e-6) for name in saved[0])
+
+
+def test_a_saved_head_is_a_whole_model_with_the_same_figures(benchmark, small_model, small_settings, tmp_path):
+    frozen = freeze(benchmark, small_model())
+    images, validation = frozen.benchmark.train_and_validation(0)
+    head = frozen.head(16, hidden=8)
+    train(head, SmoothAP(), images, validation, small_settings(steps=8, batch_size=16), tmp_path / "run", device="cpu")
+    opened = Embedder.load(tmp_path / "run" / "model")
+    of_features = evaluate_benchmark(head, frozen.benchmark, unreadable=tmp_path / "bad.csv")["test"]
+    of_images = evaluate_benchmark(opened, benchmark, unreadable=tmp_path / "bad.csv")["test"]
+    assert of_features.summary() == of_images.summary()
+    assert (opened.embedding.last.weight != 0).any()  # the hidden layer learns too
+    assert opened.backbone.state_dict().keys() == small_model().backbone.state_dict().keys()
+
+
+def test_a_hidden_layer_starts_as_the_linear_one(benchmark, small_model):
+    frozen = freeze(benchmark, small_model())
+    head = frozen.head(16, hidden=8)
+    features = torch.randn(3, frozen.backbone.feature_dimension, 1, 1)
+    alone = torch.nn.functional.linear(features.flatten(1), head.embedding.weight, head.embedding.bias)
+    assert torch.equal(head(features), torch.nn.functional.normalize(alone, dim=1))
+
+
+def test_a_resumed_training_ends_with_the_same_weights(benchmark, small_model, small_settings, tmp_path):
+    frozen = freeze(benchmark, small_model())
+    images, validation = frozen.benchmark.train_and_validation(0)
+
+    def run(folder, steps, resume=False):
+        head = frozen.head(16, saves_backbone=False)
+        loss, settings = StopsAfter(steps), small_settings(epochs=4, batch_size=16, queue=32)
+        try:
+            train(head, loss, images, validation, settings, tmp_path / folder, resume=resume, device="cpu")
+        except KeyboardInterrupt:
+            return None
+        return head.embedding.weight
+
+    assert run("cut", 3) is None
+    assert torch.equal(run("cut", 10**6, resume=True), run("whole", 10**6))
+
+
+class StopsAfter(SmoothAP):
+    """A loss that ends its training after a few steps."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.left = steps
+
+    def forward(self, *arguments, **options):
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super().forward(*arguments, **options)
+
+
+def test_other_features_are_refused_when_a_training_is_resumed(benchmark, small_model, small_settings, tmp_path):
+    for views in (1, 2):
+        frozen = freeze(benchmark, small_model(), views=views)
+        images, validation = frozen.benchmark.train_and_validation(0)
+        arguments = frozen.head(16), SmoothAP(), images, validation, small_settings(steps=1, batch_size=16)
+        if views == 1:
+            train(*arguments, tmp_path / "run", device="cpu")
+        else:
+            with pytest.raises(ValueError, match="other images"):
+                train(*arguments, tmp_path / "run", device="cpu", resume=True)
+
+
+def test_the_test_view_is_stored_to_the_bit_and_random_views_are_those_of_the_images(benchmark, small_model, tmp_path):
+    model = small_model()
+    images = freeze(benchmark, model, views=2).benchmark.train
+    assert images.features.array.dtype == np.float16
+    plain = ImageDataset(benchmark.train, model.transform, report=tmp_path / "bad.csv")
+    for view in range(3):
+        expected = embed_set(model, plain, view=view, features=True).vectors
+        assert np.array_equal(images.features.array[view], expected.astype(np.float16))
+    test = freeze(benchmark, model).benchmark.tests["test"].features.array
+    plain = ImageDataset(benchmark.tests["test"], model.transform, report=tmp_path / "bad.csv")
+    assert np.array_equal(test[0], embed_set(model, plain, features=True).vectors)
+
+
+def test_a_draw_takes_one_of_all_views_and_an_index_the_test_view(benchmark, small_model, tmp_path):
+    images = freeze(benchmark, small_model(), views=3).benchmark.train_and_validation(0)[0]
+    dataset = ImageDataset(images, small_model().transform, report=tmp_path / "bad.csv")
+    stored = images.features.array[:, images.features.rows].astype(np.float32)
+    draws = [Draw(row % len(images), (5, 1, row)) for row in range(400)]
+    views = chosen_views(np.array([draw.seed for draw in draws]), 4)
+    assert set(np.bincount(views) // 70) == {1}  # each about as often as the others
+    for alone in (dataset.__getitems__, lambda indices: [dataset[index] for index in indices]):
+        items = alone(draws)
+        assert all(np.array_equal(item.image.flatten(), stored[views[n], item.row]) for n, item in enumerate(items))
+        assert all(item.label == images.labels[item.row] for item in items)
+        assert np.array_equal(alone([7])[0].image.flatten(), stored[0, 7])
+
+
+def test_batches_are_the_same_with_workers(benchmark, small_model, tmp_path):
+    images = freeze(benchmark, small_model()).benchmark.train
+    dataset = ImageDataset(images, small_model().transform, report=tmp_path / "bad.csv")
+    one, two = (
+        torch.cat([batch.images for batch in evaluation_batches(dataset, 16, view=1, workers=workers)])
+        for workers in (0, 2)
+    )
+    assert torch.equal(one, two)
+
+
+def test_the_next_run_finds_the_features(benchmark, small_model, photos, computed):
+    first = freeze(benchmark, small_model())
+    second = freeze(open_data(f"folder:{photos}"), small_model(dimension=4, seed=0))
+    assert len(computed) == 2
+    assert first.files == second.files
+    assert str(first.files[0].parent) in str(first)
+    assert "MB" in str(first)
+
+
+@pytest.mark.parametrize("change", ["weights", "transform", "views", "image", "names"])
+def test_other_weights_views_or_images_have_features_of_their_own(benchmark, small_model, photos, computed, change):
+    freeze(benchmark, small_model())
+    before, model, views = len(computed), small_model(), 4
+    if change == "weights":
+        with torch.no_grad():
+            next(model.backbone.parameters()).add_(1e-3)
+    elif change == "transform":
+        model.transform = model.transform.__class__.from_dict({**model.transform.to_dict(), "flip": False})
+    elif change == "views":
+        views = 3
+    else:
+        images = sorted(photos.rglob("*.png"))
+        for file in images:
+            if change == "image":
+                Image.fromarray(np.asarray(Image.open(file)) // 2).save(file)
+            else:
+                file.rename(file.with_stem(f"{file.stem}x"))
+    freeze(open_data(f"folder:{photos}"), model, views=views)
+    assert len(computed) - before == (1 if change == "views" else 2)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "other", "trailer"])
+def test_a_damaged_file_is_computed_anew(benchmark, small_model, computed, damage):
+    (file, _) = freeze(benchmark, small_model()).files
+    content = file.read_bytes()
+    middle = len(content) // 2
+    file.write_bytes({
+        "flipped": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+        "cut": content[:middle], "empty": b"", "other": b"no array at all", "trailer": content[:-5],
+    }[damage])  # fmt: skip
+    freeze(benchmark, small_model())
+    assert computed == [benchmark.train.name, "photos test", benchmark.train.name]
+    assert file.read_bytes() == content
+
+
+def test_an_interrupted_run_leaves_nothing(benchmark, small_model, cache, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "embed_set", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        freeze(benchmark, small_model())
+    assert not list(cache.glob("*.npy"))
+    assert not list(cache.glob(".*.partial"))
+
+
+def test_a_full_disk_is_a_sentence(benchmark, small_model, monkeypatch, cache):
+    usage = shutil.disk_usage(cache.parents[2])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+    with pytest.raises(ValueError, match="MB left: make room"):
+        freeze(benchmark, small_model())
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parents[1]))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "embed_set", full)  # as the write of a block would
+    with pytest.raises(DiskFullError, match=r"The disk is full: .*nothing of it was left behind"):
+        freeze(benchmark, small_model())
+
+
+def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_model, tmp_path):
+    victim, other = sorted(photos.rglob("*.png"))[:2]
+    victim.write_bytes(b"no image")
+    model = small_model()
+    with pytest.raises(ValueError, match="cannot be read"):  # more than one in a hundred
+        freeze(open_data(f"folder:{photos}"), model)
+    for number in range(100):
+        shutil.copy(other, victim.with_name(f"more {number}.png"))
+    benchmark = open_data(f"folder:{photos}")
+    frozen = freeze(benchmark, model)
+    sets = [
+        (one, other)
+        for one, other in zip(benchmark.sets, frozen.benchmark.sets, strict=True)
+        if other.features.unreadable
+    ]
+    assert len(sets) == 1
+    plain, stored = (ImageDataset(images, model.transform, report=tmp_path / "bad.csv") for images in sets[0])
+    row = next(iter(sets[0][1].features.unreadable))
+    assert stored[row].image is None
+    assert stored[row].bad == plain[row].bad
+    drawn = Draw(row, (0, 0, 3))
+    assert stored[drawn].row == plain[drawn].row != row
+    assert np.array_equal(embed_set(model, plain).rows, embed_set(model.on_features(), stored).rows)
+
+
+def test_two_programs_at_once_end_with_one_whole_file(benchmark, small_model, photos, cache, tmp_path):
+    program = (
+        "import sys, torch; from smoothap.experiments import open_data; from smoothap.models import Embedder; "
+        "from smoothap.training.frozen import freeze; torch.manual_seed(0); "
+        f"freeze(open_data('folder:{photos}'), Embedder('test_resnet', 16, size={SIDE}, pretrained=False))"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
+    assert [process.wait(120) for process in running] == [0, 0]
+    assert len(list(cache.glob("*.npy"))) == 2
+    assert not list(cache.glob(".*.partial"))
+    assert len(freeze(benchmark, small_model()).files) == 2
+
+
+def test_features_too_large_for_16_bits_are_refused(benchmark, small_model):
+    model = small_model()
+    model.backbone.register_forward_hook(lambda *_: torch.full((64, model.feature_dimension), 1e6)[: len(_[1][0])])
+    with pytest.raises(ValueError, match="larger than 65,504"):
+        freeze(benchmark, model)
+
+
+def test_a_head_alone_says_that_it_is_no_model(benchmark, small_model, tmp_path):
+    freeze(benchmark, small_model()).head(16, saves_backbone=False).save(tmp_path / "head")
+    assert json.loads((tmp_path / "head" / "model.json").read_text())["architecture"] == "test_resnet"
+    with pytest.raises(ValueError, match="missing: backbone"):
+        Embedder.load(tmp_path / "head")
+
+
+def test_a_copy_of_the_set_keeps_its_pictures(benchmark, small_model):
+    images = freeze(benchmark, small_model()).benchmark.train
+    assert images.read(0).size == benchmark.train.read(0).size
+    assert isinstance(images.file(0), Path)
