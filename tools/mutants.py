@@ -148,7 +148,7 @@ MUTANTS = [
     Mutant("data: a stand-in from another class first", "data/dataset.py", "np.flatnonzero(classes_further == 0)", "np.flatnonzero(classes_further == 1)", "tests/data/test_dataset.py"),
     Mutant("loop: the last epoch stays, not the best", "training/loop.py", "if state.step == 0 or report.mean_average_precision > max(state.best, to_beat):", "if True:", LOOP),
     Mutant("loop: an epoch worse than the network before is kept", "training/loop.py", "report.mean_average_precision > max(state.best, to_beat)", "report.mean_average_precision > state.best", LOOP + " -k beat"),
-    Mutant("start: a trained layer is thrown away", "training/loop.py", 'settings.embedding_start == "projection" and model.embedding_is_new', 'settings.embedding_start == "projection"', "tests/training/test_embedding_start.py"),
+    Mutant("start: a trained layer is thrown away", "training/loop.py", 'settings.embedding_start != "random" and model.embedding_is_new', 'settings.embedding_start != "random"', "tests/training/test_embedding_start.py"),
     Mutant("start: looked at again after a cut", "training/loop.py", "    elif projects:\n", "    if projects:\n", "tests/training/test_embedding_start.py"),
     Mutant("start: scatter within classes ignored", "training/_embedding_start.py", "if spread > 0:", "if False:", "tests/training/test_embedding_start.py"),
     Mutant("start: not centred", "training/_embedding_start.py", "return weight, -weight @ mean", "return weight, 0 * (weight @ mean)", "tests/training/test_embedding_start.py"),

@@ -66,7 +66,7 @@ class Plan:
         return replace(
             QUICK, steps=self.steps, batch_size=self.batch_size, per_class=self.per_class,
             learning_rate=self.learning_rate, warm_up=min(QUICK.warm_up, self.steps), embedding_factor=1.0,
-            embedding_start="projection" if self.frozen else "random",
+            embedding_start="components" if self.frozen else "random", diagnose_every=self.steps + 1,
         )  # fmt: skip
 
     @property
