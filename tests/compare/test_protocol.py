@@ -22,7 +22,7 @@ def world(monkeypatch):
 
     def result(run: TrainingRun, plan) -> RunResult | RunFailed:
         wanted = best.get(run.method, BEST)
-        if wanted is None:
+        if wanted is None or ("failing" in best and best["failing"](run)):
             return RunFailed("the loss is nan")
         asked.append(run)
         good = 0.9 - 0.1 * abs(log(run.values["learning_rate"] / wanted)) + 0.001 * (run.seed % 1000)
@@ -172,6 +172,18 @@ def test_a_trial_is_judged_by_the_mean_of_its_folds(world, plan):
     assert len(best) == 3
     first = 0.9 - 0.1 * abs(log(tried[0].values["learning_rate"] / BEST))
     assert best[0].validation_map == pytest.approx(first + 0.901)
+
+
+def test_a_trial_with_a_fold_that_failed_is_not_chosen(world, plan):
+    asked, best = world
+    plan = replace(plan, methods="smooth-ap", trials=3, folds=3, rounds=1, batch_size=8)
+    compare(plan)
+    rates = sorted(
+        {run.values["learning_rate"] for run in trials(asked, "smooth-ap")}, key=lambda rate: abs(log(rate / BEST))
+    )
+    best["failing"] = lambda run: run.fold == 1 and run.values["learning_rate"] == rates[0]
+    comparison = compare(plan)
+    assert comparison.rows[0].chosen[0].values["learning_rate"] == rates[1]
 
 
 def test_one_file_makes_the_comparison_again_or_one_row_of_it_without_a_search(world, plan, tmp_path):

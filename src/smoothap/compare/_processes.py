@@ -34,9 +34,10 @@ class TaskRunner:
         self._jobs = plan.jobs
         self._threads = max(1, (os.cpu_count() or 1) // plan.jobs) if plan.jobs > 1 else None
         self._processes = multiprocessing.get_context("forkserver")
-        # Imported once, before the runs: the seconds of a method contain no imports.
+        # Imported once, before the runs: the seconds of a method contain no imports. An optimiser brings torch._dynamo,
+        # which takes longer than a short training.
         networks = [] if plan.model == NETWORK else ["smoothap.models.timm_networks"]
-        self._processes.set_forkserver_preload([run_alone.__module__, "numba", *networks])
+        self._processes.set_forkserver_preload([run_alone.__module__, "numba", "torch._dynamo", *networks])
         self._failures: dict[Path, RunFailed] = {}
 
     def finish(self, tasks: Sequence[Task]) -> list[RunResult | RunFailed]:

@@ -61,7 +61,7 @@ def projection(
     scatter = within.T @ within
     spread = np.trace(scatter) / len(scatter)
     evened = np.eye(len(scatter))
-    if spread > 0:  # else every class has one image, or images that are all alike
+    if spread > 0 and power > 0:  # else every class has one image, or images that are all alike
         scatter = (1 - _SHRINKAGE) * scatter / spread + _SHRINKAGE * evened
         values, directions = np.linalg.eigh(scatter)
         evened = (directions * values**-power) @ directions.T
