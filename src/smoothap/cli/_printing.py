@@ -11,13 +11,17 @@ if TYPE_CHECKING:
 
 
 def comparison(before: Report, after: Report, remedy: str) -> str:
-    """The metrics before and after training and how far apart they are, in per cent; a remedy where they fell."""
-    old, new = before.main_metrics(), after.main_metrics()
-    rows = {
-        "before": {name: f"{100 * value:.1f}" for name, value in old.items()},
-        "after": {name: f"{100 * value:.1f}" for name, value in new.items()},
-        "gained": {name: f"{100 * (value - old[name]):+.1f}" for name, value in new.items()},
-    }
+    """The metrics before and after training and how far apart they are, in per cent; a remedy where they fell.
+
+    ± is half of a 95% interval over classes; that of what is gained is over pairs of the same query.
+    """
+    figures = after.main_figures()
+    rows = {}
+    for side, report in (("before", before), ("after", after)):
+        intervals = report.intervals([*figures.values()])
+        rows[side] = {title: str(intervals[figure]) for title, figure in figures.items()}
+    gains = {title: after.compare(before, figure) for title, figure in figures.items()}
+    rows["gained"] = {title: f"{100 * gain.value:+.1f} ± {100 * gain.margin:.1f}" for title, gain in gains.items()}
     table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
     lines = [table, after.about_copies()]
     if after.mean_average_precision < before.mean_average_precision:

@@ -26,6 +26,7 @@ def evaluate(
     weights: options.Weights = None,
     size: options.NetworkSize = None,
     recall_at: str | None = None,
+    against: Path | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
     device: options.Device = None,
@@ -51,6 +52,8 @@ def evaluate(
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are evaluated.
     recall_at
         The K of Recall@K, such as 1,10,100; by default those of the set.
+    against
+        The JSON file of another evaluation of the same queries, which --out wrote: the differences are printed too.
     as_json
         Print the metrics as JSON.
     out
@@ -75,6 +78,8 @@ def evaluate(
 
     if out is not None:
         options.check_file(out, "metrics.json")
+    if against is not None and not against.is_file():
+        raise ValueError(f"There is no file {against}: give one that smoothap evaluate --out wrote.")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
     from smoothap.numerics.devices import chosen_device
@@ -94,6 +99,21 @@ def evaluate(
             reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=device and place)}
         if processes.rank == 0:
             _print_reports(reports, as_json, out)
+            if against is not None:
+                _print_differences(reports, against)
+
+
+def _print_differences(reports: dict[str, Report], against: Path) -> None:
+    from smoothap.metrics import Report
+
+    others = Report.load_all(against)
+    for name, report in reports.items():
+        if name not in others:
+            raise ValueError(f"{against} has no report {name!r}; it has {', '.join(map(repr, others))}.")
+        print(f"\n{name} against {against}:".lstrip(" ") if name else f"\nAgainst {against}:")
+        for title, figure in report.main_figures().items():
+            if figure in others[name].figures():
+                print(f"{title:<12}{report.compare(others[name], figure)}")
 
 
 def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
@@ -104,7 +124,10 @@ def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) 
     finally:  # metrics that took hours are printed even where the disk does not take them
         if as_json:
             brief = {name: {key: whole[name][key] for key in report.summary()} for name, report in reports.items()}
+            for name, report in reports.items():
+                intervals = report.intervals(report.figures())
+                brief[name]["interval_95"] = {figure: [each.low, each.high] for figure, each in intervals.items()}
             print(json.dumps(brief.get("", brief), indent=1))
         else:
             for name, report in reports.items():
-                print(f"{name}\n{report}" if name else report)
+                print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())

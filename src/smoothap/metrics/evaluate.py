@@ -56,7 +56,7 @@ def evaluate(
     with torch.inference_mode(), full_precision(place.type):
         for ranked in count_negatives(sets, block_size, processes, progress):
             results.take(ranked, sets.queries.order)
-    return results.report(classes, copied_vectors(sets))
+    return results.report(_in_order_of_appearance(classes), copied_vectors(sets))
 
 
 def sorted_sets(
@@ -112,7 +112,7 @@ class _Results:
         self.first_hit_rank = np.zeros(queries, np.int64)
         self.map_at_r = np.full(queries, np.nan)
         self.r_precision = np.full(queries, np.nan)
-        self.precision = np.full((queries, len(recall_at)), np.nan)
+        self.positives_at_k = np.zeros((queries, len(recall_at)), np.int64)
 
     def take(self, ranked: Counter, order: np.ndarray) -> None:
         """Work out the queries of a block, a thousand at a time on each thread."""
@@ -145,7 +145,7 @@ class _Results:
         self.map_at_r[queries] = np.add.reduceat(np.where(within_r, precision, 0.0), begins) / size
         self.r_precision[queries] = np.add.reduceat(within_r.astype(np.float64), begins) / size
         for column, k in enumerate(self.recall_at):
-            self.precision[queries, column] = np.add.reduceat((rank <= k).astype(np.float64), begins) / k
+            self.positives_at_k[queries, column] = np.add.reduceat((rank <= k).astype(np.int64), begins)
 
     def report(self, classes: np.ndarray, copies: int) -> Report:
         """Means over the queries that have a positive; classes (queries,), copies: queries that have one."""
@@ -159,7 +159,7 @@ class _Results:
         return Report(
             mean_average_precision=mean(self.average_precision),
             recall={k: mean(self.first_hit_rank <= k) for k in self.recall_at},
-            precision={k: mean(self.precision[:, column]) for column, k in enumerate(self.recall_at)},
+            precision={k: mean(self.positives_at_k[:, column] / k) for column, k in enumerate(self.recall_at)},
             map_at_r=mean(self.map_at_r),
             r_precision=mean(self.r_precision),
             class_mean_average_precision=_exact_mean(sums[sizes > 0] / sizes[sizes > 0]),
@@ -168,7 +168,17 @@ class _Results:
             average_precision=self.average_precision,
             first_hit_rank=self.first_hit_rank,
             copies=copies,
+            classes=classes,
+            average_precision_at_r=self.map_at_r,
+            precision_at_r=self.r_precision,
+            positives_at_k=self.positives_at_k,
         )
+
+
+def _in_order_of_appearance(classes: np.ndarray) -> np.ndarray:
+    """Classes (n,) numbered from 0 by their first rows, whatever their labels and the gallery are."""
+    _, first, inverse = np.unique(classes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
 
 
 def _exact_mean(values: np.ndarray) -> float:

@@ -2,11 +2,20 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from smoothap.metrics.intervals import Difference, Interval, class_intervals
+
+_FOR_INTERVALS = ("classes", "average_precision_at_r", "precision_at_r", "positives_at_k")
+
+
+def _empty() -> np.ndarray:
+    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,17 +33,21 @@ class Report:
     average_precision: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
     first_hit_rank: np.ndarray = field(repr=False)  # (all queries,), 0 where skipped
     copies: int = 0  # queries that have an exact copy of themselves among their items
+    classes: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries,), in order of appearance
+    average_precision_at_r: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries,), NaN where skipped
+    precision_at_r: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries,), NaN where skipped
+    positives_at_k: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries, K), among the first K
 
     def __str__(self) -> str:
-        rows = [
-            ("mAP", self.mean_average_precision),
-            *((f"Recall@{k}", value) for k, value in self.recall.items()),
-            *((f"Precision@{k}", value) for k, value in self.precision.items()),
-            ("mAP@R", self.map_at_r),
-            ("R-precision", self.r_precision),
-            ("mAP, mean over classes", self.class_mean_average_precision),
-        ]
-        lines = [f"{name:<24}{100 * value:8.2f} %" for name, value in rows]
+        return self._table([f"{_title(figure):<24}{100 * self._value(figure):8.2f} %" for figure in self.figures()])
+
+    def with_intervals(self) -> str:
+        """The same table with ± half of the 95% interval over classes."""
+        intervals = self.intervals(self.figures())
+        rows = [(_title(figure), interval) for figure, interval in intervals.items()]
+        return self._table([f"{name:<24}{100 * each.value:8.2f} ± {100 * each.margin:.2f} %" for name, each in rows])
+
+    def _table(self, lines: list[str]) -> str:
         lines.append(f"{'queries':<24}{self.queries:8,}")
         if self.skipped:
             lines.append(f"{'without a positive':<24}{self.skipped:8,}")
@@ -42,9 +55,85 @@ class Report:
             lines.append(self.about_copies())
         return "\n".join(lines)
 
-    def main_metrics(self) -> dict[str, float]:
-        """mAP, the mean Average Precision, and Recall@K, the share of the queries with a hit among the first K."""
-        return {"mAP": self.mean_average_precision, **{f"Recall@{k}": value for k, value in self.recall.items()}}
+    def _value(self, figure: str) -> float:
+        name, at, k = figure.partition("_at_")
+        return getattr(self, name)[int(k)] if at and k.isdigit() else getattr(self, figure)
+
+    def figures(self) -> list[str]:
+        """The names by which `interval` and `compare` know the metrics, such as "recall_at_1"."""
+        at_k = [f"{name}_at_{k}" for name in ("recall", "precision") for k in self.recall]
+        return ["mean_average_precision", *at_k, "map_at_r", "r_precision", "class_mean_average_precision"]
+
+    def interval(self, figure: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0) -> Interval:
+        """A metric with its bootstrap interval over classes.
+
+        >>> report = evaluate(torch.eye(3).repeat_interleave(2, 0), [0, 0, 1, 1, 2, 2], recall_at=(1,))
+        >>> str(report.interval("recall_at_1"))
+        '100.0 ± 0.0'
+        """
+        return self.intervals([figure], level=level, seed=seed)[figure]
+
+    def intervals(self, figures: Sequence[str], *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
+        """Several metrics with their intervals, in all of which the same classes are drawn."""
+        sums = [self._by_class(figure) for figure in figures]
+        return dict(zip(figures, class_intervals(sums, level=level, seed=seed), strict=True))
+
+    def compare(
+        self, other: "Report", figure: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0
+    ) -> Difference:
+        """How much better this report is than another on the same queries, in pairs."""
+        if len(self.average_precision) != len(other.average_precision) or not np.array_equal(
+            self._known_classes(), other._known_classes()
+        ):
+            raise ValueError("The two reports are not about the same queries in the same order: evaluate the same set.")
+        mine, theirs = (report._of_queries(figure) for report in (self, other))
+        differences = np.where(self._counted & other._counted, mine - theirs, np.nan)
+        (interval,) = class_intervals([self._summed(figure, differences)], level=level, seed=seed)
+        paired = differences[~np.isnan(differences)]
+        won, lost = (float(np.mean(side)) for side in (paired > 0, paired < 0))
+        return Difference(*interval, won, lost)
+
+    @property
+    def _counted(self) -> np.ndarray:
+        return self.first_hit_rank > 0
+
+    def _known_classes(self) -> np.ndarray:
+        if len(self.classes) != len(self.average_precision):
+            raise ValueError("This report does not say the class of each query, as older ones do not: evaluate again.")
+        return self.classes
+
+    def _of_queries(self, figure: str) -> np.ndarray:
+        """The metric of each query, (all queries,)."""
+        known = {
+            "mean_average_precision": self.average_precision,
+            "class_mean_average_precision": self.average_precision,
+            "map_at_r": self.average_precision_at_r,
+            "r_precision": self.precision_at_r,
+        }
+        for column, k in enumerate(self.recall):
+            known[f"recall_at_{k}"] = (self.first_hit_rank <= k).astype(np.float64)
+            if len(self.positives_at_k):
+                known[f"precision_at_{k}"] = self.positives_at_k[:, column] / k
+        if figure not in known:
+            raise ValueError(f"There is no metric {figure!r} in this report; it has {', '.join(self.figures())}.")
+        self._known_classes()
+        return known[figure]
+
+    def _by_class(self, figure: str) -> tuple[np.ndarray, np.ndarray]:
+        return self._summed(figure, np.where(self._counted, self._of_queries(figure), np.nan))
+
+    def _summed(self, figure: str, of_queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Over each class that has queries: the sum of the metric and its weight, both (classes,)."""
+        counted = ~np.isnan(of_queries)
+        sizes = np.bincount(self.classes[counted])
+        sums, sizes = np.bincount(self.classes[counted], of_queries[counted])[sizes > 0], sizes[sizes > 0]
+        if figure == "class_mean_average_precision":
+            return sums / sizes, np.ones(len(sizes))
+        return sums, sizes.astype(np.float64)
+
+    def main_figures(self) -> dict[str, str]:
+        """The names of mAP, the mean Average Precision, and of Recall@K, the share of the queries with a hit in K."""
+        return {_title(figure): figure for figure in self.figures() if figure[:6] in ("mean_a", "recall")}
 
     def about_copies(self) -> str:
         """A sentence on the queries that have exact copies; nothing where there are none."""
@@ -56,9 +145,9 @@ class Report:
 
     def to_json(self) -> str:
         """Everything, the values of each query included."""
-        everything = self.summary() | {
-            "average_precision": self.average_precision.tolist(),
-            "first_hit_rank": self.first_hit_rank.tolist(),
+        everything = {
+            column.name: value.tolist() if isinstance(value := getattr(self, column.name), np.ndarray) else value
+            for column in fields(self)
         }
         # JSON has no NaN, which Python writes all the same: read it back as null
         return json.dumps(json.loads(json.dumps(everything), parse_constant=lambda _: None), indent=1)
@@ -70,20 +159,51 @@ class Report:
     @classmethod
     def load(cls, path: Path | str) -> "Report":
         """Read what `save` wrote."""
+        return cls._from_dict(_read_json(path), path)
+
+    @classmethod
+    def load_all(cls, path: Path | str) -> "dict[str, Report]":
+        """Read what `smoothap evaluate --out` wrote: reports by the names of their tests; a single one has no name."""
+        content = _read_json(path)
+        several = {"": content} if "queries" in content else content
+        return {name: cls._from_dict(values, path) for name, values in several.items()}
+
+    @classmethod
+    def _from_dict(cls, content: Any, path: Path | str) -> "Report":
         expected = {column.name for column in fields(cls)}
         try:
-            # reports did not always have the number of copies
-            values: dict[str, Any] = {"copies": 0} | json.loads(Path(path).read_text(encoding="utf-8"))
+            # older reports have neither the number of copies nor what intervals need
+            values: dict[str, Any] = {"copies": 0} | {name: [] for name in _FOR_INTERVALS} | content
             if set(values) != expected:
                 raise ValueError(f"it has {sorted(values)}")
             values |= {name: math.nan for name, value in values.items() if value is None}
             for name in ("recall", "precision"):
                 values[name] = {int(k): math.nan if value is None else value for k, value in values[name].items()}
-            values["average_precision"] = np.array(values["average_precision"], np.float64)  # NaN for null
-            values["first_hit_rank"] = np.array(values["first_hit_rank"], np.int64)
-        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            for name in ("average_precision", "average_precision_at_r", "precision_at_r"):
+                values[name] = np.array(values[name], np.float64)  # NaN for null
+            for name in ("first_hit_rank", "classes", "positives_at_k"):
+                values[name] = np.array(values[name], np.int64)
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error
         return cls(**values)
+
+
+def _read_json(path: Path | str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a saved report: {str(error)[:200]}") from error
+
+
+def _title(figure: str) -> str:
+    """The name of a metric as the table has it."""
+    titles = {
+        "mean_average_precision": "mAP",
+        "map_at_r": "mAP@R",
+        "r_precision": "R-precision",
+        "class_mean_average_precision": "mAP, mean over classes",
+    }
+    return titles.get(figure) or figure.capitalize().replace("_at_", "@")
 
 
 def copies_warning(copies: int, queries: int) -> str:

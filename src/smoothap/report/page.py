@@ -8,6 +8,7 @@ import numpy as np
 
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
+from smoothap.metrics.intervals import Difference
 from smoothap.report._curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.report.before_after import BeforeAfter
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
@@ -93,14 +94,17 @@ def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
     return f"{words} {report.about_copies()}".rstrip()
 
 
-def _metrics(before: Report, after: Report) -> list[tuple[str, float, float]]:
-    """Name, before and after, the main ones first."""
+def _metrics(before: Report, after: Report) -> list[tuple[str, float, float, Difference]]:
+    """Name, before and after, and the interval of their difference, the main ones first."""
+    names = {figure: title for title, figure in after.main_figures().items() if figure in before.figures()}
+    names |= {
+        "map_at_r": "mAP@R",
+        "r_precision": "R-precision",
+        "class_mean_average_precision": "mAP, mean over classes",
+    }
+    old, new = (report.intervals([*names]) for report in (before, after))
     return [
-        ("mAP", before.mean_average_precision, after.mean_average_precision),
-        *((f"Recall@{k}", before.recall[k], value) for k, value in after.recall.items() if k in before.recall),
-        ("mAP@R", before.map_at_r, after.map_at_r),
-        ("R-precision", before.r_precision, after.r_precision),
-        ("mAP, mean over classes", before.class_mean_average_precision, after.class_mean_average_precision),
+        (name, old[figure].value, new[figure].value, after.compare(before, figure)) for figure, name in names.items()
     ]
 
 

@@ -131,6 +131,7 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
         vectors[queries], labels[queries], vectors[gallery], labels[gallery], recall_at,
         ignore=itself, distributed=True, progress=shown,
     )  # fmt: skip
+    report = replace(report, classes=labels[queries])  # the set's own numbers: draws of queries are put together
     if digests is None:
         return report
     return replace(report, copies=queries_with_copies(digests[queries], digests[gallery], itself))
