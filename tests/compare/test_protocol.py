@@ -206,6 +206,12 @@ def test_one_file_makes_the_comparison_again_or_one_row_of_it_without_a_search(w
         read_plan(tmp_path / "other.json")
 
 
+def test_a_batch_is_fitted_to_few_training_classes(plan):
+    assert replace(plan, batch_size=256).fitted().batch_size == 4 * 9
+    assert replace(plan, batch_size=256, folds=2).fitted().batch_size == 4 * 6
+    assert plan.fitted() == plan
+
+
 def test_more_rounds_seeds_and_methods_can_be_added_but_nothing_else_changed(world, plan):
     compare(replace(plan, methods="smooth-ap", trials=2))
     compare(replace(plan, methods="smooth-ap,triplet", trials=2, seeds=2, rounds=3))

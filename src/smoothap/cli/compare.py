@@ -12,7 +12,7 @@ from typing import Any
 from smoothap.cli import _options as options
 
 _WHOLE = {"steps": 60, "batch_size": 64, "learning_rate": 5e-4, "validations": 4, "jobs": 1}
-_FROZEN = {"steps": 300, "batch_size": 256, "learning_rate": 1e-3, "validations": 10, "jobs": os.cpu_count() or 1}
+_FROZEN = {"steps": 300, "batch_size": 256, "learning_rate": 1e-3, "validations": 6, "jobs": os.cpu_count() or 1}
 _HERE = ("out", "device", "workers", "jobs")
 _ADDED = ("methods", "seeds", "splits")  # what may be given beside --settings
 
@@ -90,7 +90,7 @@ def compare(
         The middle of the range that is searched, from a tenth to ten times of it; by default 5e-4, with --frozen 1e-3.
     validations
         How often to look at the validation classes during a training; the best look is kept. By default 4, with
-        --frozen 10.
+        --frozen 6.
     jobs
         Trainings at a time, which share the cores; by default one, with --frozen one for each core.
     """
