@@ -28,6 +28,7 @@ EVALUATE, RANKS, COSINE = (f"tests/metrics/test_{name}.py" for name in ("evaluat
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
+FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
@@ -164,6 +165,12 @@ MUTANTS = [
     Mutant("sampler: both halves from one group", "data/samplers.py", "combinations(range(len(names)), 2)", "[(g, g) for g in range(len(names)) for _ in range(len(names))][: len(names) * (len(names) - 1) // 2]", SAMPLERS),
     Mutant("data: a part of a set forgets the pixel hint", "data/image_set.py", "read(int(rows[row]), shorter_side)", "read(int(rows[row]))", "tests/data/test_folder.py"),
     Mutant("data: a stand-in from another class first", "data/dataset.py", "np.flatnonzero(classes_further == 0)", "np.flatnonzero(classes_further == 1)", "tests/data/test_dataset.py"),
+    Mutant("frozen: other weights take the same features", "training/frozen.py", '"weights": weights.hexdigest(),', '"weights": "",', FROZEN + " -k of_their_own"),
+    Mutant("frozen: a changed image keeps its features", "training/frozen.py", '"files": _stamps(dataset.images),', '"files": "",', FROZEN + " -k of_their_own"),
+    Mutant("frozen: a damaged file is believed", "data/stored_features.py", 'described["sha256"] != digest.hexdigest() or ', "", FROZEN + " -k damaged"),
+    Mutant("frozen: always the test view", "data/stored_features.py", "np.where(drawn, views, 0)", "0 * views", FROZEN + " -k draw"),
+    Mutant("frozen: a model without its backbone is saved", "models/embedder.py", "{**self.backbone_elsewhere, **self.state_dict()}", "self.state_dict()", FROZEN + " -k whole_model"),
+    Mutant("frozen: the disk is found full after the work", "training/frozen.py", "if needed > free:", "if False:", FROZEN + " -k full_disk"),
     Mutant("loop: the last epoch stays, not the best", "training/loop.py", "if state.step == 0 or report.mean_average_precision > max(state.best, to_beat):", "if True:", LOOP),
     Mutant("loop: an epoch worse than the network before is kept", "training/loop.py", "report.mean_average_precision > max(state.best, to_beat)", "report.mean_average_precision > state.best", LOOP + " -k beat"),
     Mutant("start: a trained layer is thrown away", "training/loop.py", 'settings.embedding_start != "random" and model.embedding_is_new', 'settings.embedding_start != "random"', "tests/training/test_embedding_start.py"),

@@ -72,6 +72,32 @@ def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, caps
     assert metrics["mean_average_precision"] == saved["mean_average_precision"]
 
 
+def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3)
+    assert "The features take" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]["learning_rate"] == 5e-4
+    smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
+    metrics = json.loads(capsys.readouterr().out)["test"]
+    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
+    assert metrics["mean_average_precision"] == saved["mean_average_precision"]
+    train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3, "--resume")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--feature-views", 2), "--feature-views is for --frozen"),
+        (("recipes/sop_384.py", "--frozen"), "--frozen is for trainings without a recipe"),
+        (("--frozen", "--feature-views", -1), "at least 0, not -1"),
+        (("--hidden", -1), "at least 1, or 0 for one linear layer"),
+    ],
+)
+def test_options_of_frozen_trainings_that_make_no_sense_are_refused(photos, tmp_path, words, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        smoothap("train", *words, "--data", f"folder:{photos}", "--out", tmp_path / "run", "--weights", "none")
+
+
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
     train(photos, tmp_path / "run", "--steps", 2, "--seed", 3, "--test-fraction", 0.25)
     told = capsys.readouterr().out

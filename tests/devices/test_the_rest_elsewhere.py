@@ -25,6 +25,7 @@ from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
 from smoothap.numerics.devices import chosen_device
 from smoothap.search import Album
+from smoothap.training.frozen import freeze
 from smoothap.training.loop import train
 from smoothap.training.precision import loss_scaler, network_precision, score_noise
 from smoothap.training.settings import Settings
@@ -72,6 +73,18 @@ class StopsAfter(SmoothAP):
 def losses_of(folder):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [row["loss"] for row in rows if "loss" in row]
+
+
+def test_a_frozen_training_elsewhere_is_the_one_here(any_second, benchmark, tmp_path, monkeypatch):
+    results = []
+    for place in ("cpu", any_second.place):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache of {place}"))
+        frozen = freeze(benchmark, small_model().to(place), views=1)
+        head = frozen.head(16, hidden=8)
+        results.append(trained(frozen.benchmark, tmp_path / str(place), place, model=head, queue=16).best)
+        assert head.device == torch.device(place)
+        assert Embedder.load(tmp_path / str(place) / "model").embedding.hidden.out_features == 8
+    assert results[0] == pytest.approx(results[1], abs=1e-6)
 
 
 @pytest.mark.parametrize("gallery", [False, True])

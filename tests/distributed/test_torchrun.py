@@ -62,6 +62,20 @@ def test_two_processes_train_as_one_and_report_to_the_last_digit(folder, tmp_pat
 
 
 @pytest.mark.slow
+def test_two_processes_compute_features_together_and_train_on_them_as_one(folder, tmp_path, monkeypatch):
+    stored = []
+    for out, command in (("one", [sys.executable, "-m", "smoothap"]), ("two", torchrun("--nproc-per-node", "2"))):
+        monkeypatch.setitem(ENVIRONMENT, "XDG_CACHE_HOME", str(tmp_path / f"cache of {out}"))
+        told = run([*command, *train_command(folder, tmp_path / out, "--steps", "6", "--frozen")])
+        assert told.count("The features take") == 1
+        files = sorted((tmp_path / f"cache of {out}" / "smoothap" / "features").glob("*.npy"))
+        stored.append({file.name: file.read_bytes() for file in files})
+    assert stored[0] == stored[1]
+    assert len(stored[0]) == 2
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "one"), atol=2e-3)
+
+
+@pytest.mark.slow
 def test_a_killed_worker_comes_back_and_training_goes_on(folder, tmp_path):
     out, log = tmp_path / "out", tmp_path / "log.txt"
     command = [

@@ -10,11 +10,11 @@ import torch
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
-from smoothap.experiments import compare_with_untrained, evaluate_model, fine_tune, fine_tuning, open_data
+from smoothap.experiments import compare_with_untrained, evaluate_model, fine_tune, fine_tuning, open_data, open_model
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training.evaluation import NoFeatures
+from smoothap.training.evaluation import NoFeatures, evaluate_benchmark
 from smoothap.training.loop import alone_in
 from smoothap.training.settings import QUICK
 
@@ -71,6 +71,42 @@ def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):
     settings = replace(QUICK, steps=1)
     fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, settings=settings, **NETWORK)
     assert [(transform.name, transform.flip) for transform in seen] == [("whole", False)] * 2
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "smoothap" / "features"
+
+
+def test_a_frozen_training_gives_a_whole_model_with_the_figures_it_told(photos, tmp_path, cache, capsys):
+    settings = replace(QUICK, steps=20, learning_rate=1e-2)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", frozen=True, settings=settings, hidden=4, **NETWORK)
+    told = capsys.readouterr().out
+    assert f"MB in {cache}, where the next training finds them." in told
+    network = open_model(
+        **{name: NETWORK[name] for name in ("weights", "size")}, name="test_resnet", seed=settings.seed
+    )
+    saved = Embedder.load(tmp_path / "run" / "model")
+    for name, value in network.backbone.state_dict().items():
+        assert torch.equal(saved.backbone.state_dict()[name], value)
+    images = open_data(f"folder:{photos}").tests["test"]
+    assert (saved.embed(images) == tuned.model.eval().embed(images)).all()
+    report = evaluate_model(str(tmp_path / "run" / "model"), f"folder:{photos}", device="cpu")["test"]
+    assert report.mean_average_precision == tuned.after["test"].mean_average_precision
+    untrained = evaluate_benchmark(network, open_data(f"folder:{photos}"), unreadable=tmp_path / "bad.csv")["test"]
+    assert untrained.mean_average_precision == tuned.before["test"].mean_average_precision
+
+
+def test_a_trained_model_keeps_its_layer_where_it_is_trained_further(photos, tmp_path, cache):
+    first = fine_tune(f"folder:{photos}", tmp_path / "first", settings=replace(QUICK, steps=2), **NETWORK)
+    again = fine_tune(
+        f"folder:{photos}", tmp_path / "again", model=str(first.folder / "model"), frozen=True, feature_views=1,
+        settings=replace(QUICK, steps=1, learning_rate=1e-12), device="cpu", test_on=[f"folder:{photos}"],
+    )  # fmt: skip
+    assert again.before["test"].mean_average_precision == first.after["test"].mean_average_precision
+    assert again.before.keys() == again.after.keys() == {"test", "photos test"}
+    assert torch.allclose(again.model.embedding.weight, first.model.embedding.weight, atol=1e-9)
 
 
 def is_refused(folder):

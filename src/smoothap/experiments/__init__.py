@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from smoothap.methods import METHODS, open_methods
     from smoothap.models import open_model
     from smoothap.report.before_after import BeforeAfter
+    from smoothap.training.frozen import Frozen, freeze
 
 __all__ = [
-    "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Check", "Demo", "FineTuned", "Indexed", "Interrupted",
-    "check_device", "compare_with_untrained", "evaluate_files", "evaluate_model", "fine_tune", "index_photos",
-    "open_data", "open_methods", "open_model", "open_recipe", "run_demo", "run_recipe", "train_and_test",
+    "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Check", "Demo", "FineTuned", "Frozen", "Indexed",
+    "Interrupted", "check_device", "compare_with_untrained", "evaluate_files", "evaluate_model", "fine_tune",
+    "freeze", "index_photos", "open_data", "open_methods", "open_model", "open_recipe", "run_demo", "run_recipe",
+    "train_and_test",
 ]  # fmt: skip
 
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
@@ -46,6 +48,7 @@ _HOMES = {
     "smoothap.methods": ("METHODS", "open_methods"),
     "smoothap.models": ("open_model",),
     "smoothap.report.before_after": ("BeforeAfter",),
+    "smoothap.training.frozen": ("Frozen", "freeze"),
 }  # fmt: skip
 
 
