@@ -4,7 +4,7 @@ Paper   mAP on VGGFace2 test and IJB-C:
         64   0.824  0.726
         128  0.844  0.736
         256  0.853  0.754
-Run     smoothap train recipes/ablation_batch_size.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/batch
+Run     smoothap train recipe:ablation-batch-size --data PATH --test-on ijbc:DIR --weights FILE --out runs/batch
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 

@@ -4,7 +4,7 @@ Paper   mAP on VGGFace2 test and IJB-C:
         4   0.844  0.736
         8   0.833  0.734
         16  0.824  0.726
-Run     smoothap train recipes/ablation_positives.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/positives
+Run     smoothap train recipe:ablation-positives --data PATH --test-on ijbc:DIR --weights FILE --out runs/positives
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 

@@ -4,7 +4,7 @@ Paper   mAP on VGGFace2 test and IJB-C:
         0.1    0.824  0.726
         0.01   0.844  0.736
         0.001  0.839  0.733
-Run     smoothap train recipes/ablation_tau.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/tau
+Run     smoothap train recipe:ablation-tau --data PATH --test-on ijbc:DIR --weights FILE --out runs/tau
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 

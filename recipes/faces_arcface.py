@@ -1,7 +1,7 @@
 """Table 4, right, last row: VGGFace2 and IJB-C, ArcFace's ResNet-50 fine-tuned on VGGFace2, batch 224.
 
 Paper   mAP = 0.902 (VGGFace2 test), 0.803 (IJB-C); before training, with ArcFace alone: 0.858, 0.772
-Run     smoothap train recipes/faces_arcface.py --data PATH --test-on ijbc-aligned:DIR --weights FILE --out runs/arcface
+Run     smoothap train recipe:faces-arcface --data PATH --test-on ijbc-aligned:DIR --weights FILE --out runs/arcface
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is InsightFace's copy, with loose_crop and meta
 Weights FILE is an iresnet50: a .pth or .safetensors under InsightFace's names, or its .onnx
 

@@ -1,7 +1,7 @@
 """Table 4, left, last row: VGGFace2 and IJB-C, SENet-50 fine-tuned on VGGFace2, batch 224.
 
 Paper   mAP = 0.850 (VGGFace2 test), 0.754 (IJB-C); before training, with softmax: 0.828, 0.726
-Run     smoothap train recipes/faces_senet50.py --data PATH --test-on ijbc:DIR --weights FILE --out runs/senet50
+Run     smoothap train recipe:faces-senet50 --data PATH --test-on ijbc:DIR --weights FILE --out runs/senet50
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 

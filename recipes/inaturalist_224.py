@@ -1,7 +1,7 @@
 """Table 3, right, row "Smooth-AP BS=224": iNaturalist 2018, ResNet-50, images of 224 x 224.
 
 Paper   Recall@1 / 4 / 16 / 32 = 65.9 / 80.9 / 89.8 / 92.7
-Run     smoothap train recipes/inaturalist_224.py --data PATH --out runs/inaturalist-224
+Run     smoothap train recipe:inaturalist-224 --data PATH --out runs/inaturalist-224
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

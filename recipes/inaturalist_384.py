@@ -1,7 +1,7 @@
 """Table 3, right, row "Smooth-AP BS=384": iNaturalist 2018, ResNet-50, images of 224 x 224.
 
 Paper   Recall@1 / 4 / 16 / 32 = 67.2 / 81.8 / 90.3 / 93.1 (the paper's text says 66.6 for Recall@1)
-Run     smoothap train recipes/inaturalist_384.py --data PATH --out runs/inaturalist-384
+Run     smoothap train recipe:inaturalist-384 --data PATH --out runs/inaturalist-384
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

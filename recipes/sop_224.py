@@ -1,7 +1,7 @@
 """Table 2, row "Smooth-AP BS=224": Stanford Online Products, ResNet-50, batch 224, images of 224 x 224.
 
 Paper   Recall@1 / 10 / 100 / 1000 = 79.2 / 91.0 / 96.5 / 98.9
-Run     smoothap train recipes/sop_224.py --data PATH --out runs/sop-224
+Run     smoothap train recipe:sop-224 --data PATH --out runs/sop-224
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

@@ -1,7 +1,7 @@
 """Table 2, row "Smooth-AP BS=384": Stanford Online Products, ResNet-50, batch 384, images of 224 x 224.
 
 Paper   Recall@1 / 10 / 100 / 1000 = 80.1 / 91.5 / 96.6 / 99.0
-Run     smoothap train recipes/sop_384.py --data PATH --out runs/sop-384
+Run     smoothap train recipe:sop-384 --data PATH --out runs/sop-384
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

@@ -2,7 +2,7 @@
 
 Paper   not Smooth-AP's but "Recall@k Surrogate Loss with Large Batches and Similarity Mixup" (CVPR 2022), which has
         Recall@1 = 82.7 with its mixup of similarities, which is not here, and with GeM pooling
-Run     smoothap train recipes/sop_recall_4000.py --data PATH --out runs/sop-recall-4000
+Run     smoothap train recipe:sop-recall-4000 --data PATH --out runs/sop-recall-4000
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

@@ -1,7 +1,7 @@
 """Past the paper: Stanford Online Products, a small vision transformer that DINO trained without labels, batch 384.
 
 Paper   none: Smooth-AP's has ResNet-50 alone, so there is no figure to expect
-Run     smoothap train recipes/sop_vit_small.py --data PATH --out runs/sop-vit-small
+Run     smoothap train recipe:sop-vit-small --data PATH --out runs/sop-vit-small
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights DINO's (vit_small_patch16_224.dino), which timm downloads; without a network connection add --weights FILE
 

@@ -1,7 +1,7 @@
 """Table 3, left, last row: VehicleID, ResNet-50, batch 384, images of 224 x 224.
 
 Paper   Recall@1 / 5 = 94.9 / 97.6 (small), 93.3 / 96.4 (medium), 91.9 / 96.2 (large)
-Run     smoothap train recipes/vehicle_id_384.py --data PATH --out runs/vehicle-id-384
+Run     smoothap train recipe:vehicle-id-384 --data PATH --out runs/vehicle-id-384
 Data    PATH is the folder with image and train_test_split
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 

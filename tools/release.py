@@ -50,7 +50,8 @@ def main() -> None:
         run(sys.executable, "-m", "build", "--outdir", place / "dist", ROOT, env=environment)
         wheel, sdist = next((place / "dist").glob("*.whl")), next((place / "dist").glob("*.tar.gz"))
         names = set(zipfile.ZipFile(wheel).namelist())
-        missing = ASSETS - names
+        missing = ASSETS | {f"smoothap/recipes/{file.name}" for file in (ROOT / "recipes").glob("*.py")}
+        missing -= names
         if missing:
             raise SystemExit(f"{wheel.name} lacks {', '.join(sorted(missing))}")
         if any(name.startswith(("tests/", "tools/", "docs/")) for name in names):

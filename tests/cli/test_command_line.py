@@ -12,6 +12,7 @@ from PIL import Image
 
 import smoothap
 from smoothap.cli import app
+from smoothap.cli._options import chosen_workers
 from smoothap.numerics.devices import chosen_device
 from smoothap.numerics.threads import numba_is_there
 
@@ -271,3 +272,17 @@ def test_a_folder_in_the_place_of_a_file_is_told_before_the_work(command, exampl
     with pytest.raises(ValueError, match=rf"sheet\.png is a folder: give a file, such as .*sheet\.png/{example}\.$"):
         app([*command.split(), str(folder)], result_action="return_value", exit_on_error=False)
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize(("processes", "cores", "expected"), [(1, 8, 8), (4, 8, 2), (8, 4, 1), (1, 64, 16)])
+def test_all_cores_read_for_an_accelerator_and_none_for_the_cpu(monkeypatch, processes, cores, expected):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    assert chosen_workers(None, torch.device("cuda")) == expected  # shared by what torchrun starts here
+    assert chosen_workers(None, torch.device("cpu")) == 0
+    assert chosen_workers(3, torch.device("cuda")) == chosen_workers(3, torch.device("cpu")) == 3
+
+
+def test_a_number_of_workers_below_0_is_refused():
+    with pytest.raises(ValueError, match="--workers -1: give the number"):
+        chosen_workers(-1, torch.device("cpu"))

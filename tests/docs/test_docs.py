@@ -10,6 +10,7 @@ from rich.console import Console
 
 from smoothap.cli import app
 from smoothap.experiments.data_sets import DATA
+from smoothap.training.recipe_files import recipe_file
 
 tomllib = pytest.importorskip("tomllib")  # of Python 3.11
 ids = pytest.mark.parametrize("page", PAGES, ids=str)
@@ -89,8 +90,8 @@ def help_of(chain):
 def test_every_set_and_recipe_in_a_command_exists(page):
     for arguments in commands_of(page):
         for word, value in zip(arguments, [*arguments[1:], ""], strict=True):
-            if word.startswith("recipes/"):
-                assert (ROOT / word).is_file(), word
+            if word.startswith("recipe:") and word != "recipe:NAME":
+                assert recipe_file(word).is_file()
             elif word in ("--data", "--test-on", "--calibrate") and value not in ("PATH", "NAME:PATH"):
                 assert value in DATA or value.partition(":")[0] in DATA, value
 

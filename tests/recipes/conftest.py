@@ -26,12 +26,19 @@ def any_counts(monkeypatch):
 def networks(request, monkeypatch):
     """A small network under the name of the recipe's own, which is for the slow tests."""
 
-    def small(architecture, size=None, pretrained=True):
-        network = build_backbone("test_resnet", pretrained=False)
-        own = timm.get_pretrained_cfg(architecture)
-        network.pretrained_cfg = IResNet.pretrained_cfg if own is None else own.to_dict()
-        return network
-
     if request.param == "small networks":
-        monkeypatch.setattr(embedder, "build_backbone", small)
+        monkeypatch.setattr(embedder, "build_backbone", _small)
     return request.param
+
+
+@pytest.fixture
+def small_networks(monkeypatch):
+    """The small network in every test, slow or not."""
+    monkeypatch.setattr(embedder, "build_backbone", _small)
+
+
+def _small(architecture, size=None, pretrained=True):
+    network = build_backbone("test_resnet", pretrained=False)
+    own = timm.get_pretrained_cfg(architecture)
+    network.pretrained_cfg = IResNet.pretrained_cfg if own is None else own.to_dict()
+    return network

@@ -201,10 +201,11 @@ def test_a_recipe_opens_with_the_paper_s_figure_and_a_command_that_is_one(file):
     parts = dict(re.findall(r"^(Paper|Run|Data|Weights) +(.*)$", opening, re.MULTILINE))
     assert set(parts) == {"Paper", "Run", "Data", "Weights"}
     program, *words = shlex.split(parts["Run"])
-    assert (program, words[1]) == ("smoothap", f"recipes/{file.name}")
+    named = f"recipe:{file.stem.replace('_', '-')}"
+    assert (program, words[1]) == ("smoothap", named)
     command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     assert command.__name__ == "train"
-    assert bound.args == (Path(f"recipes/{file.name}"),)
+    assert bound.args == (Path(named),)
 
 
 def test_every_recipe_is_in_the_guide():

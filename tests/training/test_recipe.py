@@ -42,7 +42,7 @@ def test_several_trainings_have_names_and_something_that_varies(write):
 
 
 def test_a_file_that_is_not_there_or_defines_none_is_told(write, tmp_path):
-    with pytest.raises(ValueError, match=r"There is no recipe .*gone.py: give a Python file"):
+    with pytest.raises(ValueError, match=r"There is no recipe .*gone.py\. Give a Python file"):
         load_recipe(tmp_path / "gone.py")
     with pytest.raises(ValueError, match=r"mine.py defines no recipe: it should end in recipe = Recipe"):
         load_recipe(write(text="recipe = 3"))

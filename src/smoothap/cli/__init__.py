@@ -42,7 +42,12 @@ _COMMANDS = {
         "Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.",
         "smoothap train --data folder:PHOTOS --out runs/mine",
         "smoothap train --data folder:PHOTOS --out runs/mine --resume",
-        "smoothap train recipes/sop_384.py --data PATH --out runs/sop-384",
+        "smoothap train recipe:sop-384 --data PATH --out runs/sop-384",
+    ),
+    "recipes": (
+        "List the paper's experiments that can be trained by name, with their results; or print one to change.",
+        "smoothap recipes",
+        "smoothap recipes sop-384 > mine.py",
     ),
     "evaluate": (
         "Exact retrieval metrics over the full ranking, of a model or of embeddings in files.",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    import torch
 
 Number = TypeVar("Number", int, float)
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
@@ -30,7 +33,13 @@ TestClasses = Annotated[
 Device = Annotated[
     str | None, Parameter(help="Such as cpu, cuda or mps; by default the accelerator where there is one.")
 ]
-Workers = Annotated[int, Parameter(help="Processes that read images; 0 reads them in this one.")]
+Workers = Annotated[
+    int | None,
+    Parameter(
+        help="Processes that read images; 0 reads them in this one.",
+        show_default=lambda _: "on an accelerator the cores that are there, at most 16; on the CPU 0",
+    ),
+]
 BatchSize = Annotated[int, Parameter(help="Images in a batch.")]
 PerClass = Annotated[int, Parameter(help="Images of each class in a batch.")]
 Tau = Annotated[float, Parameter(help="The temperature of the sigmoid.")]
@@ -56,6 +65,15 @@ def number_list(text: str, kind: type[Number]) -> tuple[Number, ...]:
         )
         raise ValueError(f"{text!r} is not a list of positive {example}.")
     return numbers
+
+
+def chosen_workers(workers: int | None, device: torch.device) -> int:
+    """The number of processes that were asked for, or what is best for the device."""
+    from smoothap.numerics.devices import default_workers
+
+    if workers is not None and workers < 0:
+        raise ValueError(f"--workers {workers}: give the number of processes that read images, 0 for none.")
+    return default_workers(device) if workers is None else workers
 
 
 def check_folder(out: Path, option: str = "--out") -> None:

@@ -232,7 +232,7 @@ def everything(
     reuse: Annotated[bool, Parameter(negative=())] = False,
     seed: options.Seed = 0,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     out: Path = OUT,
 ) -> None:
     """Run all analyses, each at a small size (the whole takes minutes), and put them on one page.
@@ -260,9 +260,10 @@ def everything(
     from smoothap.numerics.devices import chosen_device
 
     options.check_folder(out)
+    place = chosen_device(device)
     makers = all_analyses(
         data=data, model=model, before=before, network=network, weights=weights, size=size, steps=steps, seed=seed,
-        device=str(chosen_device(device)), workers=workers, folder=out,
+        device=str(place), workers=options.chosen_workers(workers, place), folder=out,
     )  # fmt: skip
     sections = all_sections(makers, out, show, reuse=reuse, ablation=ablation)
     command = command_line(

@@ -29,7 +29,7 @@ class ComparedModels:
     test_classes: options.TestClasses = None
     seed: options.Seed = 0
     device: options.Device = None
-    workers: options.Workers = 0
+    workers: options.Workers = None
     out: options.FigureFolder = OUT
 
     def compared(self) -> BeforeAfter:
@@ -38,7 +38,9 @@ class ComparedModels:
         from smoothap.experiments import compare_with_untrained
         from smoothap.numerics.devices import chosen_device
 
-        given: dict[str, Any] = {**vars(self), "device": str(chosen_device(self.device)), "folder": self.out}
+        place = chosen_device(self.device)
+        workers = options.chosen_workers(self.workers, place)
+        given: dict[str, Any] = {**vars(self), "device": str(place), "workers": workers, "folder": self.out}
         del given["out"]
         return compare_with_untrained(**given)
 

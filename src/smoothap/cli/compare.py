@@ -42,7 +42,7 @@ def compare(
     validations: int | None = None,
     flip: options.Flip = True,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     jobs: int | None = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
@@ -101,7 +101,8 @@ def compare(
     from smoothap.compare.output import write_output
     from smoothap.numerics.devices import chosen_device
 
-    given["device"] = str(chosen_device(device))
+    place = chosen_device(device)
+    given |= {"device": str(place), "workers": options.chosen_workers(workers, place)}
     plan = Plan(**_chosen_options(given))
     if batch_size is None and settings is None:
         plan = plan.fitted()

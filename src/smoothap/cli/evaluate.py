@@ -30,7 +30,7 @@ def evaluate(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     out: Path | None = None,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
 ) -> None:
@@ -82,41 +82,41 @@ def evaluate(
         raise ValueError(f"There is no file {against}: give one that smoothap evaluate --out wrote.")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.evaluation import evaluate_files, evaluate_model
+    from smoothap.experiments.paper_rows import beside_the_paper
     from smoothap.numerics.devices import chosen_device
 
-    place = str(chosen_device(device))
+    place = chosen_device(device)
     with joined_processes() as processes:
         if model is not None and data is not None:
             reports = evaluate_model(
                 model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
-                test_classes=test_classes, device=place, workers=workers,
+                test_classes=test_classes, device=str(place), workers=options.chosen_workers(workers, place),
                 unreadable=(out.parent if out else Path()) / "unreadable-images.csv",
             )  # fmt: skip
         else:
             assert embeddings is not None
             assert labels is not None
             ks = wanted or (1, 10, 100, 1000)
-            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=device and place)}
+            on = device and str(place)
+            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=on)}
         if processes.rank == 0:
-            _print_reports(reports, as_json, out)
-            if against is not None:
-                _print_differences(reports, against)
+            others = {} if against is None else _reports_against(reports, against)
+            _print_reports(reports, others, as_json, out)
+            if data is not None and not as_json and (table := beside_the_paper(data, reports)):
+                print(f"\n{table}")
 
 
-def _print_differences(reports: dict[str, Report], against: Path) -> None:
+def _reports_against(reports: dict[str, Report], against: Path) -> dict[str, Report]:
     from smoothap.metrics import Report
 
     others = Report.load_all(against)
-    for name, report in reports.items():
+    for name in reports:
         if name not in others:
             raise ValueError(f"{against} has no report {name!r}; it has {', '.join(map(repr, others))}.")
-        print(f"\n{name} against {against}:".lstrip(" ") if name else f"\nAgainst {against}:")
-        for title, figure in report.main_figures().items():
-            if figure in others[name].figures():
-                print(f"{title:<12}{report.compare(others[name], figure)}")
+    return others
 
 
-def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) -> None:
+def _print_reports(reports: dict[str, Report], others: dict[str, Report], as_json: bool, out: Path | None) -> None:
     whole = {name: json.loads(report.to_json()) for name, report in reports.items()}
     try:
         if out is not None:
@@ -127,7 +127,18 @@ def _print_reports(reports: dict[str, Report], as_json: bool, out: Path | None) 
             for name, report in reports.items():
                 intervals = report.intervals(report.figures())
                 brief[name]["interval_95"] = {figure: [each.low, each.high] for figure, each in intervals.items()}
+                if name in others:
+                    brief[name]["difference"] = {
+                        figure: report.compare(others[name], figure)._asdict()
+                        for figure in report.figures()
+                        if figure in others[name].figures()
+                    }
             print(json.dumps(brief.get("", brief), indent=1))
         else:
             for name, report in reports.items():
                 print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())
+                if name in others:
+                    print("Compared with the other evaluation:")
+                for title, figure in report.main_figures().items() if name in others else ():
+                    if figure in others[name].figures():
+                        print(f"{title:<12}{report.compare(others[name], figure)}")

@@ -75,8 +75,9 @@ def train(
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
+    rehearse: Annotated[bool, Parameter(negative=())] = False,
     device: options.Device = None,
-    workers: options.Workers = 0,
+    workers: options.Workers = None,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
     test_fraction: options.TestFraction = None,
@@ -87,8 +88,9 @@ def train(
     Parameters
     ----------
     recipe
-        A Python file that ends in recipe = Recipe(...), such as recipes/sop_384.py: one experiment of the paper, with
-        its data, network and settings. The file is run as a program, so read a stranger's first.
+        An experiment of the paper, with its data, network and settings: recipe:NAME for one of those that smoothap
+        recipes lists, such as recipe:sop-384, or a Python file that ends in recipe = Recipe(...). The file is run as a
+        program, so read a stranger's first.
     data
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH; with a recipe the PATH alone.
     out
@@ -161,6 +163,9 @@ def train(
         Chooses the batches, the views, the classes to validate and the new weights.
     resume
         Go on from the checkpoint in the folder, if there is one.
+    rehearse
+        Go through the whole training in minutes, with few steps and tests on a few hundred images, in a folder of its
+        own below --out; then say what the training will take here, and what is missing. Takes partial copies too.
     tensorboard
         Write the metrics for TensorBoard too.
     test_on
@@ -171,13 +176,20 @@ def train(
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
+    if rehearse and resume:
+        raise ValueError("--rehearse begins anew each time, in a folder of its own: leave --resume out.")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
+    from smoothap.experiments.rehearsal import Rehearsal
     from smoothap.numerics.devices import chosen_device
+    from smoothap.training.recipe_files import recipe_file
 
+    rehearsal = Rehearsal()
+    run = rehearsal.run if rehearse else run_recipe
+    place = chosen_device(device)
     running: dict[str, Any] = {
         "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": chosen_device(device), "workers": workers, "tensorboard": tensorboard,
+        "device": place, "workers": options.chosen_workers(workers, place), "tensorboard": tensorboard,
     }  # fmt: skip
     with joined_processes() as processes:
         shown = processes.rank == 0
@@ -191,10 +203,11 @@ def train(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
                     settings=replace(chosen, **changes), batch_size=batch_size, frozen=frozen, hidden=hidden or 0,
                     feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
-                    test_fraction=test_fraction, test_classes=test_classes, **running,
+                    test_fraction=test_fraction, test_classes=test_classes, run=run, **running,
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
+                recipe = recipe_file(recipe)
                 for name in (
                     "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction",
                     "test_classes",
@@ -205,17 +218,24 @@ def train(
                             "it there"
                         )
                 start = True if weights is None else False if weights == "none" else Path(weights)
-                opened = open_recipe(recipe, data, weights=start, changes=changes)
-                trainings = run_recipe(opened, data, out, weights=start, **running)
+                opened = open_recipe(recipe, data, weights=False if rehearse else start, changes=changes)
+                trainings = run(opened, data, out, weights=start, **running)
             finished = {}
             for name, tuned in trainings:
                 finished[name] = tuned
-                if shown:
+                if shown and not rehearse:
                     _print_training(tuned)
         except Interrupted as interrupted:
             if shown:
-                print(f"{interrupted} To go on, repeat the command with --resume.")
+                again = "To go on, repeat the command with --resume."
+                print(f"{interrupted} {f'{out} is as it was.' if rehearse else again}")
             sys.exit(130)
+        if rehearse:
+            if shown:
+                print(f"\n{rehearsal}")
+            if rehearsal.missing and processes.number == 1:
+                sys.exit(1)
+            return
         if len(finished) > 1 and shown:
             rows = [
                 {"mAP in %": name}
@@ -238,6 +258,10 @@ def _print_training(tuned: FineTuned) -> None:
     for name, after in tuned.after.items():
         table = comparison(tuned.before[name], after, "a lower learning rate")
         print(f"\nOn unseen classes ({name}):\n{table}")
+    from smoothap.experiments.paper_rows import beside_the_paper
+
+    if beside := beside_the_paper(tuned.data, tuned.after):
+        print(f"\n{beside}")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     next_ones = [f"smoothap evaluate --model {model} --data {tuned.data}"] if tuned.after else []

@@ -10,6 +10,7 @@ from PIL import Image
 from smoothap.data._manifest import image_files
 from smoothap.data.columns import label_by, positions
 from smoothap.data.image_set import ImageSet
+from smoothap.data.partial_copies import refuse_partial
 from smoothap.data.reading import read_image
 
 
@@ -25,7 +26,7 @@ def find_file(root: Path, *candidates: str) -> Path:
 def find_listed(folder: Path, listed: pa.Array, listing: Path | str) -> pa.Array:
     """The file below `folder` for each listed path, whatever the case of its letters; an error where some are missing.
 
-    `listing` is where the paths come from, for the error.
+    `listing` is where the paths come from, for the error. Where partial copies are taken, a missing file is null.
     """
     if not len(listed):
         raise ValueError(f"{listing} lists no images: fetch it again.")
@@ -35,7 +36,10 @@ def find_listed(folder: Path, listed: pa.Array, listing: Path | str) -> pa.Array
         rows = positions(listed, files, any_case=True)
     if rows.null_count:
         missing = listed.filter(rows.is_null()).to_pylist()
-        raise missing_files(str(listing), missing, len(listed), f"Unpack the images into {folder}.")
+        refusal = missing_files(str(listing), missing, len(listed), f"Unpack the images into {folder}.")
+        if len(missing) == len(listed):
+            raise refusal
+        refuse_partial(refusal)
     return files.take(rows)
 
 
@@ -61,6 +65,11 @@ def set_of_files(
     `faces` is what crops a file to its face, and the place (n, 4) or (n, 10) of each; it counts the pixels of the whole
     image, so that no hint makes that smaller. The reader keeps the paths packed, so that worker processes share them.
     """
+    if files.null_count:  # a partial copy, which `find_listed` took
+        there = files.is_valid()
+        files, classes = files.filter(there), classes.filter(there)
+        groups = None if groups is None else groups.filter(there)
+        faces = None if faces is None else (faces[0], faces[1][there.to_numpy(zero_copy_only=False)])
     labels, class_names = label_by(classes)
     group_labels, group_names = (None, None) if groups is None else label_by(groups)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
+from smoothap.data.partial_copies import refuse_partial
 
 
 class Counts(NamedTuple):
@@ -28,10 +29,12 @@ def compare_counts(images: ImageSet, paper: Counts, release: Counts | None = Non
     known = [paper] if release is None else [paper, release]
     partial = all(counts.images < expected.images or counts.classes < expected.classes for expected in known)
     if partial and strict:
-        raise ValueError(
+        refusal = ValueError(
             f"{images.name} is partial: found {counts.in_words()}, expected {min(known).in_words()}. "
             "Download the rest, or open a part on purpose with folder:PATH or csv:PATH."
         )
+        refuse_partial(refusal, images.name, min(known).images)
+        return []
     if counts == paper:
         return []
     reason = " (the public release differs from the paper)" if counts == release else ""

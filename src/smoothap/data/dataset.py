@@ -234,7 +234,8 @@ def lost_workers_explained() -> Generator[None]:
         if lost is None:
             raise
         raise ValueError(
-            f"a process that reads images was killed (process {lost[1]}), perhaps because the memory ran out: take "
+            f"a process that reads images was killed (process {lost[1]}), perhaps because the memory ran out, or the "
+            "shared memory (/dev/shm), of which a container has little: give it more (docker run --shm-size), or take "
             "fewer --workers"
         ) from error
 

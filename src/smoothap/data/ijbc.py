@@ -90,8 +90,9 @@ def _subjects(column: pa.Array) -> pa.Array:
 
 def _image_set(folder: Path, faces: pa.Table, listing: Path, aligned: bool) -> ImageSet:
     """The faces in `folder`; an instance is a sighting of one subject, since a group photo is one of several."""
+    files = find_listed(folder, faces["FILENAME"].combine_chunks(), listing)
+    faces, files = faces.filter(files.is_valid()), files.drop_null()
     subjects, listed, sightings = (faces[name].combine_chunks() for name in _FACE)
-    files = find_listed(folder, listed, listing)
     crops = None
     if aligned:
         table = find_file(folder.parent, "meta/ijbc_name_5pts_score.txt")

@@ -26,8 +26,9 @@ def in_shop(root: Path, *, published: dict[str, Counts] = PUBLISHED) -> Benchmar
     paths, articles, states = read_rows(listing, 3, skip=2)
     folder = root / "Img" if (root / "Img").is_dir() else root
     files = find_listed(folder, paths, listing)
+    files, articles, states = (column.filter(files.is_valid()) for column in (files, articles, states))
     chosen = {state: is_equal(states, state) for state in _STATES}
-    if (others := len(paths) - sum(int(rows.sum()) for rows in chosen.values())) > 0:
+    if (others := len(states) - sum(int(rows.sum()) for rows in chosen.values())) > 0:
         raise ValueError(f"{listing} has {others:,} lines that end in none of {', '.join(_STATES)}: fetch it again.")
 
     def part(name: str, rows: pa.Array) -> ImageSet:

@@ -33,7 +33,8 @@ def part_of(root: Path, part: str, aligned: bool) -> ImageSet:
     """The training or the test images, each cropped to its face when it is read."""
     folder = root / part
     listing = root / f"{part}_list.txt"
-    files = find_listed(folder, read_lines(listing), listing) if listing.is_file() else image_files(folder)
+    listed = read_lines(listing) if listing.is_file() else None
+    files = image_files(folder) if listed is None else find_listed(folder, listed, listing).drop_null()
     kind, crop, columns = ("landmark", read_aligned, _POINTS) if aligned else ("bb", read_box, _BOX)
     table = find_file(root, f"bb_landmark/loose_{kind}_{part}.csv")
     content = read_table(table, ("NAME_ID", *columns))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         train_and_test,
     )
     from smoothap.experiments.indexing import Indexed, index_photos
+    from smoothap.experiments.rehearsal import Rehearsal
     from smoothap.experiments.self_check import Check, check_device
     from smoothap.methods import METHODS, open_methods
     from smoothap.models import open_model
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Check", "Demo", "FineTuned", "Frozen", "Indexed",
-    "Interrupted", "check_device", "compare_with_untrained", "evaluate_files", "evaluate_model", "fine_tune",
-    "freeze", "index_photos", "open_data", "open_methods", "open_model", "open_recipe", "run_demo", "run_recipe",
+    "Interrupted", "Rehearsal", "check_device", "compare_with_untrained", "evaluate_files", "evaluate_model",
+    "fine_tune", "freeze", "index_photos", "open_data", "open_methods", "open_model", "open_recipe", "run_demo",
+    "run_recipe",
     "train_and_test",
 ]  # fmt: skip
 
@@ -44,6 +46,7 @@ _HOMES = {
         "FineTuned", "Interrupted", "fine_tune", "open_recipe", "run_recipe", "train_and_test",
     ),
     "smoothap.experiments.indexing": ("Indexed", "index_photos"),
+    "smoothap.experiments.rehearsal": ("Rehearsal",),
     "smoothap.experiments.self_check": ("Check", "check_device"),
     "smoothap.methods": ("METHODS", "open_methods"),
     "smoothap.models": ("open_model",),

@@ -1,7 +1,7 @@
 """Fine-tuning from start to end: open the data, hold classes out, train, test before and after, save the model."""
 
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isnan
@@ -143,6 +143,7 @@ def fine_tune(
     test_on: Sequence[str | Benchmark] = (),
     test_fraction: float | None = None,
     test_classes: Path | None = None,
+    run: Callable[..., Generator[tuple[str, FineTuned]]] | None = None,
     **running: Any,
 ) -> FineTuned:
     """Fine-tune a network with Smooth-AP and test it before and after on classes it never saw: `smoothap train`.
@@ -156,7 +157,8 @@ def fine_tune(
     With `frozen` the backbone stays as it is, and what is behind it learns in seconds from features that are computed
     once, of so many `feature_views` of each image besides the test view; `hidden` gives a new layer that many hidden
     numbers. The settings are `QUICK` by default, or `FROZEN`.
-    `running` goes to `smoothap.training.loop.train`: resume, minutes, device, workers, tensorboard.
+    `run` takes the place of `run_recipe`, as `Rehearsal.run` can. `running` goes to `smoothap.training.loop.train`:
+    resume, minutes, device, workers, tensorboard.
     """
 
     settings = settings or (FROZEN if frozen else QUICK)
@@ -187,7 +189,7 @@ def fine_tune(
         test_on = [freeze(replace(test, train=None), backbone, workers=workers).benchmark for test in further]
     split = {"--test-fraction": test_fraction, "--test-classes": test_classes}
     options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
-    trainings = run_recipe(
+    trainings = (run or run_recipe)(
         recipe, data, out, transform=views, fewer_images=batch_size is None, test_on=test_on, options=options,
         **running,
     )  # fmt: skip

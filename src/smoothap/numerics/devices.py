@@ -1,10 +1,14 @@
 """Where tensors live, as properties of a device: nothing else in the package asks whether there is CUDA."""
 
+import os
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+# Each reading process keeps two batches ready in shared memory, and 16 of them read more images than a card trains on.
+_MOST_WORKERS = 16
 
 
 def chosen_device(device: torch.device | str | None = None) -> torch.device:
@@ -35,6 +39,18 @@ def _holds_numbers(device: torch.device) -> bool:
         return torch.zeros(1, device=device).device.type == device.type
     except Exception:  # each kind of device has its own way to say that it is not there
         return False
+
+
+def default_workers(device: torch.device) -> int:
+    """How many processes should read images for work on a device, unless the user says it.
+
+    For an accelerator the cores that are there, shared with the other processes that torchrun started here; for the
+    CPU none, since they would take the cores that the network needs (`benchmarks/loop_speed.py`).
+    """
+    if device.type == "cpu":
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(_MOST_WORKERS, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 def count_memory(device: torch.device) -> None:

@@ -311,9 +311,8 @@ def train(
         ) from error
     processes.wait()
     model.load_state_dict(read_model(folder / MODEL)[0])
-    return Result(
-        state.step, state.best if validation else float("nan"), state.best_step, state.step == total or timed_out
-    )
+    best, finished = state.best if validation else float("nan"), state.step == total or (timed_out and not interrupted)
+    return Result(state.step, best, state.best_step, finished)
 
 
 def loss_backward(

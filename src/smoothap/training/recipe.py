@@ -13,6 +13,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
 from smoothap.distributed import Processes
 from smoothap.models import Embedder
+from smoothap.training.recipe_files import recipe_file
 from smoothap.training.settings import Settings
 
 Weights: TypeAlias = "bool | Path"  # True: the published ones, False: random ones, or a file
@@ -45,13 +46,12 @@ class Recipe:
         return {name for name in first if any(other[name] != first[name] for other in others)}
 
 
-def load_recipe(file: Path) -> Recipe:
-    """The recipe of a Python file. The file is run, with all that this user may do: read it first."""
-    if not file.is_file():
-        raise ValueError(f"There is no recipe {file}: give a Python file, such as recipes/sop_384.py")
+def load_recipe(recipe_or_file: Path | str) -> Recipe:
+    """The recipe of a Python file, or of `recipe:NAME`. The file is run, with all that this user may do: read it."""
+    file = recipe_file(recipe_or_file)
     if file.suffix != ".py":
         raise ValueError(f"{file} is no Python file: a recipe ends in .py")
     recipe = runpy.run_path(str(file), run_name=f"smoothap_recipe_{file.stem}").get("recipe")
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"{file} defines no recipe: it should end in recipe = Recipe(...), as recipes/sop_384.py does")
+        raise ValueError(f"{file} defines no recipe: it should end in recipe = Recipe(...), as recipe:sop-384 does")
     return recipe
