@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
+from math import isnan
 
 from smoothap.compare._table import TableRow, shown_metrics
 from smoothap.report.text_table import cell, text_table
@@ -44,7 +45,7 @@ def as_csv(rows: Sequence[TableRow]) -> str:
             for name, value in estimates.items():
                 line |= {f"{name}{kind}": value.value, f"{name}{kind} low": value.low, f"{name}{kind} high": value.high}
         if row.spread is not None:
-            line |= {f"mAP {name}": value for name, value in vars(row.spread).items()}
+            line |= {f"mAP {name}": value for name, value in vars(row.spread).items() if not isnan(value)}
         line |= {
             "seconds": row.seconds, "peak MB": row.megabytes, "steps": row.steps, "runs": row.runs,
             "trials": row.trials, "chosen": row.chosen, "failure": row.failure,
