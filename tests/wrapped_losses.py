@@ -1,8 +1,9 @@
-"""The losses of pytorch-metric-learning as the methods build them, and a batch for them: uneven classes in no order."""
+"""The losses that the methods build besides our own, and a batch for them: uneven classes in no order."""
 
 import torch
 
 from smoothap.methods import _wrapped as wrapped
+from smoothap.methods._cross_batch_memory import ContrastiveWithMemory
 
 CLASSES, DIMENSION = 6, 8
 LABELS = torch.tensor([3, 0, 1, 0, 2, 5, 4, 0, 2, 1, 3, 3, 4, 2, 0, 4, 2, 4, 1, 5])
@@ -11,6 +12,7 @@ WRAPPED = {
     "triplet": wrapped.triplet,
     "margin": lambda: wrapped.margin(CLASSES),
     "proxy-nca": lambda: wrapped.proxy_nca(CLASSES, DIMENSION),
+    "xbm": ContrastiveWithMemory,
     "fast-ap": wrapped.fast_ap,
     "softmax": lambda: wrapped.softmax(CLASSES, DIMENSION),
     "arcface": lambda: wrapped.arcface(CLASSES, DIMENSION),

@@ -26,6 +26,7 @@ class Mutant(NamedTuple):
 LOSS, SMOOTH, EXACT = "tests/losses", "tests/ranking/test_smooth.py", "tests/ranking/test_exact.py"
 EVALUATE, RANKS, COSINE = (f"tests/metrics/test_{name}.py" for name in ("evaluate", "certified_ranks", "cosine"))
 INDICATORS, BLACKBOX = "tests/ranking/test_indicators.py", "tests/losses/test_blackbox_ap.py"
+WRAPPED = "tests/methods/test_wrapped.py"
 ROADMAP, RECALL = "tests/losses/test_roadmap.py", "tests/losses/test_recall_at_k.py"
 SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
 FROZEN = "tests/training/test_frozen.py"
@@ -79,9 +80,24 @@ MUTANTS = [
     Mutant("kernel: exponential cut too early", "ranking/kernels.py", "x = min(max(x, np.float32(-87.0)), np.float32(87.0))", "x = min(max(x, np.float32(-3.0)), np.float32(3.0))", LOSS),
     Mutant("rival: slopes of the first slots for all", "ranking/block.py", "kept if at_once else compare(rows, here, True)", "kept if at_once else compare(rows, parts[0], True)", INDICATORS),
     Mutant("rival: linear slope everywhere", "ranking/indicators.py", "(value > 0).to(value.dtype)", "torch.ones_like(value)", INDICATORS),
-    Mutant("rival: Blackbox AP with the margin on the wrong side", "losses/blackbox_ap.py", "negatives = scores + self.margin / 2", "negatives = scores - self.margin", BLACKBOX),
-    Mutant("rival: Blackbox AP forgets who was overtaken", "losses/blackbox_ap.py", "torch.ge(after[:, None], negatives, out=flags)", "torch.ge(before[:, None], negatives, out=flags)", BLACKBOX),
-    Mutant("rival: Blackbox AP does not divide ranks by their number", "losses/blackbox_ap.py", "weights[:, None] * size * precision", "weights[:, None] * precision", BLACKBOX),
+    Mutant("rival: Proxy NCA with its own proxy in the denominator", "methods/_proxy_nca.py", "to_others = distances.masked_fill(is_own, torch.inf)", "to_others = distances", WRAPPED),
+    Mutant("rival: any negative passes for semi-hard", "methods/_semi_hard.py", "_drawn(negative, cosines > farthest)", "_drawn(negative, negative)", WRAPPED),
+    Mutant("rival: any positive passes for semi-hard", "methods/_semi_hard.py", "_drawn(positive, cosines < nearest)", "_drawn(positive, positive)", WRAPPED),
+    Mutant("rival: an anchor is its own positive in a memory", "methods/_semi_hard.py", "same if own is None else same & (", "same if own is not None else same & (", WRAPPED),
+    Mutant("rival: triplets on plain distances", "methods/_wrapped.py", "distance=distances.LpDistance(power=2), reducer", "distance=distances.LpDistance(), reducer", WRAPPED),
+    Mutant("rival: the memory takes the place of the batch", "methods/_cross_batch_memory.py", "return value + self.weight * self._of_pairs", "return self.weight * self._of_pairs", WRAPPED),
+    Mutant("rival: the memory learns", "methods/_cross_batch_memory.py", 'as_floats(ref_emb, "ref_emb").detach()', 'as_floats(ref_emb, "ref_emb")', WRAPPED),
+    Mutant("rival: slices never learn together while batches are of one cluster", "methods/_divide_and_conquer.py", "int(self.step) < self.sliced_steps", "int(self.step) < self.divided_steps", "tests/methods/test_divide_and_conquer.py"),
+    Mutant("rival: weight decay of what a loss learns", "training/_loss_parameters.py", '"weight_decay": 0.0}', '"weight_decay": settings.weight_decay}', "tests/training/test_loss_parameters.py"),
+    Mutant("rival: a boundary learns at the rate of proxies", "training/_loss_parameters.py", "own_rates.get(parameter, shared)", "shared", "tests/training/test_loss_parameters.py"),
+    Mutant("rival: the memory has no warm-up", "training/loop.py", "queue is not None and state.step > settings.queue_after", "queue is not None", LOOP + " -k queue"),
+    Mutant("rival: a recipe of rivals trains all although one is named", "experiments/_losses.py", "if settings.loss == loss}", "if True}", "tests/recipes/test_recipes.py -k trained_alone"),
+    Mutant("rival: FastAP's histogram counts the query", "analysis/_rival_errors.py", "~relevant & ~left_out", "~relevant", "tests/analysis/test_tightness.py -k errors_are"),
+    Mutant("rival: Blackbox AP's margin on the wrong side in its error", "analysis/_rival_errors.py", "scores - margin * (", "scores + margin * (", "tests/analysis/test_tightness.py -k errors_are"),
+    Mutant("rival: Blackbox AP with the margin on the wrong side", "losses/_blackbox.py", "negatives = scores + self.margin / 2", "negatives = scores - self.margin", BLACKBOX),
+    Mutant("rival: Blackbox AP forgets who was overtaken", "losses/_blackbox.py", "torch.ge(after[:, None], negatives, out=flags)", "torch.ge(before[:, None], negatives, out=flags)", BLACKBOX),
+    Mutant("rival: Blackbox recall with one logarithm in its slope", "losses/blackbox_recall.py", "pull * valid / ((1 + inner) * (1 + above))", "pull * valid / (1 + above)", BLACKBOX),
+    Mutant("rival: Blackbox AP does not divide ranks by their number", "losses/_blackbox.py", "weights[:, None] * size  #", "weights[:, None]  #", BLACKBOX),
     Mutant("rival: SupAP goes flat far above", "losses/sup_ap.py", "slope.masked_fill_(beyond, self.rho)", "slope", ROADMAP),
     Mutant("rival: SupAP with soft ranks among positives", "losses/sup_ap.py", "IndicatorBlock(_TRUE_RANK, ", "IndicatorBlock(SupIndicator(tau, rho, delta, offset, step), ", ROADMAP),
     Mutant("rival: calibration over all pairs", "losses/calibration.py", "too_high / high.detach().clamp(min=1)", "too_high / values.numel()", ROADMAP),
@@ -150,7 +166,7 @@ MUTANTS = [
     Mutant("compare: the spread between classes is left out", "compare/_intervals.py", "max(between_classes + between_repeats - in_both, between_classes, between_repeats)", "between_repeats", "tests/compare/test_run_intervals.py"),
     Mutant("compare: few seeds are taken for many", "compare/_intervals.py", "stdtrit(freedom, (1 + LEVEL) / 2)", "stdtrit(1e9, (1 + LEVEL) / 2)", "tests/compare/test_run_intervals.py"),
     Mutant("compare: many pairs are judged like one", "compare/_intervals.py", "(1 - LEVEL) / (len(pairs) - done)", "(1 - LEVEL)", "tests/compare/test_run_intervals.py"),
-    Mutant("compare: found numbers do not reach the loss", "compare/_run.py", "method.build(setup, **numbers)", "method.build(setup)", "tests/compare/test_run.py"),
+    Mutant("compare: found numbers do not reach the loss", "compare/_run.py", "method.parts(setup, run.options())", "method.parts(setup, {})", "tests/compare/test_run.py"),
     Mutant("evaluate: a gallery beside a model is not looked at", "cli/evaluate.py", 'else {"--gallery": gallery}', "else {}", "tests/cli/test_train_and_evaluate.py"),
     Mutant("cost: a batch of no whole classes", "analysis/cost.py", "if batch % measured_losses.PER_CLASS or", "if", "tests/analysis/test_cost.py"),
     Mutant("cost: the authors' positives cut out of the cube", "analysis/_measured_losses.py", "rank_among_positives[place] / rank[here, here]", "rank_among_positives[place] / rank[here, here] + 0 * (units @ units.T)[:, None, :].repeat(1, batch, 1)[here, here, here].sum(2)", "tests/analysis/test_cost.py"),

@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+    from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
     from smoothap.metrics import Report, evaluate
     from smoothap.ranking import average_precision, smooth_ap
 
 __all__ = [
     "BlackboxAP",
+    "BlackboxRecall",
     "CalibrationLoss",
     "RecallAtK",
     "Report",

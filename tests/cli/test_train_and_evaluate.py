@@ -6,18 +6,21 @@ import pickle
 import re
 import shlex
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from photo_makers import pattern_folder
+from safetensors.torch import load_file
 
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
-from smoothap.experiments import FineTuned
+from smoothap.experiments import METHODS, FineTuned, fine_tune
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
+from smoothap.training.settings import QUICK
 
 SIDE = 24
 
@@ -82,6 +85,7 @@ def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, t
     saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
     assert metrics["mean_average_precision"] == saved["mean_average_precision"]
     train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3, "--resume")
+    train(photos, tmp_path / "mic", "--frozen", "--feature-views", 1, "--steps", 2, "--loss", "mic")
 
 
 @pytest.mark.parametrize(
@@ -90,12 +94,57 @@ def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, t
         (("--feature-views", 2), "--feature-views is for --frozen"),
         (("recipes/sop_384.py", "--frozen"), "--frozen is for trainings without a recipe"),
         (("--frozen", "--feature-views", -1), "at least 0, not -1"),
+        (("--frozen", "--rehearse"), "--rehearse is for trainings of the whole network"),
         (("--hidden", -1), "at least 1, or 0 for one linear layer"),
     ],
 )
 def test_options_of_frozen_trainings_that_make_no_sense_are_refused(photos, tmp_path, words, sentence):
     with pytest.raises(ValueError, match=sentence):
         smoothap("train", *words, "--data", f"folder:{photos}", "--out", tmp_path / "run", "--weights", "none")
+
+
+@pytest.mark.parametrize("loss", METHODS)
+def test_every_method_trains_by_its_name(photos, tmp_path, loss):
+    options = ("--loss-option", "clusters=2") if loss == "divide-and-conquer" else ()
+    train(photos, tmp_path / "run", "--steps", 2, "--loss", loss, *options)
+    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    assert settings["loss"] == loss
+    assert settings["queue"] == (30 if loss == "xbm" else 0)
+
+
+def test_options_reach_the_loss_and_belong_to_the_training(photos, tmp_path):
+    words = ("--steps", 2, "--loss", "margin", "--loss-option", "beta=0.7", "--loss-option", "beta_rate=1e-9")
+    train(photos, tmp_path / "run", *words)
+    described = json.loads((tmp_path / "run" / "checkpoint.json").read_text())
+    beta = load_file(tmp_path / "run" / described["tensors"])["loss.loss.beta"]
+    assert beta.tolist() == pytest.approx([0.7] * 6)
+    with pytest.raises(ValueError, match="loss was margin and is triplet"):
+        train(photos, tmp_path / "run", "--steps", 2, "--loss", "triplet", "--resume")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--loss", "tripet"), r"no method called 'tripet'\. Did you mean triplet\?"),
+        (("--loss", "softmax+triplet"), "--loss takes one method: smooth-ap, .*, not 'softmax.triplet'"),
+        (("--loss", "triplet", "--loss-option", "m=1"), r"triplet has no option 'm'\. It has: margin\."),
+        (("--loss", "triplet", "--loss-option", "margin"), "--loss-option takes KEY=VALUE, .*, not 'margin'"),
+        (("--loss-option", "margin=1"), "--loss-option belongs to a loss: name it with --loss NAME"),
+    ],
+)
+def test_a_loss_that_there_is_not_is_told_before_anything_runs(photos, tmp_path, words, message):
+    with pytest.raises(ValueError, match=message):
+        train(photos / "nowhere", tmp_path / "run", *words)
+
+
+def test_python_users_name_a_loss_too(photos, tmp_path):
+    tuned = fine_tune(
+        f"folder:{photos}", tmp_path / "run", model="test_resnet", weights="none", size=SIDE, dimension=16,
+        settings=replace(QUICK, steps=2), loss="fast-ap", loss_options={"bins": 5}, device="cpu",
+    )  # fmt: skip
+    assert tuned.steps == 2
+    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    assert (settings["loss"], settings["loss_options"]) == ("fast-ap", {"bins": 5})
 
 
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
@@ -250,7 +299,7 @@ def test_evaluate_against_a_gallery(vectors, capsys):
     smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
              "--gallery", vectors / "g.npy", "--gallery-labels", vectors / "gl.npy")  # fmt: skip
     parts = [np.load(vectors / f"{name}.npy") for name in ("x", "y", "g", "gl")]
-    assert capsys.readouterr().out == f"{evaluate(*parts)}\n"
+    assert capsys.readouterr().out == f"{evaluate(*parts).with_intervals()}\n"
 
 
 def test_a_file_that_would_run_code_is_refused(vectors):
@@ -289,3 +338,25 @@ def test_a_file_cut_short_is_told(vectors):
 def test_what_is_missing_is_told(words, message):
     with pytest.raises(ValueError, match=message):
         smoothap("evaluate", *words)
+
+
+def test_evaluate_compares_with_another_evaluation(vectors, capsys):
+    files = ("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy")
+    smoothap(*files, "--out", vectors / "first.json")
+    capsys.readouterr()
+    np.save(vectors / "x.npy", np.load(vectors / "x.npy")[:, ::2].copy())
+    smoothap(*files, "--against", vectors / "first.json")
+    told = capsys.readouterr().out
+    assert re.search(r"^mAP +[+-]\d+\.\d \([+-]\d+\.\d to [+-]\d+\.\d\), better for \d+% of the queries", told, re.M)
+    smoothap(*files, "--against", vectors / "first.json", "--json")
+    metrics = json.loads(capsys.readouterr().out)
+    assert set(metrics["difference"]["mean_average_precision"]) == {"value", "low", "high", "won", "lost"}
+    assert (
+        metrics["interval_95"]["recall_at_1"][0] <= metrics["recall"]["1"] <= metrics["interval_95"]["recall_at_1"][1]
+    )
+
+
+def test_an_evaluation_that_is_not_there_is_told_before_the_work(vectors):
+    with pytest.raises(ValueError, match=r"no file .*none.json: give one that smoothap evaluate --out wrote"):
+        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
+                 "--against", vectors / "none.json")  # fmt: skip

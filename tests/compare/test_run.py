@@ -25,7 +25,7 @@ def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path
         weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
         validated.add(tuple(validation.class_names))
         assert setup.settings.learning_rate == 1e-3
-    assert len(drawn) == 19
+    assert len(drawn) == 20
     assert all(batches == drawn[0] for batches in drawn)
     assert all(torch.equal(vector, weights[0]) for vector in weights)
     assert len(validated) == 1
@@ -51,9 +51,16 @@ def test_seeds_splits_and_folds_have_classes_of_their_own(plan, tmp_path):
 
 
 def test_a_number_that_was_found_reaches_the_loss(plan, tmp_path):
-    values = {"learning_rate": 1e-3, "tau": 0.03}
-    _, _, _, parts = prepare(TrainingRun(tmp_path / "run", "smooth-ap", values, 0, 0), plan)
-    assert parts.loss.tau == 0.03
+    for method, values in [("smooth-ap", {"tau": 0.03}), ("blackbox-ap", {"lambda": 3.0}), ("roadmap", {"tau": 0.03})]:
+        run = TrainingRun(tmp_path / "run", method, {"learning_rate": 1e-3, **values}, 0, 0)
+        _, _, setup, parts = prepare(run, plan)
+        assert setup.settings.learning_rate == 1e-3
+        found = {
+            "smooth-ap": lambda loss: loss.tau,
+            "blackbox-ap": lambda loss: loss.block.lambda_,
+            "roadmap": lambda loss: loss.ranking.block.above.tau,
+        }[method](parts.loss)
+        assert found == next(iter(values.values()))
 
 
 def test_short_epochs_are_the_same_stream_of_batches_from_any_step():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from wrapped_losses import DIMENSION, LABELS, WRAPPED
 
-from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.ranking import average_precision, smooth_ap
 from smoothap.ranking.indicators import Exponential, Linear
 
@@ -16,6 +16,7 @@ OURS = {
     "smooth-ap-linear": lambda: SmoothAP(indicator=Linear(0.3)),
     "smooth-ap-exponential": lambda: SmoothAP(indicator=Exponential(0.3)),
     "blackbox-ap": BlackboxAP,
+    "blackbox-recall": BlackboxRecall,
     "sup-ap": SupAP,
     "calibration": CalibrationLoss,
     "roadmap": Roadmap,

@@ -1,4 +1,4 @@
-"""Blackbox AP against its definition by brute force: the ranking is the permutation that costs least."""
+"""Blackbox AP and recall against their definition by brute force: the ranking is the permutation that costs least."""
 
 from itertools import permutations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from smoothap import BlackboxAP
+from smoothap import BlackboxAP, BlackboxRecall
 
 
 def ranking(scores):
@@ -21,6 +21,13 @@ def rank_loss(ranks, relevant):
     """1 - AP from ranks divided by their number; the rank among positives is a constant."""
     among = [(ranks.detach()[relevant] <= rank).sum() for rank in ranks.detach()[relevant] + 1e-9]
     return 1 - (torch.stack(among).double() / len(ranks) / ranks[relevant]).mean()
+
+
+def recall_loss(ranks, relevant):
+    """Log(1 + log(1 + r)) of how many negatives, r, rank above each positive."""
+    among = [(ranks.detach()[relevant] <= rank).sum() for rank in ranks.detach()[relevant] + 1e-9]
+    above = (ranks[relevant] * len(ranks) - torch.stack(among)).clamp(min=-1e-9)
+    return (1 + (1 + above).log()).log().mean()
 
 
 def interpolated(scores, relevant, slope, lambda_):
@@ -36,23 +43,26 @@ def interpolated(scores, relevant, slope, lambda_):
     relevance=st.lists(st.booleans(), min_size=2, max_size=6).filter(any),
     lambda_=st.sampled_from([0.5, 4.0, 20.0]),
     margin=st.sampled_from([0.0, 0.02, 0.5]),
+    kind=st.sampled_from([(BlackboxAP, rank_loss), (BlackboxRecall, recall_loss)]),
 )
-def test_value_and_gradient_are_those_of_its_own_definition(seed, relevance, lambda_, margin):
+def test_value_and_gradient_are_those_of_its_own_definition(seed, relevance, lambda_, margin, kind):
+    build, definition = kind
     generator = torch.Generator().manual_seed(seed)
     relevant = torch.tensor(relevance)
     size = len(relevance)
     query, items = (torch.randn(n, 3, generator=generator, dtype=torch.float64) for n in (1, size))
     items.requires_grad_()
-    loss = BlackboxAP(lambda_, margin)(query, torch.tensor([1]), ref_emb=items, ref_labels=relevant.long())
+    loss = build(lambda_, margin)(query, torch.tensor([1]), ref_emb=items, ref_labels=relevant.long())
     (ours,) = torch.autograd.grad(loss, items)
 
     units = items / items.norm(dim=1, keepdim=True)
     cosines = units @ (query / query.norm())[0]
     shifted = (cosines - margin * (relevant.double() - 0.5)).detach()
     ranks = (ranking(shifted) / size).requires_grad_()
-    value = rank_loss(ranks, relevant)
+    value = definition(ranks, relevant)
     assert loss.item() == pytest.approx(value.item(), abs=1e-12)
-    assert loss.item() == pytest.approx(1 - average_precision_score(relevant, shifted), abs=1e-12)
+    if build is BlackboxAP:
+        assert loss.item() == pytest.approx(1 - average_precision_score(relevant, shifted), abs=1e-12)
 
     (slope,) = torch.autograd.grad(value, ranks)
     step = 1e-7
@@ -85,10 +95,11 @@ def test_the_mean_over_queries_is_what_lambda_acts_on():
     assert gradient.abs().max() > 0
 
 
-def test_a_step_against_the_gradient_raises_positives_and_lowers_negatives():
+@pytest.mark.parametrize("loss", [BlackboxAP(), BlackboxRecall()])
+def test_a_step_against_the_gradient_raises_positives_and_lowers_negatives(loss):
     query = torch.tensor([[1.0, 0.0]])
     items = torch.tensor([[1.0, 0.3], [1.0, 0.4]], requires_grad=True)  # a negative just above the positive
-    BlackboxAP()(query, torch.tensor([0]), ref_emb=items, ref_labels=torch.tensor([1, 0])).backward()
+    loss(query, torch.tensor([0]), ref_emb=items, ref_labels=torch.tensor([1, 0])).backward()
     after = (items - 1e-3 * items.grad).detach()
     cosine = torch.nn.functional.cosine_similarity
     change = cosine(after, query) - cosine(items.detach(), query)
@@ -115,5 +126,6 @@ def test_equal_scores_count_against_a_positive_in_any_order():
     "settings", [{"lambda_": 0}, {"lambda_": float("inf")}, {"margin": -0.1}, {"margin": float("nan")}]
 )
 def test_settings_that_make_no_sense_are_refused(settings):
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        BlackboxAP(**settings)
+    for build in (BlackboxAP, BlackboxRecall):
+        with pytest.raises(ValueError, match=next(iter(settings))):
+            build(**settings)

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from wrapped_losses import CLASSES, DIMENSION, LABELS, WRAPPED
 
 from smoothap.distributed import Processes
-from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.ranking.indicators import Exponential, Linear
 from smoothap.training.loop import loss_backward
 
@@ -22,24 +22,28 @@ OURS = {
     "smooth-ap-linear": lambda: SmoothAP(indicator=Linear(0.3)),
     "smooth-ap-exponential": lambda: SmoothAP(indicator=Exponential(0.3)),
     "blackbox-ap": BlackboxAP,
+    "blackbox-recall": BlackboxRecall,
     "sup-ap": lambda: SupAP(tau=0.05),
     "calibration": CalibrationLoss,
     "roadmap": Roadmap,
     "recall-at-k": lambda: RecallAtK(tau2=0.05),
 }
 
+_FLAT = "its gradient is not that of its value, which is flat: test_blackbox_ap.py has it"
 _PER_CLASS = "it has a parameter for each class, and labels are their places"
 _PROXIES = "it compares with a proxy for each class, and no row with another: there is no retrieval set"
 _ALONE = "every row is compared with the proxies, also the only one of its class"
+_PAIRS = "a negative pair costs by itself, whether or not its query has a positive"
 _NO_REFERENCE = "the library has no ref_emb for it, and says so"
 _ZEROS = "the library divides a zero row by a small number instead of refusing it"
 CANNOT = {
-    ("gradient", "blackbox-ap"): "its gradient is not that of its value, which is flat: test_blackbox_ap.py has it",
-    ("order", "margin"): "its miner draws negatives at random, in the order of the rows",
+    **{("gradient", name): _FLAT for name in ("blackbox-ap", "blackbox-recall")},
+    **{("order", name): "its miner draws at random, in the order of the rows" for name in ("margin", "triplet")},
     **{("names", name): _PER_CLASS for name in ("margin", "proxy-nca", "softmax", "arcface")},
-    ("alone", "contrastive"): "a negative pair costs by itself, whether or not its query has a positive",
+    **{("alone", name): _PAIRS for name in ("contrastive", "xbm")},
     **{("alone", name): _ALONE for name in ("proxy-nca", "softmax", "arcface")},
     ("retrieval set", "fast-ap"): _NO_REFERENCE,
+    ("retrieval set", "xbm"): "the memory is a term beside that of the batch, and has no gradient",
     **{("retrieval set", name): _PROXIES for name in ("proxy-nca", "softmax", "arcface")},
     **{("zero row", name): _ZEROS for name in WRAPPED},
 }

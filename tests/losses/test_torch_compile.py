@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import _dynamo as dynamo
 
-from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
+from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.ranking.indicators import Linear
 
 LABELS = torch.arange(6).repeat_interleave(4)
@@ -64,7 +64,15 @@ def test_a_gradient_penalty_is_refused_in_a_graph_too(reduction, backend):
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what it resumes with
 def test_the_losses_without_an_operator_are_left_alone_however_many_there_are():
-    losses = [BlackboxAP(), CalibrationLoss(), RecallAtK(), Roadmap(), SmoothAP(indicator=Linear()), SupAP()]
+    losses = [
+        BlackboxAP(),
+        BlackboxRecall(),
+        CalibrationLoss(),
+        RecallAtK(),
+        Roadmap(),
+        SmoothAP(indicator=Linear()),
+        SupAP(),
+    ]
     variants = [(loss, form) for loss in losses for form in ("batch", "reference")]
     assert len(variants) > dynamo.config.recompile_limit
     for loss, form in variants:

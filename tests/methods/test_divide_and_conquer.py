@@ -1,21 +1,26 @@
 """Divide and Conquer: a slice learns from its cluster alone, and clusters keep their slice."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_limits
 from torch.nn.functional import normalize
 
+from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches
+from smoothap.methods import METHODS, Setup
 from smoothap.methods._clusters import k_means
 from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin, _matched, _without_singletons
+from smoothap.training.settings import Settings
 
 LABELS = np.repeat(np.arange(16), 6)
 
 
 @pytest.fixture
 def loss():
-    loss = SlicedMargin(classes=16, dimension=32, clusters=4, images=96, divided_steps=6)
+    loss = SlicedMargin(dimension=32, clusters=4, images=96, divided_steps=6, sliced_steps=4)
     loss.cluster_of_row.copy_(torch.from_numpy(LABELS % 4))
     return loss
 
@@ -37,8 +42,8 @@ def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
         assert moved.nonzero()[:, 0].tolist() == list(range(8 * cluster, 8 * cluster + 8))
 
 
-def test_in_the_end_all_slices_learn_together(loss):
-    for _ in range(6):
+def test_slices_learn_together_before_the_batches_are_of_all_images(loss):
+    for _ in range(4):
         loss.before_step(torch.tensor([0]))
     loss.before_step(torch.tensor([0]))
     embeddings = normalize(torch.randn(96, 32, generator=torch.Generator().manual_seed(0)), dim=1).requires_grad_()
@@ -93,6 +98,21 @@ def test_k_means_depends_on_the_seed_and_not_on_threads():
     assert not np.array_equal(clusters[1][0], clusters[1][1])
 
 
+def test_the_released_stages_are_80_110_and_10_of_200_epochs():
+    images = ImageSet("sop train", [], LABELS, list(range(16)), read=None)
+    shared = BalancedBatches(LABELS, 16, 4, rounds=1)
+    setup = Setup(images, SimpleNamespace(dimension=32), Settings(batch_size=16, epochs=200), shared)
+    parts = METHODS["divide-and-conquer"].parts(setup, {})
+    assert (parts.loss.sliced_steps, parts.loss.divided_steps) == (80 * len(shared), 190 * len(shared))
+    assert not list(parts.loss.parameters())  # beta stays at 1.2, as there
+    few = METHODS["divide-and-conquer"].parts(setup, {"clusters": "4", "sliced": 0.5, "divided": 0.5})
+    assert (few.loss.clusters, few.loss.sliced_steps, few.loss.divided_steps) == (
+        4,
+        100 * len(shared),
+        100 * len(shared),
+    )
+
+
 def test_too_short_an_embedding_is_told():
     with pytest.raises(ValueError, match="too short for 8 slices: take --dimension 16 or more"):
-        SlicedMargin(classes=3, dimension=8, clusters=8, images=10)
+        SlicedMargin(dimension=8, clusters=8, images=10, divided_steps=0, sliced_steps=0)

@@ -1,5 +1,7 @@
 """The table of methods: their names, two stages, and the paper's results for them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -33,13 +35,27 @@ def test_experiments_know_the_methods_too():
 
 def test_every_method_of_the_tables_has_the_papers_results():
     in_tables = {
-        2: {"margin", "divide-and-conquer", "fast-ap", "mic", "blackbox-ap", "xbm", "smooth-ap"},
+        2: {"margin", "divide-and-conquer", "fast-ap", "mic", "blackbox-recall", "xbm", "smooth-ap"},
         3: {"divide-and-conquer", "mic", "fast-ap", "xbm", "smooth-ap", "triplet", "proxy-nca", "blackbox-ap"},
         4: {"softmax", "arcface", *TWO_STAGES},
     }
     for table, names in in_tables.items():
         rows = {method.name for method in open_methods("all") if any(row.table == table for row in method.paper)}
         assert rows == names
+
+
+def test_options_are_numbers_under_the_names_of_the_method():
+    assert METHODS["blackbox-ap"].checked({"lambda": "2", "margin": 0.1}) == {"lambda_": 2.0, "margin": 0.1}
+    assert METHODS["recall-at-k"].checked({"k": "1,4"}) == {"k": (1, 4)}
+    assert METHODS["recall-at-k"].checked({"k": 2}) == {"k": (2,)}
+    with pytest.raises(ValueError, match=r"fast-ap has no option 'bin'\. It has: bins\."):
+        METHODS["fast-ap"].checked({"bin": "20"})
+    with pytest.raises(ValueError, match=r"smooth-ap has no option 'tau'\. It has: none\."):
+        METHODS["smooth-ap"].checked({"tau": "1"})
+    with pytest.raises(ValueError, match=r"bins must be a whole number, such as 50.*, not '2\.5'"):
+        METHODS["fast-ap"].checked({"bins": "2.5"})
+    with pytest.raises(ValueError, match=r"margin must be a number, such as 0\.2, not 'wide'"):
+        METHODS["triplet"].checked({"margin": "wide"})
 
 
 def test_what_has_several_stages_stands_beside_its_last_loss_in_all_of_them():
@@ -64,7 +80,10 @@ def test_a_method_can_be_built_with_any_number_of_its_ranges(method):
     for parameter in method.tuned:
         assert parameter.least <= parameter.low < parameter.high <= parameter.most
         for value in (parameter.low, parameter.high):
-            parts = method.build(setup, **{parameter.name: round(value) if parameter.whole else value})
+            found = {parameter.name: round(value) if parameter.whole else value}
+            options = method.options_among(found)
+            changed = replace(settings, **{name: value for name, value in found.items() if name not in options})
+            parts = method.parts(replace(setup, settings=changed), options)
             vectors = normalize(torch.randn(16, 32, generator=torch.Generator().manual_seed(0)), dim=1)
             if method.name in ("mic", "divide-and-conquer"):
                 continue  # they look at the network, and have tests of their own

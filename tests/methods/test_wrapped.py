@@ -5,6 +5,8 @@ import torch
 from torch.nn.functional import normalize
 
 from smoothap.methods import _wrapped as wrapped
+from smoothap.methods._cross_batch_memory import ContrastiveWithMemory
+from smoothap.methods._semi_hard import SemiHardMiner
 
 
 @pytest.fixture
@@ -23,27 +25,118 @@ def test_contrastive_is_the_mean_violation_of_pairs(batch):
     assert wrapped.contrastive()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_triplets_are_semi_hard(batch):
+def test_triplets_are_drawn_as_in_the_re_implementation(batch):
+    """For each anchor a positive beyond the nearest negative and a negative within the farthest positive, if any."""
     embeddings, labels = batch
+    embeddings = torch.cat([embeddings, embeddings[:1] + 1e-3, -embeddings[:1]])
+    labels = torch.cat([labels, torch.tensor([9, 9])])  # the last two are far apart, with all others between them
     distances = torch.cdist(embeddings, embeddings)
-    losses = []
-    for a in range(24):
-        for p in range(24):
-            for n in range(24):
-                gap = distances[a, n] - distances[a, p]
-                if labels[a] == labels[p] and a != p and labels[a] != labels[n] and 0 < gap < 0.2:
-                    losses.append(0.2 - gap)
-    expected = torch.stack(losses).mean()
-    assert wrapped.triplet()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
+    seen = [set() for _ in labels]
+    for _ in range(300):
+        for a, p, n in zip(*SemiHardMiner()(embeddings, labels), strict=True):
+            seen[a].add((int(p), int(n)))
+    for a, label in enumerate(labels):
+        positives = [i for i in range(26) if labels[i] == label and i != a]
+        negatives = [i for i in range(26) if labels[i] != label]
+        nearest = min(float(distances[a, n]) for n in negatives)
+        farthest = max(float(distances[a, p]) for p in positives)
+        hard = [p for p in positives if distances[a, p] > nearest] or positives
+        semi_hard = [n for n in negatives if distances[a, n] < farthest] or negatives
+        assert seen[a] <= {(p, n) for p in hard for n in semi_hard}
+        assert {p for p, _ in seen[a]} == set(hard)
+        assert {n for _, n in seen[a]} == set(semi_hard)
 
 
-def test_proxy_nca_is_that_of_vectors_of_length_three(batch):
+def test_the_triplet_loss_is_on_squared_distances_and_a_mean_over_all_anchors(batch):
+    embeddings, labels = batch
+    torch.manual_seed(0)
+    anchors, positives, negatives = SemiHardMiner()(embeddings, labels)
+    assert anchors.tolist() == list(range(24))
+    gaps = (embeddings - embeddings[positives]).square().sum(1) - (embeddings - embeddings[negatives]).square().sum(1)
+    expected = (gaps + 0.2).clamp(min=0).mean()
+    torch.manual_seed(0)
+    assert wrapped.triplet()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
+    embeddings, labels = batch
+    embeddings = normalize(embeddings[labels] + 0.01 * embeddings, dim=1)  # no positive is farther than a negative
+    own = torch.arange(24)
+    for _ in range(20):
+        anchors, positives, _ = SemiHardMiner()(embeddings, labels, embeddings.clone(), labels, own)
+        assert not (positives == own[anchors]).any()
+
+
+def test_margin_is_that_of_its_paper(batch):
+    """[d(a, p) - beta + 0.2]+ and [beta - d(a, n) + 0.2]+ of the drawn triplets, over how many of them are not 0."""
+    embeddings, labels = batch
+    loss = wrapped.margin(6)
+    with torch.no_grad():
+        loss.loss.beta.copy_(torch.linspace(1.0, 1.4, 6))
+    torch.manual_seed(0)
+    a, p, n = loss.miner(embeddings, labels)
+    beta = loss.loss.beta.detach()[labels[a]]
+    pulled = ((embeddings[a] - embeddings[p]).norm(dim=1) - beta + 0.2).clamp(min=0)
+    pushed = (beta - (embeddings[a] - embeddings[n]).norm(dim=1) + 0.2).clamp(min=0)
+    expected = (pulled.sum() + pushed.sum()) / ((pulled > 0).sum() + (pushed > 0).sum())
+    torch.manual_seed(0)
+    assert loss(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_proxy_nca_leaves_the_positive_proxy_out_of_the_denominator(batch):
     embeddings, labels = batch
     loss = wrapped.proxy_nca(6, 16)
     proxies = 3 * normalize(next(loss.parameters()).detach(), dim=1)
-    distances = torch.cdist(3 * embeddings, proxies) ** 2
-    expected = torch.nn.functional.cross_entropy(-distances, labels)
+    losses = []
+    for embedding, label in zip(3 * embeddings, labels, strict=True):
+        near = torch.exp(-((embedding - proxies) ** 2).sum(1))
+        others = torch.cat([near[:label], near[label + 1 :]])
+        losses.append(-torch.log(near[label] / others.sum()))
+    expected = torch.stack(losses).mean()
     assert loss(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_fast_ap_is_the_ap_of_a_soft_histogram(batch):
+    """FastAP's Eq. 9: of each bin, its positives times the precision up to it, by hand."""
+    embeddings, labels = batch
+    values = []
+    for query in range(24):
+        others = [item for item in range(24) if item != query]
+        distances = torch.stack([(embeddings[query] - embeddings[item]).square().sum() for item in others])
+        weights = (1 - (distances[:, None] - torch.linspace(0, 4, 11)).abs() / 0.4).clamp(min=0)  # 10 bins of 0.4
+        positive = weights[labels[others] == labels[query]].sum(0)
+        up_to, all_up_to = positive.cumsum(0), weights.sum(0).cumsum(0)
+        values.append(sum(positive[j] * up_to[j] / all_up_to[j] for j in range(11) if positive[j] > 0) / 3)
+    expected = 1 - torch.stack(values).mean()
+    assert wrapped.fast_ap()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_the_memory_s_term_is_added_to_that_of_the_batch(batch):
+    """The sums over pairs of the paper's Eq. 3, divided by the number of queries; the memory has no gradient."""
+    embeddings, labels = batch
+    past = normalize(embeddings.roll(5, 0) + 0.3 * embeddings, dim=1)
+    items, item_labels = torch.cat([embeddings, past]), torch.cat([labels, labels])
+
+    def summed(others, other_labels):
+        total = 0.0
+        for i in range(24):
+            for j, cosine in enumerate((embeddings[i] @ others.T).tolist()):
+                if labels[i] == other_labels[j]:
+                    total += (1 - cosine) if j != i else 0
+                else:
+                    total += max(0, cosine - 0.3)
+        return total / 24
+
+    loss = ContrastiveWithMemory(margin=0.3, weight=0.5)
+    expected = summed(embeddings, labels) + 0.5 * summed(items, item_labels)
+    memory = items.clone().requires_grad_()
+    queries = embeddings.clone().requires_grad_()
+    value = loss(queries, labels, memory, item_labels, torch.arange(24))
+    value.backward()
+    assert value.item() == pytest.approx(expected, rel=1e-4)
+    assert loss(embeddings, labels).item() == pytest.approx(summed(embeddings, labels), rel=1e-4)
+    assert memory.grad is None
+    assert queries.grad.abs().max() > 0
 
 
 def test_a_memory_that_is_the_batch_itself_changes_nothing(batch):

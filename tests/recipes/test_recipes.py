@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -20,6 +21,7 @@ from tiny_sets import (
 
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
+from smoothap.data.samplers import PairBatches
 from smoothap.experiments import fine_tuning
 from smoothap.models import embedder
 from smoothap.models._weights import build_backbone
@@ -155,6 +157,62 @@ def test_an_ablation_is_three_trainings_and_a_table(tmp_path, capsys, name, peop
     assert all((tmp_path / "run" / folder / "model" / "model.json").is_file() for folder in folders)
     table = capsys.readouterr().out.rpartition("mAP in %")[2]
     assert re.findall(r"^(\S+) +\d+\.\d$", table, re.MULTILINE) == folders
+
+
+@pytest.mark.usefixtures("networks")
+def test_the_rivals_on_inaturalist_are_four_trainings_and_a_table(tmp_path, capsys, batches_used):
+    options = ("--batch-size", 8, "--steps", 1, "--no-by-size")
+    run("inaturalist_rivals", write_inaturalist(tmp_path / "data"), tmp_path / "run", *options)
+    names = ["triplet", "proxy-nca", "fast-ap", "blackbox-ap"]
+    table = capsys.readouterr().out.rpartition("mAP in %")[2]
+    assert re.findall(r"^(\S+) +\d+\.\d$", table, re.MULTILINE) == names
+    assert [described(tmp_path / "run" / name)[0]["loss"] for name in names] == names
+    labels = np.repeat(np.arange(8), 4)
+    of_a_class = [np.bincount(labels[each.rows(0)[0]]).max() for each in batches_used]
+    assert of_a_class == [4, 1, 4, 4]  # Proxy NCA has one image of a class
+
+
+@pytest.mark.usefixtures("networks")
+def test_the_rivals_on_faces_are_tested_on_both_sets(tmp_path):
+    data, ijbc = write_vggface2(tmp_path / "data"), write_ijbc(tmp_path / "ijbc")
+    further = ("--batch-size", 8, "--steps", 1, "--test-on", f"ijbc:{ijbc}")
+    run("faces_senet50_rivals", data, tmp_path / "run", *further)
+    for name in ("contrastive", "triplet"):
+        settings, model = described(tmp_path / "run" / name)
+        assert settings["loss"] == name
+        assert list(model["metrics"]["after"]) == ["test", "ijbc test"]
+
+
+@pytest.mark.usefixtures("networks")
+@pytest.mark.parametrize(
+    ("name", "loss", "paired"),
+    [
+        ("sop_rivals", "fast-ap", True),
+        ("sop_rivals", "blackbox-recall", True),
+        ("sop_rivals", "xbm", False),
+        ("sop_margin_rivals", "margin", False),
+        ("sop_margin_rivals", "divide-and-conquer", False),
+        ("sop_margin_rivals", "mic", False),
+    ],
+)
+def test_a_rival_on_sop_is_trained_alone_if_it_is_named(tmp_path, batches_used, name, loss, paired):
+    words = ("--loss", loss, "--batch-size", 16, "--steps", 2, "--no-by-size")
+    run(name, write_sop(tmp_path / "data"), tmp_path / "run", *words)
+    assert [type(each) is PairBatches for each in batches_used] == [paired]
+    assert [folder.name for folder in (tmp_path / "run").iterdir()] == [loss]
+    assert described(tmp_path / "run" / loss)[0]["loss"] == loss
+
+
+def test_a_recipe_of_rivals_says_which_it_has(tmp_path):
+    with pytest.raises(ValueError, match=r"no training with --loss softmax: it has contrastive, triplet"):
+        run("faces_senet50_rivals", tmp_path, tmp_path / "run", "--loss", "softmax")
+
+
+def test_another_loss_takes_the_place_of_a_recipe_s(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedder, "build_backbone", lambda *_, **__: build_backbone("test_resnet", pretrained=False))
+    words = ("--batch-size", 8, "--steps", 1, "--no-by-size", "--loss", "fast-ap")
+    run("inaturalist_224", write_inaturalist(tmp_path / "data"), tmp_path / "run", *words)
+    assert described(tmp_path / "run")[0]["loss"] == "fast-ap"
 
 
 # From the paper, its supplement and the released code; epochs and drops of SOP and of the faces are our own choice.

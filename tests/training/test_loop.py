@@ -116,6 +116,9 @@ def test_a_queue_adds_past_embeddings_to_the_ranking(run):
 
     run(loss=Watched(), queue=40, steps=4)
     assert sizes == [24, 48, 64, 64]
+    sizes.clear()
+    run("later", loss=Watched(), queue=40, queue_after=2, steps=5)
+    assert sizes == [24, 24, 24, 48, 64]
 
 
 @pytest.mark.promise(5)

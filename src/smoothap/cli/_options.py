@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -104,3 +105,11 @@ def check_network_options(model: str, **options: object) -> None:
                 f"--{name} is for a network by its timm name, and {model} is the folder of a trained model, which has "
                 f"its own {name}: leave --{name} out."
             )
+
+
+def key_values(words: Sequence[str], option: str) -> dict[str, str]:
+    """What a repeated option gives in the form KEY=VALUE, by name."""
+    for word in words:
+        if not all(word.partition("=")):
+            raise ValueError(f"{option} takes KEY=VALUE, such as margin=0.1, not {word!r}")
+    return dict(word.split("=", 1) for word in words)

@@ -56,6 +56,8 @@ def train(
     batch_size: Annotated[int | None, _setting("batch_size")] = None,
     per_class: Annotated[int | None, _setting("per_class")] = None,
     by_size: Annotated[bool | None, _setting("by_size")] = None,
+    loss: Annotated[str | None, Parameter(group="Settings of the training")] = None,
+    loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Settings of the training")] = None,
     tau: Annotated[float | None, _setting("tau")] = None,
     include_query: Annotated[bool | None, _setting("include_query")] = None,
     validation_fraction: Annotated[float | None, _setting("validation_fraction")] = None,
@@ -83,7 +85,7 @@ def train(
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
 ) -> None:
-    """Fine-tune a network with Smooth-AP, and compare it before and after on classes it never saw.
+    """Fine-tune a network with Smooth-AP or another loss, and compare it before and after on classes it never saw.
 
     Parameters
     ----------
@@ -130,6 +132,11 @@ def train(
     by_size
         Let classes come up in proportion to their images, and leave out those with fewer than --per-class, as the
         authors' released code does; by default all classes come up equally often.
+    loss
+        A method of smoothap compare by its name, such as triplet, in the place of Smooth-AP or of the recipe's loss.
+        With a recipe that compares losses: that training alone.
+    loss_option
+        KEY=VALUE, an option of that method, such as margin=0.1; may be repeated.
     tau
         The temperature of the sigmoid.
     include_query
@@ -173,11 +180,15 @@ def train(
     """
     given = {name: value for name, value in locals().items() if value is not None}
     changes = {field.name: given[field.name] for field in fields(QUICK) if field.name in given}
+    if loss_option:
+        changes["loss_options"] = options.key_values(loss_option, "--loss-option")
     views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
     if rehearse and resume:
         raise ValueError("--rehearse begins anew each time, in a folder of its own: leave --resume out.")
+    if rehearse and frozen:
+        raise ValueError("--rehearse is for trainings of the whole network: a --frozen one takes minutes as it is.")
     from smoothap.distributed import joined_processes
     from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
     from smoothap.experiments.rehearsal import Rehearsal

@@ -18,7 +18,7 @@ import torch
 
 from smoothap.compare._class_sums import sums_by_class
 from smoothap.compare._image_cache import with_cached_images
-from smoothap.compare._search import RATE, Values
+from smoothap.compare._search import Values
 from smoothap.compare.plan import Plan
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
@@ -49,9 +49,15 @@ class TrainingRun:
     test: bool = True
 
     def settings(self, plan: Plan) -> Settings:
-        """Those of the plan with this run's rate and seed; a later stage goes on with the layer that it starts from."""
+        """Those of the plan with this run's values and seed; a later stage goes on with the layer that it has."""
         start = plan.settings.embedding_start if self.start is None else "random"
-        return replace(plan.settings, learning_rate=self.values[RATE], seed=self.seed, embedding_start=start)
+        values = {name: value for name, value in self.values.items() if name not in self.options()}
+        return replace(plan.settings, **values, seed=self.seed, embedding_start=start)
+
+    def options(self) -> dict[str, float]:
+        """Those of the values that are options of the method, not settings of the training."""
+        (method,) = open_methods(self.method)
+        return method.options_among(self.values)
 
 
 @dataclass(frozen=True)
@@ -132,8 +138,7 @@ def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, Setup, P
     setup = Setup(images, model, settings, ShortEpochs(balanced, plan.epoch_steps))
     torch.manual_seed(run.seed)
     (method,) = open_methods(run.method)
-    numbers = {name: value for name, value in run.values.items() if name != RATE}
-    return benchmark, validation, setup, method.build(setup, **numbers)
+    return benchmark, validation, setup, method.parts(setup, run.options())
 
 
 def run_training(run: TrainingRun, plan: Plan) -> RunResult:

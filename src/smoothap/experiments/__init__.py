@@ -31,8 +31,7 @@ __all__ = [
     "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Check", "Demo", "FineTuned", "Frozen", "Indexed",
     "Interrupted", "Rehearsal", "check_device", "compare_with_untrained", "evaluate_files", "evaluate_model",
     "fine_tune", "freeze", "index_photos", "open_data", "open_methods", "open_model", "open_recipe", "run_demo",
-    "run_recipe",
-    "train_and_test",
+    "run_recipe", "train_and_test",
 ]  # fmt: skip
 
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise

@@ -16,6 +16,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes, joined_processes
 from smoothap.experiments import DIMENSION, NETWORK, SIZE
 from smoothap.experiments._frozen_recipe import frozen_recipe
+from smoothap.experiments._losses import build_loss, check_losses, chosen_trainings
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.experiments.data_sets import DATA, open_data
 from smoothap.losses import SmoothAP
@@ -140,13 +141,15 @@ def fine_tune(
     feature_views: int = FEATURE_VIEWS,
     settings: Settings | None = None,
     batch_size: int | None = None,
+    loss: str | None = None,
+    loss_options: Mapping[str, Any] | None = None,
     test_on: Sequence[str | Benchmark] = (),
     test_fraction: float | None = None,
     test_classes: Path | None = None,
     run: Callable[..., Generator[tuple[str, FineTuned]]] | None = None,
     **running: Any,
 ) -> FineTuned:
-    """Fine-tune a network with Smooth-AP and test it before and after on classes it never saw: `smoothap train`.
+    """Fine-tune a network and test it before and after on classes it never saw: `smoothap train`.
 
         tuned = fine_tune("folder:photos", "runs/mine", settings=replace(QUICK, steps=200))
         print(tuned.before["test"], tuned.after["test"])
@@ -157,6 +160,7 @@ def fine_tune(
     With `frozen` the backbone stays as it is, and what is behind it learns in seconds from features that are computed
     once, of so many `feature_views` of each image besides the test view; `hidden` gives a new layer that many hidden
     numbers. The settings are `QUICK` by default, or `FROZEN`.
+    The loss is Smooth-AP, or another of `METHODS` by its name, such as "triplet" with `loss_options` {"margin": 0.1}.
     `run` takes the place of `run_recipe`, as `Rehearsal.run` can. `running` goes to `smoothap.training.loop.train`:
     resume, minutes, device, workers, tensorboard.
     """
@@ -168,17 +172,17 @@ def fine_tune(
         return open_data(data, test_fraction=test_fraction, test_classes=test_classes)
 
     def network(_: Weights, dimension: int | None = None) -> Embedder:
-        return open_model(
-            model, dimension=dimension, hidden=hidden, size=size or SIZE, weights=weights, seed=seed
-        )  # fmt: skip
+        return open_model(model, dimension=dimension, hidden=hidden, size=size or SIZE, weights=weights, seed=seed)
 
-    def loss(settings: Settings) -> SmoothAP:
+    def smooth_ap(settings: Settings) -> SmoothAP:
         return SmoothAP(settings.tau, include_query=settings.include_query)
 
     views = dict(transform or {}) | ({} if size is None else {"size": size})
     if batch_size is not None:
         settings = replace(settings, batch_size=batch_size)
-    recipe = Recipe(benchmark, partial(network, dimension=dimension), loss, settings, before=network)
+    if loss is not None or loss_options:
+        settings = replace(settings, loss=loss or settings.loss, loss_options=dict(loss_options or {}))
+    recipe = Recipe(benchmark, partial(network, dimension=dimension), smooth_ap, settings, before=network)
     if frozen:
         backbone, workers = network(True).to(chosen_device(running.get("device"))), running.pop("workers", 0)
         backbone.transform = replace(backbone.transform, **views)
@@ -203,6 +207,7 @@ def open_recipe(file: Path, data: str, *, weights: Weights = True, changes: Mapp
     if colon and name in DATA and DATA[name].path and not Path(data).exists():
         raise ValueError(f"{file} says itself which set it is for: give the path alone, --data {path}.")
     recipe = load_recipe(file)
+    recipe = replace(recipe, settings=chosen_trainings(recipe, changes or {}))
     clash = [f"--{name.replace('_', '-')}" for name in sorted(recipe.varies() & set(changes or {}))]
     if clash:
         raise ValueError(f"{clash[0]} is what varies in a recipe: copy {file} and change it there")
@@ -232,6 +237,7 @@ def run_recipe(
     With `fewer_images` a batch is no larger than few training classes allow. `options` chose the test classes, as the
     command line spells them.
     """
+    check_losses(recipe)
     benchmark = recipe.data(Path(data).expanduser())
     name = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"
     tests = [benchmark, *(test if isinstance(test, Benchmark) else open_data(test) for test in test_on)]
@@ -286,10 +292,10 @@ class _Experiment:
             untrained = self.recipe.before(self.weights)
             untrained.transform = model.transform
             to_beat = validation_map(untrained, validation, folder, self.running.get("device"))
-        loss = self.recipe.loss(settings)
+        loss = build_loss(self.recipe, settings, training, model, batches, processes)
         tuned = train_and_test(
-            model, loss, training, validation, settings, folder, tests=self.tests, batches=batches, to_beat=to_beat,
-            **self.running,
+            model, loss.loss, training, validation, loss.settings, folder, tests=self.tests, batches=loss.batches,
+            callbacks=loss.callbacks, to_beat=to_beat, **self.running,
         )  # fmt: skip
         torch.manual_seed(settings.seed)
         if tuned.after:

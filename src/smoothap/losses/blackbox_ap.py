@@ -1,69 +1,26 @@
-"""Blackbox AP: exact ranks forward, and the slope of a piecewise-affine interpolation of them backward.
+"""Blackbox AP: exact Average Precision forward, and the slope of an interpolation of the ranks backward."""
 
-Rolinek et al., "Optimizing Rank-Based Metrics with Blackbox Differentiation", CVPR 2020.
-"""
-
-from dataclasses import dataclass
-
-import torch
 from torch import Tensor
 
-from smoothap.losses._retrieval_loss import RetrievalLoss
-from smoothap.losses._streaming import Block
-from smoothap.ranking.block import OUTSIDE
-from smoothap.ranking.indicators import check_range, check_temperature
+from smoothap.losses._blackbox import BlackboxBlock, BlackboxLoss
 
 
-@dataclass(frozen=True)
-class BlackboxBlock(Block):
-    """1 - AP of exact ranks, divided by the size of the retrieval set as in the authors' code; as `streaming.Block`."""
+class APBlock(BlackboxBlock):
+    """1 - AP of exact ranks."""
 
-    lambda_: float
-    margin: float
-
-    def __call__(
-        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Rank, let the ranks' gradient move the scores by lambda, rank again: the difference is the gradient."""
-        negatives = scores + self.margin / 2
-        positives = (positive_scores - self.margin / 2).masked_fill_(~valid, OUTSIDE)
-        count = valid.sum(1, keepdim=True).to(scores.dtype)
-        size = count + (negatives > OUTSIDE).sum(1, keepdim=True)
-        among_positives = _ranks(positives)  # R(i, S_P)
-        rank = among_positives + _negatives_above(negatives, positives)  # R(i, S_Omega)
-        precision = (among_positives / rank).masked_fill_(~valid, 0.0)
+    def cost_of_ranks(
+        self, among: Tensor, rank: Tensor, valid: Tensor, pull: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        count = valid.sum(1, keepdim=True).to(rank.dtype)
+        precision = (among / rank).masked_fill_(~valid, 0.0)
         losses = 1 - precision.sum(1) / count[:, 0]
-        if weights is None:
-            return losses, positive_scores[:0]
-        # the derivative with respect to rank / size; the rank among positives is held fixed
-        slope = weights[:, None] * size * precision / rank / count
-        raised = positives + self.lambda_ * slope
-        new_rank = _ranks(raised) + _negatives_above(negatives, raised)
-        scores.zero_()
-        flags = torch.empty_like(scores)
-        for before, after in zip(positives.unbind(1), raised.unbind(1), strict=True):
-            # a positive that has risen past a negative puts it one rank down
-            scores += torch.ge(after[:, None], negatives, out=flags)
-            scores -= torch.ge(before[:, None], negatives, out=flags)
-        scores /= size * self.lambda_
-        return losses, (new_rank - rank).masked_fill_(~valid, 0.0) / size / self.lambda_
+        return losses, None if pull is None else pull * precision / rank / count
 
 
-def _ranks(scores: Tensor) -> Tensor:
-    """How many items score at least as high, itself included; ties count against each. (b, p) -> (b, p)"""
-    ascending = scores.sort(1).values
-    return (scores.shape[1] - torch.searchsorted(ascending, scores)).to(scores.dtype)
+class BlackboxAP(BlackboxLoss):
+    """One minus the exact Average Precision of every query, made differentiable as a black box (Rolinek et al. 2020).
 
-
-def _negatives_above(negatives: Tensor, positives: Tensor) -> Tensor:
-    """How many negatives score at least as high as each positive. (b, m), (b, p) -> (b, p)"""
-    flags = torch.empty_like(negatives)  # numbers, whose sum is five times as fast as that of booleans
-    return torch.stack([torch.ge(negatives, slot[:, None], out=flags).sum(1) for slot in positives.unbind(1)], 1)
-
-
-class BlackboxAP(RetrievalLoss):
-    """One minus the exact Average Precision of every query, made differentiable as a black box.
-
+    >>> import torch
     >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
     >>> BlackboxAP()(embeddings, torch.tensor([0, 0, 1, 1])).item()
     0.0
@@ -73,8 +30,4 @@ class BlackboxAP(RetrievalLoss):
     margin: what a negative must stay below a positive to count as below it.
     """
 
-    def __init__(self, lambda_: float = 4.0, margin: float = 0.02) -> None:
-        super().__init__()
-        check_temperature(lambda_, "lambda_", "the paper's 4")
-        check_range(margin, "margin", 0, 2, "the paper's 0.02")
-        self.block = BlackboxBlock(float(lambda_), float(margin))
+    block_of = APBlock

@@ -3,8 +3,9 @@
 The training images are cut into K clusters and the embedding into K slices. A batch comes from one cluster, and the
 margin loss sees the slice of that cluster alone, so that each slice learns to tell similar images apart. Every two
 epochs the images are clustered anew by the features below the embedding layer, and each new cluster is given the slice
-of the old one that it shares most images with. In the last quarter of the steps the slices learn together, on batches
-of all images. As in the released code, a class's only image in a cluster is left out of it.
+of the old one that it shares most images with. Three stages, as in the released code: a slice learns alone (80 of its
+200 epochs), the whole embedding learns from batches of one cluster (110), and from batches of all images (the last 10).
+As there, the boundary beta of the margin loss stays at 1.2, and a class's only image in a cluster is left out of it.
 """
 
 from collections.abc import Iterator
@@ -28,22 +29,15 @@ class SlicedMargin(nn.Module):
     """The margin loss of one slice of the embedding, or of all of it; `cluster_of_row` says which image learns where.
 
     The training loop calls it before every epoch, where it renews the clusters every second time, and before every
-    step. Slices learn apart for `divided_steps`; `boundary` is the margin of their losses. The buffers are all that the
-    method remembers, so that a training that was cut off goes on as it would have.
+    step. Batches are of one cluster for `divided_steps`, and slices learn apart for `sliced_steps` of them. The buffers
+    are all that the method remembers, so that a training that was cut off goes on as it would have.
     """
 
     cluster_of_row: Tensor
     step: Tensor
 
     def __init__(
-        self,
-        classes: int,
-        dimension: int,
-        clusters: int,
-        images: int,
-        divided_steps: int = 0,
-        seed: int = 0,
-        boundary: float = 0.2,
+        self, dimension: int, clusters: int, images: int, *, divided_steps: int, sliced_steps: int, seed: int = 0
     ) -> None:
         super().__init__()
         if dimension < 2 * clusters:
@@ -51,18 +45,17 @@ class SlicedMargin(nn.Module):
                 f"an embedding of {dimension} numbers is too short for {clusters} slices: take --dimension "
                 f"{2 * clusters} or more"
             )
-        self.clusters, self.divided_steps, self._seed = clusters, divided_steps, seed
-        self.of_slice = nn.ModuleList([margin(classes, boundary) for _ in range(clusters)])
-        self.of_all = margin(classes, boundary)
+        self.clusters, self.divided_steps, self.sliced_steps, self._seed = clusters, divided_steps, sliced_steps, seed
+        self.margin = margin(None)
         self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
         self.register_buffer("step", torch.tensor(0))
         self._slice: int | None = None  # that learns from this batch, None for all
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         if self._slice is None or self._slice < 0:
-            return self.of_all(embeddings, labels)
+            return self.margin(embeddings, labels)
         part = embeddings.tensor_split(self.clusters, dim=1)[self._slice]
-        return self.of_slice[self._slice](normalize(part, dim=1), labels)
+        return self.margin(normalize(part, dim=1), labels)
 
     def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
         """Cluster the training images anew; a cluster keeps the slice of the one it comes from."""
@@ -78,13 +71,13 @@ class SlicedMargin(nn.Module):
 
     def before_step(self, rows: Tensor) -> None:
         """Take note of the batch that comes: which slice it is for."""
-        divided = int(self.step) < self.divided_steps
-        self._slice = int(self.cluster_of_row[rows[0]]) if divided else None
+        alone = int(self.step) < self.sliced_steps
+        self._slice = int(self.cluster_of_row[rows[0]]) if alone else None
         self.step += 1
 
 
 class ClusterBatches:
-    """Batches of one cluster each, every cluster equally often, as long as slices learn apart; then the shared ones."""
+    """Batches of one cluster each, every cluster equally often, for `divided_steps`; then the shared ones."""
 
     def __init__(
         self, loss: SlicedMargin, labels: np.ndarray, shared: Batches, batch_size: int, per_class: int, *, seed: int

@@ -19,9 +19,16 @@ from smoothap.methods._wrapped import margin
 from smoothap.models import Embedder
 
 _UPDATE_EVERY = 3  # epochs
-_SECOND_DIMENSION = 128
+_SECOND_DIMENSION = 128  # of both heads in the released code: its weights of the reversal go with so many numbers
 _HIDDEN = 512  # numbers in the network that predicts one head from the other
-_REVERSAL = 2500 / 128**2  # the released weight, which goes with 128 numbers, for vectors of any length
+# The released surrogate classes and weight of the reversal for each set; those of birds for any other.
+_RELEASED = {"sop": (50, 250.0), "vehicle-id": (50, 250.0), "in-shop": (150, 250.0), "cars": (150, 500.0)}
+_OTHERS = (30, 2500.0)
+
+
+def released_numbers(data_set: str) -> tuple[int, float]:
+    """The surrogate classes and the weight of the reversal for a set, such as "sop train"."""
+    return _RELEASED.get(data_set.partition(" ")[0], _OTHERS)
 
 
 def with_reversed_gradient(values: Tensor) -> Tensor:
@@ -53,13 +60,13 @@ class InterclassMining(nn.Module):
     surrogate_of_row: Tensor
 
     def __init__(
-        self, model: Embedder, classes: int, images: int, seed: int, surrogates: int = 30, boundary: float = 0.2
+        self, model: Embedder, classes: int, images: int, *, surrogates: int, reversal: float, seed: int
     ) -> None:
         super().__init__()
         if model.embedding is None:
             raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
-        self._seed, self._surrogates = seed, surrogates
-        self.main, self.surrogate = margin(classes, boundary), margin(surrogates, boundary)
+        self.surrogates, self.reversal, self._seed = surrogates, reversal / _SECOND_DIMENSION**2, seed
+        self.main, self.surrogate = margin(classes), margin(surrogates)
         self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
         self.independence = Independence(_SECOND_DIMENSION, model.dimension)
         self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))
@@ -77,7 +84,7 @@ class InterclassMining(nn.Module):
         self._features = None
         second = normalize(self.second_head(features.float()), dim=1)
         value = self.main(embeddings, labels) + self.surrogate(second, self.surrogate_of_row[self._rows])
-        return value + _REVERSAL * self.independence(embeddings, second)
+        return value + self.reversal * self.independence(embeddings, second)
 
     def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
         """Cluster what is left of the features without their class."""
@@ -86,7 +93,7 @@ class InterclassMining(nn.Module):
         embedded = backbone_features(model, dataset)
         features = without_class(embedded.vectors, dataset.images.labels[embedded.rows])
         surrogates = np.zeros(len(dataset), np.int64)
-        surrogates[embedded.rows] = k_means(features, self._surrogates, (self._seed, epoch))
+        surrogates[embedded.rows] = k_means(features, self.surrogates, (self._seed, epoch))
         self.surrogate_of_row.copy_(torch.from_numpy(surrogates))
 
     def before_step(self, rows: Tensor) -> None:

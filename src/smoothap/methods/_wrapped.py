@@ -1,30 +1,36 @@
 """Losses of pytorch-metric-learning with the settings of their papers, called as our own: `loss(embeddings, labels)`.
 
-Each function builds one; those with parameters of their own (a proxy, a weight or a margin for each class) take labels
+Each function builds one, with a part of our own where the library's options do not suffice (`_semi_hard.py`,
+`_proxy_nca.py`); those with parameters of their own (a proxy, a weight or a margin for each class) take labels
 0 ... classes - 1.
 """
 
-import math
-
 import torch
-from pytorch_metric_learning import distances, losses, miners
+from pytorch_metric_learning import distances, losses, miners, reducers
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
 from torch import Tensor, nn
 
 from smoothap.losses.inputs import Call, check_inputs, first_of
-
-_PROXY_SCALE = 9.0  # embeddings and proxies of length 3, as in the re-implementation that the paper ran
+from smoothap.methods._proxy_nca import ProxyNCA
+from smoothap.methods._semi_hard import SemiHardMiner
 
 
 class Wrapped(nn.Module):
     """A loss of pytorch-metric-learning with its miner, checked inputs, and float32 at least.
 
-    `classes` is the number of classes that the loss has parameters for, or None where it has none.
+    `classes` is the number of classes that the loss has parameters for, or None where it has none; `learning_rate` is
+    that of its parameters, where they have one of their own.
     """
 
-    def __init__(self, loss: nn.Module, miner: nn.Module | None = None, classes: int | None = None) -> None:
+    def __init__(
+        self,
+        loss: nn.Module,
+        miner: nn.Module | None = None,
+        classes: int | None = None,
+        learning_rate: float | None = None,
+    ) -> None:
         super().__init__()
-        self.loss, self.miner, self.classes = loss, miner, classes
+        self.loss, self.miner, self.classes, self.learning_rate = loss, miner, classes, learning_rate
 
     def forward(
         self,
@@ -39,7 +45,7 @@ class Wrapped(nn.Module):
         own (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
         """
         check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, own))
-        embeddings = _as_floats(embeddings, "embeddings")
+        embeddings = as_floats(embeddings, "embeddings")
         if self.classes is not None and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise ValueError(
                 f"labels run from {int(labels.min())} to {int(labels.max())}, but this loss was built for classes 0 to "
@@ -48,9 +54,13 @@ class Wrapped(nn.Module):
         if ref_emb is None or ref_labels is None:
             indices = None if self.miner is None else self.miner(embeddings, labels)
             return self.loss(embeddings, labels, indices)
-        ref_emb = _as_floats(ref_emb, "ref_emb")
+        ref_emb = as_floats(ref_emb, "ref_emb")
         if self.miner is None:
             indices = get_all_pairs_indices(labels, ref_labels)
+        elif isinstance(self.miner, SemiHardMiner):
+            return self.loss(
+                embeddings, labels, self.miner(embeddings, labels, ref_emb, ref_labels, own), ref_emb, ref_labels
+            )
         else:
             indices = self.miner(embeddings, labels, ref_emb, ref_labels)
         if own is not None:
@@ -64,20 +74,23 @@ def contrastive(margin: float = 0.5) -> Wrapped:
 
 
 def triplet(margin: float = 0.2) -> Wrapped:
-    """Triplets with semi-hard mining: negatives farther than the positive, by less than the margin."""
-    miner = miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard")
-    return Wrapped(losses.TripletMarginLoss(margin=margin), miner)
+    """Triplets on squared distances, one semi-hard one for each anchor, the mean over all of them."""
+    loss = losses.TripletMarginLoss(margin, distance=distances.LpDistance(power=2), reducer=reducers.MeanReducer())
+    return Wrapped(loss, SemiHardMiner())
 
 
-def margin(classes: int, margin: float = 0.2, beta: float = 1.2) -> Wrapped:
-    """Margin loss with a learned boundary for each class and distance-weighted sampling (Wu et al. 2017)."""
-    loss = losses.MarginLoss(margin=margin, beta=beta, learn_beta=True, num_classes=classes)
-    return Wrapped(loss, miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4), classes)
+def margin(classes: int | None, margin: float = 0.2, beta: float = 1.2, learning_rate: float | None = 5e-4) -> Wrapped:
+    """Margin loss with distance-weighted sampling (Wu et al. 2017).
+
+    The boundary beta is learned for each class, at a rate of its own; without `classes` it stays as it is.
+    """
+    loss = losses.MarginLoss(margin, beta=beta, learn_beta=classes is not None, num_classes=classes)
+    return Wrapped(loss, miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4), classes, learning_rate)
 
 
-def proxy_nca(classes: int, dimension: int, scale: float = _PROXY_SCALE) -> Wrapped:
+def proxy_nca(classes: int, dimension: int) -> Wrapped:
     """Proxy NCA with one proxy for each class, the paper's choice."""
-    return Wrapped(losses.ProxyNCALoss(classes, dimension, softmax_scale=scale), classes=classes)
+    return Wrapped(ProxyNCA(classes, dimension), classes=classes)
 
 
 def fast_ap(bins: int = 10) -> Wrapped:
@@ -90,13 +103,12 @@ def softmax(classes: int, dimension: int, temperature: float = 0.05) -> Wrapped:
     return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=temperature), classes=classes)
 
 
-def arcface(classes: int, dimension: int, margin: float = 0.5, scale: float = 64) -> Wrapped:
-    """ArcFace: softmax with an angular margin, of 0.5 (28.6 degrees), and a scale."""
-    degrees = 28.6 if margin == 0.5 else math.degrees(margin)  # as it is published, to the bit
-    return Wrapped(losses.ArcFaceLoss(classes, dimension, margin=degrees, scale=scale), classes=classes)
+def arcface(classes: int, dimension: int, margin: float = 28.6, scale: float = 64.0) -> Wrapped:
+    """ArcFace: softmax with an angular margin, in degrees (28.6 are 0.5), and a scale."""
+    return Wrapped(losses.ArcFaceLoss(classes, dimension, margin=margin, scale=scale), classes=classes)
 
 
-def _as_floats(matrix: Tensor, name: str) -> Tensor:
+def as_floats(matrix: Tensor, name: str) -> Tensor:
     """In float32 or better; NaN and infinite values are refused."""
     finite = matrix.isfinite().all(1)
     if not bool(finite.all()):

@@ -2,45 +2,13 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import nn
-
-from smoothap.data.image_set import ImageSet
-from smoothap.data.samplers import Batches
-from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin
-from smoothap.methods._mic import InterclassMining
-from smoothap.methods._wrapped import Wrapped, arcface, contrastive, fast_ap, margin, proxy_nca, softmax, triplet
-from smoothap.methods.parameters import CLASS_WEIGHT_RATE, COSINE_MARGIN, MARGIN, TAU, Parameter
-from smoothap.models import Embedder
-from smoothap.training.loop import Callbacks
-from smoothap.training.settings import Settings
-
-_CLASS_WEIGHT_RATE = 100.0  # times the learning rate: proxies learn faster, as in the code of Proxy Anchor
-_DIVIDED = 0.75  # of the steps of Divide and Conquer, in which slices learn apart
-
-
-@dataclass(frozen=True, eq=False)
-class Setup:
-    """What a method is built for: the training images, the network, the settings and the batches that all share."""
-
-    images: ImageSet
-    model: Embedder
-    settings: Settings
-    batches: Batches
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What a method brings to the one training loop; `changes` are those of its settings."""
-
-    loss: nn.Module
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    batches: Batches | None = None  # in the place of those all share
-    callbacks: Callbacks | None = None
+from smoothap.methods import _build
+from smoothap.methods._build import Parts, Setup
+from smoothap.methods._options import checked_options, known_options
+from smoothap.methods.parameters import COSINE_MARGIN, MARGIN, RANK_MARGIN, TAU, Parameter
 
 
 @dataclass(frozen=True)
@@ -55,16 +23,13 @@ class PaperResult:
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the comparison; `start` is the method whose trained weights it is fine-tuned from, if any.
-
-    `build(setup)` has the published numbers; those of `tuned` can be given by name: `build(setup, tau=0.02)`.
-    """
+    """One row of the comparison; `start` is the method whose trained weights it is fine-tuned from, if any."""
 
     name: str
     title: str
-    settings: str  # the published ones in words, for the page
-    build: Callable[..., Parts]
-    tuned: tuple[Parameter, ...]
+    settings: str  # in words, for the page
+    build: Callable[..., Parts]  # of a `Setup`; its named arguments are the method's options
+    tuned: tuple[Parameter, ...]  # options, or settings of the training, that a comparison searches
     paper: tuple[PaperResult, ...] = ()
     start: "Method | None" = None
 
@@ -72,6 +37,19 @@ class Method:
     def stages(self) -> "tuple[Method, ...]":
         """The methods that are trained one after the other, this one last; each starts from the one before it."""
         return (self,) if self.start is None else (*self.start.stages, self)
+
+    def parts(self, setup: Setup, options: Mapping[str, Any]) -> Parts:
+        """The method built with its options, which `checked` has looked at."""
+        return self.build(setup, **self.checked(options))
+
+    def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options as numbers; an error lists those that the method has."""
+        return checked_options(self.name, self.build, options)
+
+    def options_among(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Those of the values that are options of the method; the others are settings of the training."""
+        known = known_options(self.build)
+        return {name: value for name, value in values.items() if name in known}
 
     def after(self, first: "Method") -> "Method":
         """This method as fine-tuning of a network that `first` has trained, the "+" of Table 4."""
@@ -143,44 +121,9 @@ def _faces(vggface2: float, ijbc: float) -> tuple[PaperResult, ...]:
     return PaperResult(4, "VGGFace2", {"mAP": vggface2}), PaperResult(4, "IJB-C", {"mAP": ijbc})
 
 
-def _fast_ap(setup: Setup, bins: int | None = None) -> Parts:
-    return Parts(fast_ap(bins or (20 if "inaturalist" in setup.images.name.lower() else 10)))
-
-
-def _xbm(setup: Setup, margin: float = 0.5, memory: float = 1.0) -> Parts:
-    return Parts(contrastive(margin), {"queue": max(1, round(memory * len(setup.images)))})
-
-
-def _with_class_weights(
-    setup: Setup, loss: Callable[..., Wrapped], class_weight_rate: float = _CLASS_WEIGHT_RATE, **numbers: float
-) -> Parts:
-    built = loss(setup.images.classes, setup.model.dimension, **numbers)
-    return Parts(built, {"loss_factor": class_weight_rate})
-
-
-def _divide_and_conquer(setup: Setup, margin: float = 0.2, clusters: int = 8) -> Parts:
-    images, settings = setup.images, setup.settings
-    loss = SlicedMargin(
-        images.classes, setup.model.dimension, clusters, len(images), boundary=margin, seed=settings.seed,
-        divided_steps=round(_DIVIDED * settings.total_steps(len(setup.batches))),
-    )  # fmt: skip
-    batches = ClusterBatches(
-        loss, images.labels, setup.batches, settings.batch_size, settings.per_class, seed=settings.seed
-    )
-    return Parts(loss, batches=batches, callbacks=loss)
-
-
-def _mic(setup: Setup, margin: float = 0.2, surrogates: int = 30) -> Parts:
-    loss = InterclassMining(
-        setup.model, setup.images.classes, len(setup.images), setup.settings.seed, surrogates, margin
-    )
-    return Parts(loss, callbacks=loss)
-
-
 _METHODS = (
     Method(
-        "smooth-ap", "Smooth-AP", "tau 0.01",
-        lambda setup, tau=None: Parts(SmoothAP(tau or setup.settings.tau)),
+        "smooth-ap", "Smooth-AP", "tau 0.01", _build.smooth_ap,
         (TAU,),
         (
             _sop(79.2, 91.0, 96.5, 98.9, note="batch 224"),
@@ -191,7 +134,7 @@ _METHODS = (
         ),
     ),
     Method(
-        "fast-ap", "FastAP", "10 bins (20 on iNaturalist)", _fast_ap,
+        "fast-ap", "FastAP", "10 bins (20 on iNaturalist)", _build.fast_ap,
         (Parameter("bins", 3, 33, whole=True, least=2),),
         (
             _sop(76.4, 89.0, 95.1, 98.2),
@@ -200,73 +143,75 @@ _METHODS = (
         ),
     ),
     Method(
-        "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02",
-        lambda setup, lambda_=4.0, margin=0.02: Parts(BlackboxAP(lambda_, margin)),
-        (Parameter("lambda_", 0.4, 40), Parameter("margin", 0.004, 0.1, most=2)),
-        (_sop(78.6, 90.5, 96.0, 98.7), _inaturalist(62.9, 79.0, 88.9, 92.1)),
+        "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02", _build.blackbox_ap,
+        (Parameter("lambda", 0.4, 40), RANK_MARGIN),
+        (_inaturalist(62.9, 79.0, 88.9, 92.1),),
     ),
     Method(
-        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5",
-        lambda setup, margin=0.5: Parts(contrastive(margin)),
+        "blackbox-recall", "Blackbox recall", "lambda 4, margin 0.02, double logarithm", _build.blackbox_recall,
+        (Parameter("lambda", 0.4, 40), RANK_MARGIN),
+        (_sop(78.6, 90.5, 96.0, 98.7, note='in the table as "Blackbox AP"'),),
+    ),
+    Method(
+        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5", _build.contrastive,
         (COSINE_MARGIN,),
     ),
     Method(
-        "triplet", "Triplet, semi-hard", "margin 0.2, semi-hard mining",
-        lambda setup, margin=0.2: Parts(triplet(margin)),
-        (MARGIN,),
+        "triplet", "Triplet, semi-hard", "margin 0.2 on squared distances, one triplet for each anchor", _build.triplet,
+        (replace(MARGIN, most=4),),
         (_inaturalist(58.1, 75.5, 86.8, 90.7),),
     ),
     Method(
-        "margin", "Margin", "margin 0.2, beta from 1.2 for each class, distance-weighted sampling",
-        lambda setup, **numbers: Parts(margin(setup.images.classes, **numbers)),
+        "margin", "Margin", "margin 0.2, beta from 1.2 for each class at a rate of 5e-4, distance-weighted sampling",
+        _build.margin,
         (MARGIN, Parameter("beta", 0.7, 1.4, logarithmic=False, most=2)),
         (_sop(72.7, 86.2, 93.8, 98.0),),
     ),
     Method(
-        "proxy-nca", "Proxy NCA", "one proxy for each class at 100 times the learning rate, vectors of length 3",
-        partial(_with_class_weights, loss=proxy_nca),
-        (Parameter("scale", 2, 40), CLASS_WEIGHT_RATE),
+        "proxy-nca", "Proxy NCA", "one proxy for each class at the network's learning rate, vectors of length 3",
+        _build.proxy_nca,
+        (Parameter("factor", 0.1, 1000),),
         (_inaturalist(61.6, 77.4, 87.0, 90.6),),
     ),
     Method(
-        "xbm", "Contrastive with memory", "on cosines, negatives below 0.5; a memory as large as the training set",
-        _xbm,
-        (COSINE_MARGIN, Parameter("memory", 0.1, 1, most=1)),
+        "xbm", "Contrastive with memory", "on cosines, negatives below 0.5, a term of the batch and one of the "
+        "memory, which is as large as the training set and begins after a 35th of the steps, at most 1,000",
+        _build.xbm,
+        (COSINE_MARGIN, Parameter("weight", 0.1, 10)),
         (_sop(80.6, 91.6, 96.2, 98.7), *_vehicle_id((94.7, 96.8), (93.7, 95.8), (93.0, 95.8))),
     ),
     Method(
-        "divide-and-conquer", "Divide and Conquer", "margin 0.2, 8 clusters and slices, clustered anew every second "
-        "epoch, batches of one cluster; all slices together in the last quarter",
-        _divide_and_conquer,
-        (MARGIN, Parameter("clusters", 2, 16, whole=True, least=2)),
+        "divide-and-conquer", "Divide and Conquer", "8 clusters and slices, clustered anew every second epoch; slices "
+        "alone for 40% of the steps, batches of one cluster for 95%", _build.divide_and_conquer,
+        (Parameter("clusters", 2, 16, whole=True, least=2), Parameter("sliced", 0, 0.9, logarithmic=False, most=0.9)),
         (_sop(75.9, 88.4, 94.9, 98.1), *_vehicle_id((87.7, 92.9), (85.7, 90.4), (82.9, 90.2))),
     ),
     Method(
-        "mic", "MIC", "margin 0.2 for both heads, 30 surrogate classes, second head of 128 numbers",
-        _mic,
-        (MARGIN, Parameter("surrogates", 9, 100, whole=True, least=2)),
+        "mic", "MIC", "30 surrogate classes (50 on SOP and VehicleID), second head of 128 numbers, margin loss for "
+        "both heads", _build.mic,
+        (Parameter("surrogates", 9, 100, whole=True, least=2), Parameter("reversal", 100, 10_000)),
         (_sop(77.2, 89.4, 95.6, None), *_vehicle_id((86.9, 93.4), None, (82.0, 91.0))),
     ),
     Method(
         "roadmap", "SupAP + calibration (ROADMAP)", "tau 0.01, rho 100, calibration 0.9 / 0.6, balance 0.5",
-        lambda setup, tau=0.01, balance=0.5: Parts(Roadmap(balance, SupAP(tau))),
-        (TAU, Parameter("balance", 0, 1, logarithmic=False, most=1)),
+        _build.roadmap,
+        (Parameter("balance", 0, 1, logarithmic=False, most=1), TAU),
     ),
     Method(
         "recall-at-k", "Recall@k surrogate", "k 1, 2, 4, 8; temperatures 1 and 0.01",
-        lambda setup, tau1=1.0, tau2=0.01: Parts(RecallAtK(tau1=tau1, tau2=tau2)),
+        _build.recall_at_k,
         (Parameter("tau1", 0.2, 5), replace(TAU, name="tau2")),
     ),
     Method(
         "softmax", "Softmax, normalised", "temperature 0.05, class weights at 100 times the learning rate",
-        partial(_with_class_weights, loss=softmax),
-        (Parameter("temperature", 0.01, 0.25), CLASS_WEIGHT_RATE),
+        _build.softmax,
+        (Parameter("temperature", 0.01, 0.25), Parameter("factor", 10, 1000)),
         _faces(82.8, 72.6),
     ),
     Method(
         "arcface", "ArcFace", "margin 0.5, scale 64, class weights at 100 times the learning rate",
-        partial(_with_class_weights, loss=arcface),
-        (Parameter("margin", 0.1, 0.9, logarithmic=False, most=1.5), Parameter("scale", 8, 512)),
+        _build.arcface,
+        (Parameter("margin", 5, 50, logarithmic=False, most=90), Parameter("scale", 8, 512)),
         _faces(85.8, 77.2),
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from math import inf
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a method is built with, by the name of its argument in `Method.build`.
+    """A number that a method is built with, by the name of its option, or a setting of the training such as tau.
 
     Trials draw it between `low` and `high`, evenly or, where it is `logarithmic`, evenly in its logarithm. A range that
     turns out too narrow is moved, but never below `least` or above `most`, beyond which the number has no meaning.
@@ -25,8 +25,8 @@ class Parameter:
         return self.name.replace("_", " ")
 
 
-# Around the values of the papers, which lie in the middle of each range where nothing limits it.
+# Around the published values, which lie in the middle of each range where nothing limits it.
 TAU = Parameter("tau", 0.002, 0.05)
 MARGIN = Parameter("margin", 0.04, 1.0, most=2.0)  # between distances of unit vectors
+RANK_MARGIN = Parameter("margin", 0.004, 0.1, most=2.0)  # between scores that are ranked
 COSINE_MARGIN = Parameter("margin", 0.1, 0.9, logarithmic=False, least=-1.0, most=1.0)
-CLASS_WEIGHT_RATE = Parameter("class_weight_rate", 10.0, 1000.0)  # times the learning rate

@@ -24,6 +24,7 @@ from smoothap.files import write_atomically
 from smoothap.models.fast_layers import kernels
 from smoothap.sealed_json import Kinds, SealedJson
 from smoothap.training._queue import EmbeddingQueue
+from smoothap.training.settings import Settings
 
 FILE = "checkpoint.json"
 _COUNTERS = ("step", "best", "best_step", "seconds")  # of `State`
@@ -102,7 +103,8 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
 def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
     """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
     described = _SEALED.read(folder / FILE)
-    _refuse_another(folder, described["settings"], settings)
+    # a checkpoint from before a setting existed was trained with what is its default now
+    _refuse_another(folder, {**Settings().to_dict(), **described["settings"]}, settings)
     if (before := described.get("kernels", kernels())) != kernels():
         _note(f"layers computed by {before} and goes on with {kernels()}")
     _use_threads(described.get("threads", torch.get_num_threads()))

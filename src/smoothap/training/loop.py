@@ -32,6 +32,7 @@ from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
 from smoothap.training._embedding_start import start_as_projection
+from smoothap.training._loss_parameters import parameter_groups
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training._two_pass import refuse_batch_statistics, two_pass
 from smoothap.training.checkpoint import State
@@ -165,8 +166,7 @@ def train(
     if settings.piece_size is not None:
         refuse_batch_statistics(model)
     groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
-    if parameters := list(loss.parameters()):
-        groups.append({"params": parameters, "lr": settings.learning_rate * settings.loss_factor})
+    groups += parameter_groups(loss, settings)
     adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
@@ -278,7 +278,7 @@ def train(
                 diagnosed = state.step % settings.diagnose_every == 0
                 if queue is not None or diagnosed:
                     embeddings = processes.gather(embeddings.detach())
-                if queue is not None:
+                if queue is not None and state.step > settings.queue_after:
                     queue.add(embeddings, labels)
                 if diagnosed:
                     row["operating_share"] = operating_share(embeddings, settings.tau)

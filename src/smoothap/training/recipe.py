@@ -24,13 +24,15 @@ class Recipe:
     """What to train on what and how; a recipe file ends in `recipe = Recipe(...)`.
 
     Each part is a function, so that nothing is read before the command line has been checked. `settings` is one
-    training, or several by name, which are run one after the other, each in a folder of its name. `weights` says which
+    training, or several by name, which are run one after the other, each in a folder of its name. `loss` is called with
+    the settings and the training images, or with the settings alone if it takes no more; where the settings name a
+    method (`Settings.loss`), that takes its place. `weights` says which
     file the training starts from where no published weights can be fetched by name: `--weights` must then be given.
     """
 
     data: Callable[[Path], Benchmark]
     model: Callable[[Weights], Embedder]
-    loss: Callable[[Settings], nn.Module]
+    loss: Callable[..., nn.Module] | None
     settings: "Settings | Mapping[str, Settings]"
     batches: Callable[[ImageSet, Settings, Processes], Batches] | None = None  # by default balanced over the classes
     before: Callable[[Weights], Embedder] | None = None  # the untrained network to compare with; by default `model`

@@ -1,6 +1,7 @@
 """How to train: every number of the loop in one place. The defaults are the paper's."""
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from math import cos, pi
 from typing import Any, Literal, get_args
 
@@ -35,6 +36,9 @@ class Settings:
     clip: float | None = None  # the greatest length of the gradient
     piece_size: int | None = None  # images at a time, of this process: large batches in little memory, in two passes
     queue: int = 0  # embeddings of past batches that join the retrieval set
+    queue_after: int = 0  # steps before the first of them is kept
+    loss: str | None = None  # a method by its name, as `smoothap compare` has them; None: Smooth-AP, or the recipe's
+    loss_options: Mapping[str, Any] = field(default_factory=dict)  # of that method
     # Of the network: auto is float16 on a GPU where the loss bears it, else float32. On a GPU tf32 rounds the inputs of
     # float32 products to 10 bits; float32 itself does not.
     precision: Precision = "auto"
