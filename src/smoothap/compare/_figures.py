@@ -96,6 +96,7 @@ def trials_figure(outcomes: Sequence[Outcome]) -> Figure:
                 markeredgecolor=LIGHT["red" if chosen.edges else "green"],
             )  # fmt: skip
         axes.set_xscale("log")
+        axes.margins(0.08, 0.12)  # room for the rings
         axes.xaxis.set_major_locator(LogLocator(numticks=4))
         axes.xaxis.set_minor_formatter(NullFormatter())
     return figure
@@ -112,7 +113,8 @@ def _small_panels(outcomes: Sequence[Outcome], across: str, up: str) -> tuple[Fi
         axes.yaxis.set_major_locator(MaxNLocator(4))
         style_axes(axes)
         axes.tick_params(labelsize=8.5)
-        axes.set_title(outcome.method.title, color=LIGHT["ink"], fontsize=9)
+        title = "\n+ ".join(stage.title.rpartition(" + ")[2] for stage in outcome.method.stages)
+        axes.set_title(title if outcome.method.start else outcome.method.title, color=LIGHT["ink"], fontsize=9)
         if place % columns == 0:
             axes.set_ylabel(up, fontsize=9)
         if place >= len(outcomes) - columns:
