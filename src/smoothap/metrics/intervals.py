@@ -14,6 +14,7 @@ import torch
 RESAMPLES = 10_000
 STUDENTISED_BELOW = 200  # classes: with fewer, the spread of each resample is taken into account (docs/maths.md)
 _BLOCK = 16_000_000  # draws that are held at a time
+_CACHED = 200_000  # counts that stay in the processor's cache while they are made
 
 
 class Interval(NamedTuple):
@@ -115,10 +116,13 @@ def _resampled(columns: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     random, classes = np.random.default_rng(seed), columns.shape[1]
     sums = np.empty((len(columns), resamples))
     counts = np.empty((min(resamples, max(1, _BLOCK // classes)), classes), columns.dtype)
+    step = max(1, _CACHED // classes)
+    offsets = classes * np.arange(step)[:, None]
     for start in range(0, resamples, len(counts)):
         part = counts[: resamples - start]
-        for count in part:
-            count[:] = np.bincount(random.integers(0, classes, classes), minlength=classes)
+        for rows in np.split(part, range(step, len(part), step)):
+            drawn = random.integers(0, classes, rows.shape) + offsets[: len(rows)]
+            rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
         # by torch: numpy's threads spin, and would wait for each other here on a machine that is busy
         sums[:, start : start + len(part)] = (torch.from_numpy(columns) @ torch.from_numpy(part).T).numpy()
     return sums
