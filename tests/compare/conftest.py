@@ -33,10 +33,8 @@ def words(photos, tmp_path, monkeypatch):
         chosen = {
             "data": f"folder:{photos}", "out": tmp_path / "out", "model": "test_resnet", "weights": "none",
             "size": SIDE, "dimension": 32, "batch-size": 16, "steps": 4, "validations": 2, "device": "cpu",
-            "seeds": 1, **{name.replace("_", "-"): value for name, value in options.items()},
+            "seeds": 1, "trials": 0, **{name.replace("_", "-"): value for name, value in options.items()},
         }  # fmt: skip
-        if "search-steps" not in chosen:
-            return ["compare", "--no-search", *(f"--{name}={value}" for name, value in chosen.items())]
         return ["compare", *(f"--{name}={value}" for name, value in chosen.items())]
 
     return make

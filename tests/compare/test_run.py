@@ -13,20 +13,54 @@ from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments import open_data, open_methods, open_model
 
 
-def test_all_methods_share_weights_and_batches(plan, tmp_path):
-    settings = replace(plan.settings, seed=5)
-    weights, drawn = [], []
+def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path):
+    drawn, weights, validated = [], [], set()
     for method in open_methods("all"):
         if method.name == "divide-and-conquer":
             continue  # its batches come from its clusters
-        benchmark, setup, parts = prepare(TrainingRun(tmp_path / method.name, method.name, settings, 2), plan)
+        run = TrainingRun(tmp_path / method.name, method.name, {"learning_rate": 1e-3}, split=0, seed=5)
+        _, validation, setup, parts = prepare(run, plan)
         batches = parts.batches or setup.batches
         drawn.append(list(chain.from_iterable(batches.draws(epoch) for epoch in range(2))))
         weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
-        assert len(benchmark.train_and_validation(5)[1].class_names) == 3
+        validated.add(tuple(validation.class_names))
+        assert setup.settings.learning_rate == 1e-3
     assert len(drawn) == 20
     assert all(batches == drawn[0] for batches in drawn)
     assert all(torch.equal(vector, weights[0]) for vector in weights)
+    assert len(validated) == 1
+    assert len(validated.pop()) == 3
+
+
+def test_seeds_splits_and_folds_have_classes_of_their_own(plan, tmp_path):
+    plan = replace(plan, folds=3)
+
+    def classes(split, seed, fold=None):
+        run = TrainingRun(tmp_path / "run", "smooth-ap", {"learning_rate": 1e-3}, split, seed, fold)
+        benchmark, validation, setup, _ = prepare(run, plan)
+        return [frozenset(images.class_names) for images in (setup.images, validation, benchmark.tests["test"])]
+
+    for sides in (first := classes(0, 0), other := classes(1, 0), fold := classes(0, 0, 0)):
+        assert len(frozenset.union(*sides)) == sum(map(len, sides)) == 24
+    assert classes(0, 0) == first
+    assert classes(0, 1)[1] != first[1]
+    assert other[2] != first[2]
+    assert fold[2] == first[2]
+    folds = [classes(0, 900 + number, number)[1] for number in range(3)]
+    assert len(frozenset.union(*folds)) == sum(map(len, folds)) == 12
+
+
+def test_a_number_that_was_found_reaches_the_loss(plan, tmp_path):
+    for method, values in [("smooth-ap", {"tau": 0.03}), ("blackbox-ap", {"lambda": 3.0}), ("roadmap", {"tau": 0.03})]:
+        run = TrainingRun(tmp_path / "run", method, {"learning_rate": 1e-3, **values}, 0, 0)
+        _, _, setup, parts = prepare(run, plan)
+        assert setup.settings.learning_rate == 1e-3
+        found = {
+            "smooth-ap": lambda loss: loss.tau,
+            "blackbox-ap": lambda loss: loss.block.lambda_,
+            "roadmap": lambda loss: loss.ranking.block.above.tau,
+        }[method](parts.loss)
+        assert found == next(iter(values.values()))
 
 
 def test_short_epochs_are_the_same_stream_of_batches_from_any_step():

@@ -97,3 +97,15 @@ def test_a_list_of_classes_that_is_not_there_is_told(tmp_path):
     for missing in (tmp_path / "nope.txt", tmp_path):
         with pytest.raises(FileNotFoundError, match=r"There is no file .*: give a text file that names the classes"):
             split_by_list(image_set([0, 1], 2), missing)
+
+
+def test_every_class_is_held_out_in_one_fold():
+    benchmark = Benchmark("toy", image_set(list(range(11)), 11), {})
+    parts = [benchmark.training_fold(fold, 4, seed=7) for fold in range(4)]
+    held_out = [set(validation.class_names) for _, validation in parts]
+    assert sorted(map(len, held_out)) == [2, 3, 3, 3]
+    assert len(set.union(*held_out)) == 11
+    for train, validation in parts:
+        assert set(train.class_names) == set.union(*held_out) - set(validation.class_names)
+    with pytest.raises(ValueError, match="2 to 5 folds of two classes or more, not in 6"):
+        benchmark.training_fold(0, 6)

@@ -232,7 +232,7 @@ def test_the_compare_command_trains_and_tests_in_processes_elsewhere(tmp_path):
         pytest.skip(MISSING)
     photos = pattern_folder(tmp_path / "photos", 24, 6)
     words = f"compare --data folder:{photos} --out {tmp_path / 'out'} --model test_resnet --weights none --size {SIDE}"
-    more = f"--dimension 16 --batch-size 16 --steps 2 --validations 1 --seeds 1 --no-search --device {NAME}"
+    more = f"--dimension 16 --batch-size 16 --steps 2 --validations 1 --seeds 1 --trials 0 --device {NAME}"
     paths = (package(tmp_path / "device"), Path(__file__).parents[1], Path(smoothap.__file__).parents[1])
     run = subprocess.run(
         [sys.executable, "-m", "smoothap", *words.split(), *more.split(), "--methods", "smooth-ap,mic"],

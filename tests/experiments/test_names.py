@@ -2,7 +2,7 @@ import builtins
 import sys
 
 import pytest
-from photo_makers import tiny_model
+from photo_makers import pattern_folder, tiny_model
 
 from smoothap.experiments import open_data, open_model
 from smoothap.experiments.data_sets import DATA
@@ -84,3 +84,16 @@ def test_a_network_may_be_named_with_its_size():
     assert open_model("test_resnet@48", size=48, weights="none").transform.size == 48
     with pytest.raises(ValueError, match="test_resnet@48 and a size of 32 do not agree"):
         open_model("test_resnet@48", size=32, weights="none")
+
+
+def test_another_draw_of_the_classes_is_another_split(tmp_path):
+    photos = pattern_folder(tmp_path / "photos", 12, 2)
+    test_classes = [
+        tuple(open_data(f"folder:{photos}", split=split).tests["test"].class_names) for split in (0, 0, 1, 2)
+    ]
+    assert len(set(test_classes)) == 3
+    assert test_classes[0] == tuple(open_data(f"folder:{photos}").tests["test"].class_names)
+    with pytest.raises(ValueError, match=r"sop has one split of its classes here: others can be drawn for emoji, .*"):
+        open_data(f"sop:{tmp_path}", split=1)
+    with pytest.raises(ValueError, match="one split"):
+        open_data(f"folder:{photos}", split=1, test_classes=tmp_path / "list.txt")

@@ -1,9 +1,18 @@
 """The table of methods: their names, two stages, and the paper's results for them."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
+import torch
+from torch.nn.functional import normalize
 
 from smoothap import experiments
-from smoothap.methods import METHODS, TWO_STAGES, open_methods
+from smoothap.data.image_set import ImageSet
+from smoothap.data.samplers import BalancedBatches
+from smoothap.methods import METHODS, TWO_STAGES, Setup, open_methods, with_controls
+from smoothap.models import open_model
+from smoothap.training.settings import Settings
 
 
 def test_names_of_methods():
@@ -47,3 +56,35 @@ def test_options_are_numbers_under_the_names_of_the_method():
         METHODS["fast-ap"].checked({"bins": "2.5"})
     with pytest.raises(ValueError, match=r"margin must be a number, such as 0\.2, not 'wide'"):
         METHODS["triplet"].checked({"margin": "wide"})
+
+
+def test_what_has_several_stages_stands_beside_its_last_loss_in_all_of_them():
+    rows = with_controls(open_methods("arcface+smooth-ap,softmax+smooth-ap,triplet"))
+    assert [method.name for method in rows] == [
+        "arcface+smooth-ap", "softmax+smooth-ap", "triplet", "smooth-ap+smooth-ap",
+    ]  # fmt: skip
+    assert [[stage.name for stage in method.stages] for method in rows[-2:]] == [
+        ["triplet"], ["smooth-ap", "smooth-ap+smooth-ap"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_method_can_be_built_with_any_number_of_its_ranges(method):
+    rows = np.repeat(np.arange(8), 4)
+    images = ImageSet("set", [str(row) for row in rows], rows, [str(name) for name in range(8)], lambda row: None)
+    batches = BalancedBatches(images.labels, 16, 4)
+    model = open_model("test_resnet", size=24, weights="none", dimension=32)
+    settings = Settings(batch_size=16, steps=4)
+    setup = Setup(images, model, settings, batches)
+    assert 1 <= len(method.tuned) <= 2
+    for parameter in method.tuned:
+        assert parameter.least <= parameter.low < parameter.high <= parameter.most
+        for value in (parameter.low, parameter.high):
+            found = {parameter.name: round(value) if parameter.whole else value}
+            options = method.options_among(found)
+            changed = replace(settings, **{name: value for name, value in found.items() if name not in options})
+            parts = method.parts(replace(setup, settings=changed), options)
+            vectors = normalize(torch.randn(16, 32, generator=torch.Generator().manual_seed(0)), dim=1)
+            if method.name in ("mic", "divide-and-conquer"):
+                continue  # they look at the network, and have tests of their own
+            assert parts.loss(vectors, torch.from_numpy(rows[:16])).isfinite()

@@ -46,6 +46,17 @@ def test_there_are_as_many_directions_as_there_can_be_however_few_the_images(ima
     np.testing.assert_allclose((features @ weight.T + bias).mean(0), 0, atol=1e-9)
 
 
+def test_principal_components_know_no_classes(small_model, pattern_set, tmp_path):
+    model = small_model(dimension=4)
+    dataset = ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv")
+    start_as_projection(model, dataset, "components")
+    features = embed_set(model, dataset, features=True).vectors.astype(np.float64)
+    _, _, directions = np.linalg.svd(features - features.mean(0))
+    cosines = np.abs((model.embedding.weight.detach().numpy() * directions[:4]).sum(1))
+    np.testing.assert_allclose(cosines, 1, atol=1e-4)
+    assert model.embedding_start == "components"
+
+
 def test_rows_beyond_the_features_stay_random_and_small(small_model, pattern_set, tmp_path):
     features = small_model().backbone.head_hidden_size
     model = small_model(dimension=features + 8)

@@ -62,7 +62,9 @@ def train(
     include_query: Annotated[bool | None, _setting("include_query")] = None,
     validation_fraction: Annotated[float | None, _setting("validation_fraction")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
-    embedding_start: Annotated[Literal["random", "projection"] | None, _setting("embedding_start")] = None,
+    embedding_start: Annotated[
+        Literal["random", "components", "projection"] | None, _setting("embedding_start")
+    ] = None,
     embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
     weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
     warm_up: Annotated[int | None, _setting("warm_up")] = None,
@@ -145,7 +147,8 @@ def train(
     learning_rate
         The learning rate of the backbone.
     embedding_start
-        Of a new embedding layer: a projection of the training images' own features, or random as in the paper.
+        Of a new embedding layer: a projection of the training images' own features, their principal components, or
+        random as in the paper.
     embedding_factor
         The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay

@@ -1,6 +1,6 @@
-"""The methods of the paper's tables side by side: trained alike, one table out."""
+"""The methods of the paper's tables side by side: tuned alike, trained alike, one table with intervals out."""
 
-from smoothap.compare.plan import Plan
-from smoothap.compare.runner import Outcome, compare
+from smoothap.compare.plan import Plan, read_plan
+from smoothap.compare.runner import Comparison, Outcome, compare
 
-__all__ = ["Outcome", "Plan", "compare"]
+__all__ = ["Comparison", "Outcome", "Plan", "compare", "read_plan"]

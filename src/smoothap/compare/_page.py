@@ -1,21 +1,18 @@
-"""The page of a comparison: one HTML file with the table, a bar chart and the learning curves."""
+"""The page of a comparison: one HTML file with the figures, the table in all its formats, and what makes it again."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from smoothap.compare._table import TableRow
-from smoothap.compare.runner import Outcome
+from smoothap.compare._figures import curves_figure, interval_figure, trials_figure
+from smoothap.compare._formats import as_csv, as_latex, as_markdown
+from smoothap.compare._table import MAIN, TableRow, shown_metrics
+from smoothap.compare.plan import Plan
+from smoothap.compare.runner import Comparison, Outcome
 from smoothap.report import document
-from smoothap.report.drawing import inline_svg, style_axes
-from smoothap.report.palette import LIGHT
-
-OURS = "smooth-ap"  # the method that is drawn in green
-_ACROSS = 4  # small curves side by side
+from smoothap.report.drawing import inline_svg
 
 
 def write_page(
@@ -23,98 +20,66 @@ def write_page(
     *,
     title: str,
     introduction: str,
+    note: str,
     tables: dict[str, list[TableRow]],
     warnings: dict[str, str],
-    outcomes: Sequence[Outcome],
+    comparison: Comparison,
+    plan: Plan,
     command: str,
 ) -> Path:
     """Write the comparison as one self-contained page."""
     headings = ["Results"] if len(tables) == 1 else [f"Results: {protocol}" for protocol in tables]
     contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
-    trained = [outcome for outcome in outcomes if outcome.results]
-    if trained:
-        contents["learning"] = "Learning curves"
+    trained = [outcome for outcome in comparison.rows if outcome.results]
+    searched = [outcome for outcome in trained if any(chosen.trials for chosen in outcome.chosen.values())]
+    contents |= {"learning": "Learning curves"} if trained else {}
+    contents |= {"search": "The search"} if searched else {}
+    contents |= {"methods": "Methods and the paper's numbers", "formats": "The table to take away"}
     return document.write_page(
         path,
         "compare/page.html",
         title=title,
         lead=introduction,
-        contents=contents | {"methods": "Methods and the paper's numbers"},
-        protocols=[(rows, _bars(rows, outcomes), warnings[protocol]) for protocol, rows in tables.items()],
-        curves=inline_svg(_curves_figure(trained), f"Learning curves of {len(trained)} methods") if trained else "",
-        methods=[outcome.method for outcome in outcomes],
+        note=note,
+        contents=contents,
+        protocols=[(rows, shown_metrics(rows), _dots(rows), warnings[protocol]) for protocol, rows in tables.items()],
+        curves=_curves(trained, plan.batch_size),
+        trials=inline_svg(trials_figure(searched), f"The trials of {len(searched)} methods") if searched else "",
+        methods=[outcome.method for outcome in comparison.rows],
+        formats=_formats(tables),
+        settings=json.dumps(plan.described(), indent=1),
         command=command,
     )
 
 
-def _bars(rows: Sequence[TableRow], outcomes: Sequence[Outcome]) -> Markup | None:
-    trained = [
-        (row, OURS in outcome.method.name) for row, outcome in zip(rows[1:], outcomes, strict=True) if row.metrics
-    ]
+def _dots(rows: Sequence[TableRow]) -> Markup | None:
+    trained = [row for row in rows[1:] if row.metrics]
     if not trained:
         return None
-    trained.sort(key=lambda pair: pair[0].metrics["mAP"].mean)
-    baseline, best = rows[0].metrics["mAP"].mean, trained[-1][0]
+    untrained, best = rows[0].metrics[MAIN].value, max(trained, key=lambda row: row.metrics[MAIN].value)
     return inline_svg(
-        _bar_figure([row for row, _ in trained], [is_ours for _, is_ours in trained], baseline),
-        f"mAP of {len(trained)} methods; the best is {best.title} with {best.metrics['mAP'].mean:.1f}, untrained is "
-        f"{baseline:.1f}",
+        interval_figure(trained, untrained),
+        f"mAP of {len(trained)} methods with 95% intervals; the best is {best.title} with "
+        f"{best.metrics[MAIN].value:.1f}, untrained is {untrained:.1f}",
     )
 
 
-def _bar_figure(rows: Sequence[TableRow], ours: Sequence[bool], baseline: float) -> Figure:
-    """Horizontal bars, the longest first; a dashed line is the untrained network."""
-    figure = Figure(figsize=(7.4, 0.6 + 0.3 * len(rows)), layout="constrained")
-    axes = figure.add_subplot(xlabel="mAP on the test classes, per cent")
-    places = np.arange(len(rows))
-    values = np.array([row.metrics["mAP"].mean for row in rows])
-    spreads = np.nan_to_num([row.metrics["mAP"].spread for row in rows])
-    axes.barh(places, values, height=0.66, color=[LIGHT["green" if is_ours else "blue"] for is_ours in ours])
-    drawn = spreads > 0
-    axes.errorbar(
-        values[drawn], places[drawn], xerr=spreads[drawn], fmt="none", ecolor=LIGHT["ink"], elinewidth=1.4, capsize=3
-    )
-    axes.axvline(baseline, color=LIGHT["soft"], linestyle="--", linewidth=1.4)
-    for place, value, spread in zip(places, values, spreads, strict=True):
-        axes.annotate(
-            f"{value:.1f}", (value + spread, place), (5, 0), textcoords="offset points", va="center",
-            color=LIGHT["ink"], fontsize=10,
-        )  # fmt: skip
-    axes.set_yticks(places, [row.title for row in rows])
-    axes.set(xlim=(0, 1.12 * max(baseline, *(values + spreads))), ylim=(-0.6, len(rows) - 0.4))
-    style_axes(axes)
-    return figure
+def _curves(trained: Sequence[Outcome], batch_size: int) -> list[Markup]:
+    if not trained:
+        return []
+    return [
+        inline_svg(
+            curves_figure(trained, batch_size, over_seconds=over_seconds),
+            f"Learning curves of {len(trained)} methods over {'seconds' if over_seconds else 'images seen'}",
+        )
+        for over_seconds in (False, True)
+    ]
 
 
-def _curves_figure(outcomes: Sequence[Outcome]) -> Figure:
-    """A small curve for each method, its seeds thin and their mean thick, with Smooth-AP's beside it in green."""
-    curves: list[np.ndarray] = []  # steps and mAP in per cent of all seeds, (seeds, n, 2)
-    for outcome in outcomes:
-        shortest = min(len(result.curve) for result in outcome.results)
-        curves.append(np.array([result.curve[:shortest] for result in outcome.results]) * (1, 100))
-    across = min(_ACROSS, len(curves))
-    down = -(-len(curves) // across)
-    figure = Figure(figsize=(2.5 * across + 0.4, 1.75 * down + 0.4), layout="constrained")
-    everything = np.concatenate([of_seeds[..., 1].ravel() for of_seeds in curves])
-    low, high = float(everything.min()), float(everything.max())
-    room = 0.06 * max(high - low, 1.0)
-    methods = [outcome.method for outcome in outcomes]
-    ours = next((of_seeds for method, of_seeds in zip(methods, curves, strict=True) if method.name == OURS), None)
-    for place, (method, of_seeds) in enumerate(zip(methods, curves, strict=True)):
-        axes = figure.add_subplot(down, across, place + 1, ylim=(low - room, high + room))
-        if ours is not None and of_seeds is not ours:
-            axes.plot(*ours.mean(0).T, color=LIGHT["green"], linewidth=1.6, linestyle="--")
-        colour = LIGHT["green" if of_seeds is ours else "blue"]
-        for curve in of_seeds:
-            axes.plot(*curve.T, color=colour, linewidth=0.9, alpha=0.5)
-        axes.plot(*of_seeds.mean(0).T, "o-", color=colour, linewidth=2.2, markersize=3)
-        axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(4))
-        style_axes(axes)
-        axes.tick_params(labelsize=9)
-        axes.set_title(method.title, color=LIGHT["ink"], fontsize=9.5)
-        if place % across == 0:
-            axes.set_ylabel("val. mAP", fontsize=9)
-        if place >= len(curves) - across:
-            axes.set_xlabel("step", fontsize=9)
-    return figure
+def _formats(tables: dict[str, list[TableRow]]) -> list[tuple[str, str]]:
+    formats = {"Markdown": as_markdown, "LaTeX": as_latex, "CSV": as_csv}
+    return [
+        (f"{name}, {protocol}" if len(tables) > 1 else name, write(rows))
+        for protocol, rows in tables.items()
+        for name, write in formats.items()
+    ]

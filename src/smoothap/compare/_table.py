@@ -1,81 +1,76 @@
-"""The table of a comparison, like the paper's: mean and spread over the seeds, cost, and the paper's own numbers."""
+"""The table of a comparison: means with intervals, differences to Smooth-AP in pairs, groups, cost, chosen values."""
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from smoothap.compare._intervals import ClassSums, Estimate, Spread, difference, estimate, groups, spread
 from smoothap.compare._run import RunResult
-from smoothap.compare.runner import Outcome
+from smoothap.compare._search import RATE
+from smoothap.compare.runner import Comparison, Outcome
 from smoothap.methods import Method
-from smoothap.report.text_table import text_table
 
+OURS = "smooth-ap"  # the method that all others are compared with
+MAIN = "mAP"  # the metric that groups and chosen values go by
+_SHOWN = ("mAP", "mAP@R", "Recall@1")
 _LEFT_OUT = ("VehicleID medium", "VehicleID large")  # in the short form of the paper's numbers
 
 
 @dataclass(frozen=True)
-class Statistic:
-    """The mean over seeds and the standard deviation between them, NaN with one seed; in per cent, seconds or MB."""
-
-    mean: float
-    spread: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Statistic":
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-        return cls(float(np.mean(values)), spread)
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f}" if math.isnan(self.spread) else f"{self.mean:.1f} ± {self.spread:.1f}"
-
-
-@dataclass(frozen=True)
 class TableRow:
-    """One method in the table of one test protocol; `metrics` is empty where it failed."""
+    """One method under one test protocol, in per cent, seconds and MB; `metrics` is empty where it failed."""
 
+    name: str
     title: str
-    metrics: dict[str, Statistic]  # mAP, Recall@K
-    seconds: Statistic | None = None
-    megabytes: Statistic | None = None
-    rate: float | None = None
+    metrics: dict[str, Estimate]
+    differences: dict[str, Estimate] = field(default_factory=dict)  # to Smooth-AP
+    group: str = ""
+    spread: Spread | None = None  # of mAP
+    seconds: float | None = None
+    megabytes: float | None = None
     steps: str = ""
-    seeds: int = 0
-    paper: str = ""
+    runs: int = 0
+    trials: int = 0
+    chosen: str = ""
     failure: str = ""
 
     def cells(self, names: Sequence[str]) -> dict[str, object]:
-        """The metrics of these names and what they cost, by their column; None where there is none."""
+        """What the table shows of a method beside its title, by column; None where there is nothing."""
+        apart = self.differences.get(MAIN)
         return {
-            **{name: self.metrics.get(name) for name in names},
-            "Seconds": None if self.seconds is None else round(self.seconds.mean),
-            "Peak MB": None if self.megabytes is None else round(self.megabytes.mean),
+            MAIN: plus_minus(self.metrics.get(MAIN)),
+            "to Smooth-AP": plus_minus(apart, sign="+"),
+            "Group": self.group or None,
+            **{name: plus_minus(self.metrics.get(name)) for name in names if name != MAIN},
+            "Seconds": None if self.seconds is None else float(f"{self.seconds:.3g}"),
+            "Peak MB": None if self.megabytes is None else round(self.megabytes),
             "Steps": self.steps or None,
-            "Rate": None if self.rate is None else f"{self.rate:.1e}",
+            "Chosen": self.chosen or None,
         }
 
 
-def tables(untrained: RunResult, outcomes: Sequence[Outcome]) -> dict[str, list[TableRow]]:
+def plus_minus(value: Estimate | None, sign: str = "") -> str | None:
+    """A mean ± half of its 95% interval, with as many digits as that half has a use for."""
+    if value is None:
+        return None
+    reach = (value.high - value.low) / 2
+    digits = 2 if reach < 0.995 else 1
+    text = f"{value.value:{sign}.{digits}f}".replace("-", "−")
+    return f"{text} ± {reach:.{digits}f}"
+
+
+def shown_metrics(rows: Sequence[TableRow]) -> list[str]:
+    """The metrics that have a column: mAP, mAP@R and the first Recall@K."""
+    known = list(rows[0].metrics)
+    recall = next((name for name in known if name.startswith("Recall@")), "")
+    return [name for name in known if name in (*_SHOWN, recall)]
+
+
+def tables(comparison: Comparison) -> dict[str, list[TableRow]]:
     """The rows of each test protocol, the untrained network first."""
-    rows: dict[str, list[TableRow]] = {}
-    for protocol, report in untrained.test.items():
-        first = TableRow(
-            "Untrained", {name: Statistic(value, math.nan) for name, value in _percentages(report).items()}
-        )
-        rows[protocol] = [first, *(_row(protocol, outcome) for outcome in outcomes)]
-    return rows
-
-
-def as_markdown(rows: Sequence[TableRow]) -> str:
-    """The table in Markdown, which is legible as plain text too; the reasons of failures stand in its last column."""
-    names = list(rows[0].metrics)
-    lines = [{"Method": row.title, **row.cells(names), "In the paper": row.paper} for row in rows]
-    for row, line in zip(rows, lines, strict=True):
-        if row.failure:
-            outcome = "not all seeds were finished" if row.metrics else "failed"
-            line["Failures"] = f"{outcome}: {row.failure}"
-    return text_table(lines, text=("Method", "In the paper", "Failures"), markdown=True)
+    return {protocol: _rows(protocol, comparison) for protocol in comparison.untrained[0].test}
 
 
 def paper_numbers(method: Method) -> str:
@@ -88,26 +83,80 @@ def paper_numbers(method: Method) -> str:
     )
 
 
-def _row(protocol: str, outcome: Outcome) -> TableRow:
-    method, results = outcome.method, outcome.results
-    paper = paper_numbers(method)
-    if not results:
-        return TableRow(method.title, {}, paper=paper, failure=outcome.failure)
-    of_seeds = [_percentages(result.test[protocol]) for result in results]
-    steps = "+".join(str(results[0].steps) for _ in range(1 if method.start is None else 2))
-    return TableRow(
-        method.title,
-        {name: Statistic.of([values[name] for values in of_seeds]) for name in of_seeds[0]},
-        Statistic.of([result.seconds for result in results]),
-        Statistic.of([result.peak_megabytes for result in results]),
-        outcome.rate,
-        steps,
-        len(results),
-        paper,
-        outcome.failure,
+def _rows(protocol: str, comparison: Comparison) -> list[TableRow]:
+    names = [name for name in comparison.untrained[0].by_class[protocol] if name not in ("names", "queries")]
+    untrained = TableRow(
+        "untrained", "Untrained", {name: _percent(_runs(comparison.untrained, protocol, name)) for name in names}
     )
+    finished = [outcome for outcome in comparison.rows if outcome.results]
+    letters = _letters([_runs(outcome.results, protocol, MAIN) for outcome in finished])
+    ours = next((outcome.results for outcome in finished if outcome.method.name == OURS), [])
+    of_method = {outcome.method.name: outcome for outcome in (*comparison.rows, *comparison.first_stages)}
+    rows = [untrained]
+    for outcome in comparison.rows:
+        method, results = outcome.method, outcome.results
+        if not results:
+            rows.append(TableRow(method.name, method.title, {}, failure=outcome.failure))
+            continue
+        differences = {}
+        for name in names if results is not ours else ():
+            found = difference(_runs(results, protocol, name), _runs(ours, protocol, name))
+            if found is not None:
+                differences[name] = _in_percent(found)
+        rows.append(
+            TableRow(
+                method.name,
+                method.title,
+                {name: _percent(_runs(results, protocol, name)) for name in names},
+                differences,
+                letters[finished.index(outcome)],
+                spread(_runs(results, protocol, MAIN, 100)),
+                float(np.mean([result.seconds for result in results])),
+                float(np.mean([result.peak_megabytes for result in results])),
+                "+".join(str(results[0].steps) for _ in method.stages),
+                len(results),
+                sum(len(chosen.trials) for chosen in outcome.chosen.values()),
+                " / ".join(_chosen(outcome, split, of_method) for split in sorted(outcome.chosen)),
+                outcome.failure,
+            )
+        )
+    return rows
 
 
-def _percentages(report: dict[str, Any]) -> dict[str, float]:
-    recall = {f"Recall@{k}": 100 * value for k, value in report["recall"].items()}
-    return {"mAP": 100 * report["mean_average_precision"], **recall}
+def _runs(results: Sequence[RunResult], protocol: str, metric: str, factor: float = 1.0) -> list[ClassSums]:
+    found = []
+    for result in results:
+        columns: dict[str, Any] = result.by_class[protocol]
+        names, sums, queries = (np.asarray(columns[name]) for name in ("names", metric, "queries"))
+        found.append(ClassSums(result.split, result.seed, names.astype(str), factor * sums, queries))
+    return found
+
+
+def _percent(runs: Sequence[ClassSums]) -> Estimate:
+    return _in_percent(estimate(runs))
+
+
+def _in_percent(value: Estimate) -> Estimate:
+    return Estimate(100 * value.value, 100 * value.low, 100 * value.high, 100 * value.error, value.freedom)
+
+
+def _letters(of_methods: Sequence[Sequence[ClassSums]]) -> list[str]:
+    """The group of each method by all pairs of them."""
+    chances = np.ones((len(of_methods), len(of_methods)))
+    for one, runs in enumerate(of_methods):
+        for two, others in enumerate(of_methods[:one]):
+            apart = difference(runs, others)
+            if apart is not None:
+                chances[one, two] = chances[two, one] = apart.chance
+    return groups([estimate(runs).value for runs in of_methods], chances)
+
+
+def _chosen(outcome: Outcome, split: int, of_method: Mapping[str, Outcome]) -> str:
+    """The chosen values of all stages in a split, a star at those that lie at an edge of what was tried."""
+    stages = []
+    for stage in outcome.method.stages:
+        chosen = of_method[stage.name].chosen[split]
+        titles = {name: "rate" if name == RATE else name.strip("_").replace("_", " ") for name in chosen.values}
+        words = (f"{titles[name]} {value:g}{'*' * (name in chosen.edges)}" for name, value in chosen.values.items())
+        stages.append(", ".join(words))
+    return " + ".join(stages)

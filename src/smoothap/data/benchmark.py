@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from smoothap.data.image_set import ImageSet
-from smoothap.data.splits import split_by_class
+from smoothap.data.splits import class_folds, split_at_classes, split_by_class
 
 _FEWEST_VALIDATION_CLASSES = 10  # fewer say little about a model; a quarter of the classes where there are few
 
@@ -54,3 +54,9 @@ class Benchmark:
                 "training wants at least 4."
             )
         return split_by_class(images, max(fraction, fewest / classes), seed, ("train", "validation"))
+
+    def training_fold(self, fold: int, folds: int, seed: int = 0) -> tuple[ImageSet, ImageSet]:
+        """The training images without one of `folds` disjoint parts of their classes, and that part, to validate on."""
+        images = replace(self.training_images(), name=self.name)
+        held_out = class_folds(images.class_names, folds, seed) == fold
+        return split_at_classes(images, held_out, ("train", "validation"))

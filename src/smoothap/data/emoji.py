@@ -18,8 +18,8 @@ _VENDORS = 6  # an emoji that fewer vendors draw is left out: too few positives
 _COUNTS = {False: Counts(12_067, 1_763), True: Counts(23_047, 3_338)}
 
 
-def emoji(folder: Path | None = None, *, skin_tones: bool = False, ordered: bool = False) -> Benchmark:
-    """Half of the emoji to train on and the other half to test on: by a hash of their names, as for all our sets.
+def emoji(folder: Path | None = None, *, skin_tones: bool = False, ordered: bool = False, seed: int = 0) -> Benchmark:
+    """Half of the emoji to train on and the other half to test on: by a hash of seed and name, as for all our sets.
 
     With `ordered`, the first half in order of their code points trains and the second tests: then whole kinds of emoji
     (faces, vehicles, people of all trades) are in the test alone, which is much harder.
@@ -31,7 +31,7 @@ def emoji(folder: Path | None = None, *, skin_tones: bool = False, ordered: bool
     if ordered:
         train, test = split_at_classes(everything, np.arange(everything.classes) >= everything.classes // 2)
     else:
-        train, test = split_by_class(everything, 0.5)
+        train, test = split_by_class(everything, 0.5, seed)
     warnings = compare_counts(everything, _COUNTS[skin_tones], strict=False) if folder is None else []
     return Benchmark(
         everything.name,

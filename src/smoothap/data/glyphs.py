@@ -48,9 +48,9 @@ _BLOCKS = [  # where each begins
 ]
 
 
-def glyphs() -> Benchmark:
-    """Half of the characters to train on and the other half to test on, by a hash of their names."""
-    train, test = split_by_class(renderings(), 0.5)
+def glyphs(*, seed: int = 0) -> Benchmark:
+    """Half of the characters to train on and the other half to test on, by a hash of seed and name."""
+    train, test = split_by_class(renderings(), 0.5, seed)
     return Benchmark("glyphs", train, {"test": test})
 
 

@@ -23,10 +23,26 @@ def held_out_classes(class_names: "np.ndarray | list[str]", fraction: float, see
             f"{fraction:g} of {len(class_names)} classes leaves one side of the split empty: "
             "use more classes or another fraction."
         )
-    digests = [hashlib.sha256(f"{seed} {name}".encode()).digest() for name in class_names]
     held_out = np.zeros(len(class_names), dtype=bool)
-    held_out[sorted(range(len(digests)), key=digests.__getitem__)[:count]] = True
+    held_out[_by_hash(class_names, seed)[:count]] = True
     return held_out
+
+
+def class_folds(class_names: "np.ndarray | list[str]", folds: int, seed: int) -> np.ndarray:
+    """The fold (classes,) of each class, 0 ... folds - 1, all of about the same size, by the hash of their names."""
+    if not 2 <= folds <= len(class_names) // 2:
+        raise ValueError(
+            f"{len(class_names)} classes can be held out in 2 to {len(class_names) // 2} folds of two classes or more, "
+            f"not in {folds}."
+        )
+    fold = np.empty(len(class_names), np.int64)
+    fold[_by_hash(class_names, seed)] = np.arange(len(class_names)) % folds
+    return fold
+
+
+def _by_hash(class_names: "np.ndarray | list[str]", seed: int) -> list[int]:
+    digests = [hashlib.sha256(f"{seed} {name}".encode()).digest() for name in class_names]
+    return sorted(range(len(digests)), key=digests.__getitem__)
 
 
 def split_at_classes(

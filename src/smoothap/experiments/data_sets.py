@@ -18,13 +18,14 @@ class _Data(NamedTuple):
     path: str  # what PATH is, or "" where the set needs none
     options: tuple[tuple[str, Any], ...] = ()
     chooses_split: bool = False  # whether the user chooses the test classes; else the set comes with its split
+    drawn: bool = False  # whether a hash with a seed says which classes are for the test
 
 
 DATA = {
-    "emoji": _Data("smoothap.data.emoji:emoji", ""),
-    "emoji:skin-tones": _Data("smoothap.data.emoji:emoji", "", (("skin_tones", True),)),
+    "emoji": _Data("smoothap.data.emoji:emoji", "", drawn=True),
+    "emoji:skin-tones": _Data("smoothap.data.emoji:emoji", "", (("skin_tones", True),), drawn=True),
     "emoji:ordered": _Data("smoothap.data.emoji:emoji", "", (("ordered", True),)),
-    "glyphs": _Data("smoothap.data.glyphs:glyphs", ""),
+    "glyphs": _Data("smoothap.data.glyphs:glyphs", "", drawn=True),
     "sop": _Data("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
     "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
     "vehicle-id-gallery": _Data("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
@@ -42,18 +43,25 @@ DATA = {
     "cars": _Data("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
     "in-shop": _Data("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
     "folder": _Data(
-        "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True
+        "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
     ),
-    "csv": _Data("smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True),
-    "parquet": _Data("smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True),
+    "csv": _Data(
+        "smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True
+    ),
+    "parquet": _Data(
+        "smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True
+    ),
 }
 
 
-def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None) -> Benchmark:
+def open_data(
+    spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None, split: int = 0
+) -> Benchmark:
     """The benchmark that NAME[:PATH] stands for, such as `emoji`, `sop:/data/sop` or `folder:photos`.
 
-    `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; no seed
-    does, so that what one command trained on no other takes for unseen. The other sets come with their split.
+    `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; the
+    other sets come with their split. A `split` above 0 is another draw of the classes, for comparisons that repeat
+    theirs: commands share the draw 0, so that what one of them trained on no other takes for unseen.
     """
     name, colon, path = spec.partition(":")
     if spec in DATA:
@@ -72,6 +80,10 @@ def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Pa
             options["test_fraction"] = test_fraction
     elif test_fraction is not None or test_classes is not None:
         raise ValueError(f"{name} comes with its split: the test classes can be chosen for folder, csv and parquet.")
+    if split and (not data.drawn or test_classes is not None):
+        raise ValueError(f"{name} has one split of its classes here: others can be drawn for {_drawn_sets()}.")
+    if split:
+        options["seed"] = split
     module, _, function = data.opener.partition(":")
     try:
         from smoothap.data.benchmark import Benchmark
@@ -84,6 +96,11 @@ def open_data(spec: str, *, test_fraction: float | None = None, test_classes: Pa
         if (install := remedy(missing.name)) is None:
             raise
         raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
+
+
+def _drawn_sets() -> str:
+    *first, last = (name for name, data in DATA.items() if data.drawn)
+    return f"{', '.join(first)} and {last}, without --test-classes"
 
 
 def _data_hint(spec: str) -> str:

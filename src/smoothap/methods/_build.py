@@ -8,7 +8,7 @@ from torch import nn
 
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
-from smoothap.losses import BlackboxAP, BlackboxRecall, RecallAtK, Roadmap, SmoothAP
+from smoothap.losses import BlackboxAP, BlackboxRecall, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.methods import _wrapped as wrapped
 from smoothap.methods._cross_batch_memory import ContrastiveWithMemory
 from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin
@@ -113,8 +113,8 @@ def mic(setup: Setup, *, surrogates: int | None = None, reversal: float | None =
     return Parts(loss, callbacks=loss)
 
 
-def roadmap(setup: Setup, *, balance: float = 0.5) -> Parts:
-    return Parts(Roadmap(balance))
+def roadmap(setup: Setup, *, balance: float = 0.5, tau: float = 0.01) -> Parts:
+    return Parts(Roadmap(balance, SupAP(tau)))
 
 
 def recall_at_k(setup: Setup, *, k: tuple[int, ...] = (1, 2, 4, 8), tau1: float = 1.0, tau2: float = 0.01) -> Parts:

@@ -10,12 +10,17 @@ def checked_options(method: str, build: Callable[..., Any], given: Mapping[str, 
 
     An argument `lambda_`, which has to differ from a word of Python, is the option lambda.
     """
-    named = (each for each in signature(build).parameters.values() if each.kind is Parameter.KEYWORD_ONLY)
-    known = {each.name.rstrip("_"): each for each in named}
+    known = known_options(build)
     for name in given:
         if name not in known:
             raise ValueError(f"{method} has no option {name!r}. It has: {', '.join(known) or 'none'}.")
     return {known[name].name: _number(name, value, known[name]) for name, value in given.items()}
+
+
+def known_options(build: Callable[..., Any]) -> dict[str, Parameter]:
+    """The options of a method by name."""
+    named = (each for each in signature(build).parameters.values() if each.kind is Parameter.KEYWORD_ONLY)
+    return {each.name.rstrip("_"): each for each in named}
 
 
 def _number(name: str, value: Any, parameter: Parameter) -> Any:

@@ -2,7 +2,8 @@
 
 A random layer loses part of what the backbone knows, and a short training is spent on winning that back. A projection
 that looks at the features of the training images keeps it, and gains a little: directions in which images of one class
-differ among themselves count for less.
+differ among themselves count for less. Principal components keep it too, and know no classes: what a loss is compared
+from.
 """
 
 import numpy as np
@@ -11,14 +12,17 @@ import torch
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
 from smoothap.training.evaluation import embed_set
+from smoothap.training.settings import EmbeddingStart
 
 _IMAGES = 4096  # enough to know the directions of some thousand features; more would only take longer
 _SHRINKAGE = 0.1  # towards a scatter that is equal in all directions, since few images vary in few of them
-_POWER = 0.25  # of the scatter; 0 would be principal components, 0.5 the whole discriminant analysis
+_POWERS = {"components": 0.0, "projection": 0.25}  # of the scatter; 0.5 would be the whole discriminant analysis
 _SMALL = 0.01  # factor on rows beyond the number of features: they disturb little at first, and can learn
 
 
-def start_as_projection(model: Embedder, dataset: ImageDataset, *, workers: int = 0) -> None:
+def start_as_projection(
+    model: Embedder, dataset: ImageDataset, start: EmbeddingStart = "projection", *, workers: int = 0
+) -> None:
     """Let the embedding layer of the model be a projection that fits the features and labels of a set.
 
     Of a large set some thousand images are looked at, spread over all of it. Rows beyond the number of features stay
@@ -28,21 +32,25 @@ def start_as_projection(model: Embedder, dataset: ImageDataset, *, workers: int 
     assert layer is not None
     rows = np.unique(np.linspace(0, len(dataset) - 1, min(len(dataset), _IMAGES)).astype(np.int64))
     embedded = embed_set(model, dataset, rows=rows, features=True, workers=workers)
-    weight, bias = projection(embedded.vectors, dataset.images.labels[embedded.rows], layer.out_features)
+    labels = dataset.images.labels[embedded.rows]
+    weight, bias = projection(embedded.vectors, labels, layer.out_features, _POWERS[start])
     with torch.no_grad():
         layer.weight.mul_(_SMALL)
         layer.bias.mul_(_SMALL)
         layer.weight[: len(weight)] = torch.from_numpy(weight)
         layer.bias[: len(bias)] = torch.from_numpy(bias)
-    model.embedding_start = "projection"
+    model.embedding_start = start
 
 
-def projection(features: np.ndarray, labels: np.ndarray, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+def projection(
+    features: np.ndarray, labels: np.ndarray, dimension: int, power: float = _POWERS["projection"]
+) -> tuple[np.ndarray, np.ndarray]:
     """A projection of features (n, f) with labels (n,) that keeps what tells classes apart: weight (d, f), bias (d,).
 
     Half of a linear discriminant analysis: the scatter within classes is evened out with half the exponent that would
     whiten it, then the principal directions of what results are taken. d is `dimension`, or f where that is less;
-    directions that no image varies in are filled up with any others at right angles.
+    directions that no image varies in are filled up with any others at right angles. With a power of 0 the scatter
+    stays as it is, which leaves the principal components.
     """
     features = features.astype(np.float64)
     mean = features.mean(axis=0)
@@ -53,10 +61,10 @@ def projection(features: np.ndarray, labels: np.ndarray, dimension: int) -> tupl
     scatter = within.T @ within
     spread = np.trace(scatter) / len(scatter)
     evened = np.eye(len(scatter))
-    if spread > 0:  # else every class has one image, or images that are all alike
+    if spread > 0 and power > 0:  # else every class has one image, or images that are all alike
         scatter = (1 - _SHRINKAGE) * scatter / spread + _SHRINKAGE * evened
         values, directions = np.linalg.eigh(scatter)
-        evened = (directions * values**-_POWER) @ directions.T
+        evened = (directions * values**-power) @ directions.T
     centred = (features - mean) @ evened
     _, directions = np.linalg.eigh(centred.T @ centred)  # in rising order of their variance
     weight = directions[:, ::-1][:, :dimension].T @ evened

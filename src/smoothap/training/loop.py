@@ -181,12 +181,12 @@ def train(
         "trained_on": dataset.identity(),
         "validated_on": None if validation_dataset is None else validation_dataset.identity(),
     }  # fmt: skip
-    projects = settings.embedding_start == "projection" and model.embedding_is_new
+    projects = settings.embedding_start != "random" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, described)
-        model.embedding_start = "projection" if projects else model.embedding_start
+        model.embedding_start = settings.embedding_start if projects else model.embedding_start
     elif projects:
-        start_as_projection(model, dataset, workers=workers)
+        start_as_projection(model, dataset, settings.embedding_start, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor, dtype: torch.dtype = dtype) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 Optimiser = Literal["adam", "adamw"]
 Schedule = Literal["steps", "cosine"]
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
-EmbeddingStart = Literal["random", "projection"]
+EmbeddingStart = Literal["random", "components", "projection"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Settings:
     steps: int | None = None  # stop after so many steps, whatever `epochs` says
     optimiser: Optimiser = "adam"
     learning_rate: float = 1e-5
-    embedding_start: EmbeddingStart = "random"  # of a new embedding layer: `training/_embedding_start.py` has the other
+    embedding_start: EmbeddingStart = "random"  # of a new layer: `training/_embedding_start.py` has the others
     embedding_factor: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
     loss_factor: float = 1.0  # times the learning rate, for parameters of the loss itself
     weight_decay: float = 4e-5
