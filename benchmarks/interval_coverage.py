@@ -12,7 +12,6 @@ import time
 import numpy as np
 
 from smoothap import evaluate
-from smoothap.metrics import intervals
 from smoothap.metrics.intervals import class_intervals
 
 
@@ -40,8 +39,7 @@ def main() -> None:
         truth = float(np.mean([values.sum() / weights.sum() for values, weights in draws]))
         cells = []
         for below in (0, classes + 1):
-            intervals.STUDENTISED_BELOW = below
-            found = [class_intervals([sums], resamples=2000)[0] for sums in draws]
+            found = [class_intervals([sums], resamples=2000, few_classes=below)[0] for sums in draws]
             held = np.mean([interval.low <= truth <= interval.high for interval in found])
             length = np.mean([interval.high - interval.low for interval in found])
             cells += [f"{100 * held:.1f}%", f"{100 * length:.2f}"]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from smoothap import evaluate
-from smoothap.metrics import Report, intervals
+from smoothap.metrics import Report
 from smoothap.metrics.intervals import class_intervals
 
 
@@ -64,19 +64,17 @@ def test_classes_are_drawn_and_not_queries():
     assert 2 * once.margin == pytest.approx(2 * 2.02 * values.std(ddof=1) / 40**0.5, rel=0.1)
 
 
-def test_large_and_small_numbers_of_classes_agree_where_they_meet(monkeypatch):
+def test_large_and_small_numbers_of_classes_agree_where_they_meet():
     random = np.random.default_rng(1)
     sums = [(random.random(400) * 5, np.full(400, 5.0))]
     (percentiles,) = class_intervals(sums)
-    monkeypatch.setattr(intervals, "STUDENTISED_BELOW", 10_000)
-    (studentised,) = class_intervals(sums)
+    (studentised,) = class_intervals(sums, few_classes=10_000)
     np.testing.assert_allclose(percentiles, studentised, atol=0.002)
 
 
 # The truth is the expected value over draws of as many classes: `docs/maths.md` has more of these.
 @pytest.mark.parametrize(("classes", "draws"), [(20, 250), (100, 120)])
-def test_at_least_93_of_100_intervals_hold_the_truth(classes, draws, monkeypatch):
-    monkeypatch.setattr(intervals, "RESAMPLES", 1000)
+def test_at_least_93_of_100_intervals_hold_the_truth(classes, draws):
     reports = [report_of(classes, seed) for seed in range(draws)]
     truth = np.mean([report.mean_average_precision for report in reports])
     bounds = [class_intervals([report._by_class("mean_average_precision")], resamples=1000)[0] for report in reports]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 RESAMPLES = 10_000
-STUDENTISED_BELOW = 200  # classes: with fewer, the spread of each resample is taken into account (docs/maths.md)
+FEW_CLASSES = 200  # with fewer, the spread of each resample is taken into account (docs/maths.md)
 _BLOCK = 16_000_000  # draws that are held at a time
 _CACHED = 200_000  # counts that stay in the processor's cache while they are made
 
@@ -63,17 +63,22 @@ class Difference(NamedTuple):
 
 
 def class_intervals(
-    sums: Sequence[tuple[np.ndarray, np.ndarray]], *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
+    sums: Sequence[tuple[np.ndarray, np.ndarray]],
+    *,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    few_classes: int = FEW_CLASSES,
 ) -> list[Interval]:
     """For each pair of values (c,) and weights (c,) of the same c classes: their ratio and its bootstrap interval.
 
-    With many classes, the percentiles of the resampled ratios; with few, those of their distance in standard errors
-    (bootstrap-t), which does not take the spread of a handful of classes for the true one.
+    From `few_classes` on, the percentiles of the resampled ratios; with fewer, those of their distance in standard
+    errors (bootstrap-t), which does not take the spread of a handful of classes for the true one.
     """
     classes = len(sums[0][0])
     if classes < 2:
         return [Interval(float(values.sum() / weights.sum()), math.nan, math.nan) for values, weights in sums]
-    studentised = classes < STUDENTISED_BELOW
+    studentised = classes < few_classes
     columns = [_columns(values, weights)[: 5 if studentised else 2] for values, weights in sums]
     distinct, place = np.unique(np.concatenate(columns), axis=0, return_inverse=True)  # most have the same weights
     # Percentiles of sums need no more than float32; the difference of squares in a standard error does.
