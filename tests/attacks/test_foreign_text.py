@@ -22,7 +22,7 @@ from promises import short_or_long
 
 from smoothap.data.counts import Counts
 from smoothap.data.ijbc import ijbc
-from smoothap.data.inaturalist import inaturalist
+from smoothap.data.inaturalist import inaturalist, inaturalist_json
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.sop import sop
 from smoothap.data.table import table
@@ -94,7 +94,7 @@ SETS = {
     ),
     "inaturalist json": (
         write_json_inaturalist,
-        lambda root: inaturalist(root, paper={"train": Counts(0, 3), "test": Counts(0, 1)}),
+        lambda root: inaturalist_json(root, paper={"train": Counts(0, 3), "test": Counts(0, 1)}),
         ["train2018.json", "val2018.json"],
     ),
     "vggface2": (

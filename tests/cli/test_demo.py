@@ -40,7 +40,7 @@ def run(out, capsys):
 def test_the_demo_tells_two_rows_of_figures_and_where_to_go_next(few_emoji, tmp_path, capsys):
     told = run(tmp_path / "one", capsys)
     for row in ("before", "after", "gained"):
-        assert re.search(rf"^{row}( +[+-]?\d+\.\d){{4}}$", told, re.MULTILINE)
+        assert re.search(rf"^{row}( +[+-]?\d+\.\d ± \d+\.\d){{4}}$", told, re.MULTILINE)
     assert "Recall@1 " in told
     assert "Recall@100" in told
     assert str(tmp_path / "one" / "report.html") in told

@@ -67,7 +67,8 @@ class Report:
     def interval(self, figure: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0) -> Interval:
         """A metric with its bootstrap interval over classes.
 
-        >>> report = evaluate(torch.eye(3).repeat_interleave(2, 0), [0, 0, 1, 1, 2, 2], recall_at=(1,))
+        >>> from smoothap import evaluate
+        >>> report = evaluate(np.eye(3).repeat(2, 0), [0, 0, 1, 1, 2, 2], recall_at=(1,))
         >>> str(report.interval("recall_at_1"))
         '100.0 ± 0.0'
         """
