@@ -227,6 +227,7 @@ def test_an_album_is_made_and_searched_by_a_model_elsewhere(second, tmp_path, mo
     assert [hit.id for hit in hits] == [hit.id for hit in others]
 
 
+@pytest.mark.slow
 def test_the_compare_command_trains_and_tests_in_processes_elsewhere(tmp_path):
     if MISSING:
         pytest.skip(MISSING)
@@ -250,6 +251,7 @@ def test_what_a_loss_costs_is_counted_in_the_memory_of_the_device(second):
     assert 0 < small < large / 4
 
 
+@pytest.mark.slow
 def test_the_doctor_names_the_device_and_checks_it(second, capsys):
     app(["doctor", "--check", "--device", NAME, "--json"], result_action="return_value", exit_on_error=False)
     findings = json.loads(capsys.readouterr().out)

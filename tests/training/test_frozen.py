@@ -279,6 +279,7 @@ def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_mode
     assert np.array_equal(embed_set(model, plain).rows, embed_set(model.on_features(), stored).rows)
 
 
+@pytest.mark.slow
 def test_two_programs_at_once_end_with_one_whole_file(benchmark, small_model, photos, cache, tmp_path):
     program = (
         "import sys, torch; from smoothap.experiments import open_data; from smoothap.models import Embedder; "
