@@ -13,9 +13,10 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 
-def trained(data: str, seed: int, out: Path) -> tuple[dict[str, dict[str, float]], float]:
+def trained(data: str, seed: int, out: Path) -> tuple[dict[str, Any], float]:
     """The summaries before and after of one training, and how long the command took."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "smoothap", "train", "--data", data, "--out", str(out), "--seed", str(seed)]
@@ -44,7 +45,9 @@ def main() -> None:
                 shares = [report["mean_average_precision"] for report in (before, after)]
                 shares += [report["recall"]["1"] for report in (before, after)]
                 figures = [f"{100 * share:.1f}" for share in shares]
-                print(f"| {data} | {seed} | {' | '.join(figures)} | {metrics['best step']} | {seconds:.0f} |", flush=True)
+                print(
+                    f"| {data} | {seed} | {' | '.join(figures)} | {metrics['best step']} | {seconds:.0f} |", flush=True
+                )
 
 
 if __name__ == "__main__":
