@@ -132,3 +132,11 @@ def test_weights_in_the_cache_need_no_network(monkeypatch, tmp_path, published):
 def test_iresnet_has_nothing_to_download():
     with pytest.raises(ValueError, match="pretrained=PATH"):
         build_backbone("iresnet50")
+
+
+def test_the_backbone_of_a_saved_model_is_a_start_for_another(tmp_path):
+    trained = Embedder("test_resnet", 8, size=32, pretrained=False)
+    trained.save(tmp_path / "model")
+    again = Embedder("test_resnet", 4, size=32, pretrained=tmp_path / "model" / "model.safetensors")
+    for name, values in trained.backbone.state_dict().items():
+        assert torch.equal(values, again.backbone.state_dict()[name])

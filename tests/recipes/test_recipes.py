@@ -143,6 +143,17 @@ def test_faces_with_arcface_are_tested_on_both_sets(tmp_path, networks, request)
 
 
 @pytest.mark.usefixtures("networks")
+def test_an_arcface_network_trained_from_nothing_is_the_start_of_the_next(tmp_path):
+    data = write_vggface2(tmp_path / "data")
+    run("faces_arcface_start", data, tmp_path / "start", "--batch-size", 8, "--steps", 1, size=None)
+    settings, model = described(tmp_path / "start")
+    assert (settings["loss"], settings["weight_decay"], model["freeze_batch_norm"]) == ("arcface", 5e-4, False)
+    weights = tmp_path / "start" / "model" / "model.safetensors"
+    run("faces_arcface", data, tmp_path / "next", "--batch-size", 8, "--steps", 1, size=None, weights=weights)
+    assert described(tmp_path / "next")[1]["freeze_batch_norm"] is True
+
+
+@pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize(
     ("name", "people", "options", "folders"),
     [

@@ -44,7 +44,8 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
         load_state(backbone, read_state(file), file)
     elif pretrained is not False:
         is_onnx = isinstance(backbone, IResNet) and Path(pretrained).suffix == ".onnx"
-        load_state(backbone, state_of_onnx(Path(pretrained)) if is_onnx else read_state(pretrained), pretrained)
+        state = state_of_onnx(Path(pretrained)) if is_onnx else read_state(pretrained)
+        load_state(backbone, _backbone_alone(state), pretrained)
     return backbone
 
 
@@ -71,6 +72,13 @@ def read_state(path: Path | str) -> dict[str, Tensor]:
             "convert the file to .safetensors"
         )
     return _unpickle(path)
+
+
+def _backbone_alone(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What belongs to the backbone in the weights of a model that this package saved; other weights as they are."""
+    if not all(name.startswith(("backbone.", "embedding.")) for name in state):
+        return state
+    return {name.removeprefix("backbone."): value for name, value in state.items() if name.startswith("backbone.")}
 
 
 def _unpickle(path: Path) -> dict[str, Tensor]:
