@@ -189,6 +189,8 @@ def test_without_validation_the_test_classes_are_still_left_out(photos, tmp_path
     tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=settings, **NETWORK)
     assert tuned.after["test"].queries == 40
     assert tuned.best_step == 2
+    shorter = fine_tune(f"folder:{photos}", tmp_path / "one", settings=replace(settings, steps=1), **NETWORK)
+    assert not torch.equal(tuned.model.embedding.weight, shorter.model.embedding.weight)
 
 
 def test_nothing_to_test_on_is_told(photos, tmp_path):
