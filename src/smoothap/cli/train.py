@@ -277,4 +277,5 @@ def _print_training(tuned: FineTuned) -> None:
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     next_ones = [f"smoothap evaluate --model {model} --data {tuned.data}"] if tuned.after else []
     next_ones += [f"smoothap export {model}"] if tuned.improved else []
-    print("Next: " + "\n      ".join(next_ones))
+    if next_ones:
+        print("Next: " + "\n      ".join(next_ones))

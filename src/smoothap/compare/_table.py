@@ -10,12 +10,10 @@ from smoothap.compare._intervals import ClassSums, Estimate, Spread, difference,
 from smoothap.compare._run import RunResult
 from smoothap.compare._search import RATE
 from smoothap.compare.runner import Comparison, Outcome
-from smoothap.methods import Method
 
 OURS = "smooth-ap"  # the method that all others are compared with
 MAIN = "mAP"  # the metric that groups and chosen values go by
 _SHOWN = ("mAP", "mAP@R", "Recall@1")
-_LEFT_OUT = ("VehicleID medium", "VehicleID large")  # in the short form of the paper's numbers
 
 
 @dataclass(frozen=True)
@@ -71,16 +69,6 @@ def shown_metrics(rows: Sequence[TableRow]) -> list[str]:
 def tables(comparison: Comparison) -> dict[str, list[TableRow]]:
     """The rows of each test protocol, the untrained network first."""
     return {protocol: _rows(protocol, comparison) for protocol in comparison.untrained[0].test}
-
-
-def paper_numbers(method: Method) -> str:
-    """The paper's own numbers for a method, in short: the first one of each data set, at the largest batch."""
-    largest = {reported.data_set: next(iter(reported.metrics.items())) for reported in method.paper}
-    return ", ".join(
-        f"{data_set} {name.replace('Recall@', 'R@')} {value:.1f}"
-        for data_set, (name, value) in largest.items()
-        if data_set not in _LEFT_OUT
-    )
 
 
 def _rows(protocol: str, comparison: Comparison) -> list[TableRow]:
