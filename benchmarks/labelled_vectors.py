@@ -23,6 +23,18 @@ def labelled_vectors(
     return {name: _embedded(model, data, size, name, images, keep) for name, images in parts.items()}
 
 
+def all_vectors(model: str, data: str, size: int | None, keep: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Every image of a set, of training classes and test classes alike: vectors (n, d), labels (n,)."""
+    benchmark = open_data(data)
+    parts = {"train": benchmark.training_images(), "test": next(iter(benchmark.tests.values()))}
+    embedded = [_embedded(model, data, size, name, images, keep) for name, images in parts.items()]
+    first = embedded[0][1].max() + 1
+    return (
+        np.concatenate([vectors for vectors, _ in embedded]),
+        np.concatenate([embedded[0][1], embedded[1][1] + first]),
+    )
+
+
 def _embedded(
     model: str, data: str, size: int | None, part: str, images: ImageSet, keep: Path | None
 ) -> tuple[np.ndarray, np.ndarray]:

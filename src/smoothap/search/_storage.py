@@ -6,6 +6,7 @@
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
     projection-000002.npy      (k, d + 1) float32, what the album learnt from its collections, if it did
     learnt-000002.npy          (rows, k) float32, the projected vectors, which are searched in the place of the others
+    collections/               what users keep (see _collection_file.py), with a lock of its own
 
 A crash between any two writes leaves the old description with all its files; what no description names is swept away
 by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
@@ -54,6 +55,7 @@ class Storage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._loaded: tuple[int, ...] | None = None  # the description that was loaded, as `_stamp` knows it
+        self.projection: Projection | None = None  # what the album had learnt when it was loaded
 
     def _stamp(self) -> tuple[int, ...] | None:
         """What changes whenever the description is replaced; None while there is none."""
@@ -107,6 +109,7 @@ class Storage:
             try:
                 tables = [self._photos(segment, always) for segment in description.segments]
                 vectors = self._all_vectors(description, always, original)
+                self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
                 known, description = description, read_description(self.folder)
@@ -126,15 +129,13 @@ class Storage:
         ]
         if learnt is None:
             return vectors, dimension
-        self.projection(description, always=always)
         projected = [
             self._array("learnt", segment.number, str(segment.learnt), (segment.rows, learnt.dimension), always)
             for segment in description.segments
         ]
         return (vectors, dimension) if original else (projected, learnt.dimension)
 
-    def projection(self, description: Description, *, always: bool = False) -> Projection | None:
-        """What the album learnt, if it did."""
+    def _projection_of(self, description: Description, always: bool = False) -> Projection | None:
         if (learnt := description.learnt) is None:
             return None
         shape = learnt.dimension, description.dimension + 1
@@ -210,24 +211,29 @@ class Storage:
         write_description(self.folder, description)
         self.sweep(description, table)
 
-    def learn(self, learnt: Learnt, projection: Projection) -> None:
+    def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
         """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
-        description, photos, vectors = self.load(original=True)
-        self.sweep(description, photos.table)
-        number = description.next_segment
-        file = write_atomically(self._file("projection", number), partial(_save, projection.to_array()))
-        learnt = replace(learnt, number=number, projection=checksum(file), dimension=projection.dimension)
-        self.rewrite(replace(description, learnt=learnt), photos.table, vectors, np.arange(len(photos)))
+        with self.writing():
+            description, photos, vectors = self.load(original=True)
+            self.sweep(description, photos.table)
+            number = description.next_segment
+            file = write_atomically(self._file("projection", number), partial(_save, projection.to_array()))
+            before = description.calibration if description.learnt is None else description.learnt.calibration
+            learnt = replace(learnt, number=number, projection=checksum(file), calibration=before)
+            description = replace(description, learnt=learnt, calibration=calibration)
+            self.rewrite(description, photos.table, vectors, np.arange(len(photos)))
 
     def unlearn(self) -> None:
         """Search in the vectors of the model again, as if the album had never learnt."""
-        description, photos, _ = self.load()
-        assert description.learnt is not None
-        segments = tuple(replace(segment, learnt=None) for segment in description.segments)
-        calibration = description.learnt.calibration
-        description = replace(description, segments=segments, calibration=calibration, learnt=None)
-        write_description(self.folder, description)
-        self.sweep(description, photos.table)
+        with self.writing():
+            description, photos, _ = self.load()
+            if description.learnt is None:
+                raise ValueError(f"{self.folder} has learnt nothing that could be undone: it has its model's vectors.")
+            segments = tuple(replace(segment, learnt=None) for segment in description.segments)
+            calibration = description.learnt.calibration
+            description = replace(description, segments=segments, calibration=calibration, learnt=None)
+            write_description(self.folder, description)
+            self.sweep(description, photos.table)
 
     def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], description: Description) -> Segment:
         def write_vectors(path: Path, *, parts: Iterable[np.ndarray], dimension: int) -> None:
@@ -245,7 +251,7 @@ class Storage:
         vectors = write_atomically(self._file("vectors", number), write)
         photos = write_atomically(self._file("photos", number), write_photos)
         learnt = None
-        if (projection := self.projection(description)) is not None:
+        if (projection := self._projection_of(description)) is not None:
             write = partial(write_vectors, parts=map(projection, parts), dimension=projection.dimension)
             learnt = checksum(write_atomically(self._file("learnt", number), write))
         return Segment(number, table.num_rows, checksum(vectors), checksum(photos), learnt)
@@ -261,6 +267,14 @@ class Storage:
         for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
             for file in set(self.folder.glob(pattern)) - kept:
                 file.unlink(missing_ok=True)
+
+    def verify(self) -> None:
+        """Check every file to the last byte; what is damaged is named in an error."""
+        _, photos, _ = self.load(always=True)
+        for row in range(len(photos)):
+            record = photos.record(row)
+            if record["pack"] >= 0 and self.thumbnail(record) is None:
+                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
 
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The stored thumbnail of a record, or None where there is none or it is damaged."""

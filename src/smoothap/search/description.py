@@ -7,6 +7,7 @@ from typing import Any
 from smoothap.sealed_json import Kinds, SealedJson, wrong_field
 
 NAME = "album.json"
+COLLECTIONS = "collections"  # the folder in an album for what users keep
 FORMAT = 1
 _KINDS = {
     "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
@@ -45,12 +46,12 @@ class Learnt:
     before, for the day on which all of this is undone.
     """
 
-    number: int
-    projection: str
     dimension: int
     collections: int
     photos: int
     gain: tuple[float, float, float]
+    number: int = 0
+    projection: str = ""
     calibration: dict[str, Any] | None = None
 
 
@@ -99,8 +100,8 @@ def read_description(folder: Path) -> Description:
         raise ValueError(f"{file} does not describe an album: a field is missing or of the wrong kind.")
     values["segments"] = tuple(Segment(**segment) for segment in values["segments"])
     if learnt is not None:
-        learnt = Learnt(**{**learnt, "gain": tuple(learnt["gain"])})
-    return Description(**values, learnt=learnt)
+        learnt["gain"] = tuple(learnt["gain"])
+    return Description(**values, learnt=None if learnt is None else Learnt(**learnt))
 
 
 def refuse_inside_album(folder: Path) -> None:
