@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch.utils.data import DataLoader
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset
