@@ -124,7 +124,7 @@ def test_learning_again_does_not_build_on_what_was_learnt(taught_album):
 
 def test_photos_that_come_while_it_learns_are_projected_too(taught_album, monkeypatch):
     album, labels = taught_album
-    from smoothap.learning import learn as module
+    from smoothap.learning import from_collections as module
 
     check, removed = module.check, []
 

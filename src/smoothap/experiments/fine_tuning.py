@@ -156,7 +156,7 @@ def fine_tune(
 
     `data` and `test_on` are NAME or NAME:PATH, `model` is a timm name or the folder of a trained model, `size` the side
     of the images: by default 112 pixels, or what the trained model takes. `transform` has further changes to the views,
-    such as {"flip": False}. The `batch_size` is by default that of the settings, and less where training classes are few.
+    such as {"flip": False}. The `batch_size` is by default that of the settings; it is less where classes are few.
     With `frozen` the backbone stays as it is, and what is behind it learns in seconds from features that are computed
     once, of so many `feature_views` of each image besides the test view; `hidden` gives a new layer that many hidden
     numbers. The settings are `QUICK` by default, or `FROZEN`.
