@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-ROOMS = tuple(f"smoothap.{room}" for room in ("losses", "ranking", "metrics", "models", "experiments", "search"))
+ROOMS = tuple(f"smoothap.{room}" for room in ("losses", "ranking", "metrics", "models", "experiments", "search", "learning"))
 WIDTH = 110
 HEADING = """# Python reference
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import vectors_and_labels
+from teachable_albums import vectors_and_labels
 
 from smoothap import evaluate
 from smoothap.learning import learn
