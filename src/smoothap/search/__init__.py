@@ -9,5 +9,6 @@ from smoothap.search.projection import Projection
 from smoothap.search.updating import UpdateReport
 
 __all__ = [
-    "Album", "Calibration", "Collection", "Collections", "Hit", "Learnt", "Photo", "Photos", "Projection", "UpdateReport",
+    "Album", "Calibration", "Collection", "Collections", "Hit", "Learnt", "Photo", "Photos", "Projection",
+    "UpdateReport",
 ]  # fmt: skip
