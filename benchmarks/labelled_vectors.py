@@ -35,7 +35,7 @@ def all_vectors(model: str, data: str, size: int | None, keep: Path | None) -> t
     )
 
 
-def test_vectors(
+def unseen_vectors(
     model: str, data: str, size: int | None, keep: Path | None, *, features: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """The test classes of a set, by the model or, with `features`, by its backbone: vectors (n, d), labels (n,)."""

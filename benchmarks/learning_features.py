@@ -12,8 +12,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from labelled_vectors import test_vectors
-from learning import drawn, mean_average_precision
+from drawn_collections import drawn, mean_average_precision
+from labelled_vectors import unseen_vectors
 
 from smoothap.experiments import open_model
 from smoothap.learning.lessons import Lessons
@@ -43,8 +43,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
-    vectors, labels = test_vectors(options.model, options.data, None, options.keep)
-    features = unit(test_vectors(options.model, options.data, None, options.keep, features=True)[0])
+    vectors, labels = unseen_vectors(options.model, options.data, None, options.keep)
+    features = unit(unseen_vectors(options.model, options.data, None, options.keep, features=True)[0])
     layer = open_model(options.model).embedding
     assert layer is not None
     weight = layer.weight.detach().numpy()
