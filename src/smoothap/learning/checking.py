@@ -23,6 +23,7 @@ from smoothap.search.calibration import Calibration, calibrate, merged
 from smoothap.search.refining import unit_vectors
 
 STRENGTHS = 0.25, 0.5, 0.75, 1.0  # shares of the way from the start to the trained projection
+LEAST_GAIN = 0.01  # of mAP, for what it is taught: less is not worth a change
 TOLERATED_LOSS = 0.01  # of mAP, for things that the album is not taught
 _PHOTO_FOLDS, _TIMES, _MOST_COLLECTION_FOLDS = 2, 2, 3
 _RANKED_AMONG, _QUERIES = 512, 20  # photos that nobody has marked, and queries of a collection in a fold, at most
@@ -47,7 +48,7 @@ class Check:
     @property
     def is_clear(self) -> bool:
         """Whether learning helps beyond doubt, and does no harm to what is not taught."""
-        return self.taught.low > 0 and self.untaught.value >= -TOLERATED_LOSS
+        return self.taught.low > 0 and self.taught.value >= LEAST_GAIN and self.untaught.value >= -TOLERATED_LOSS
 
 
 @dataclass(frozen=True, eq=False)

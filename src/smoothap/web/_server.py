@@ -25,13 +25,16 @@ from smoothap.web._collection_routes import add_collection_routes
 from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
+from smoothap.web._learning_job import LearningJob
+from smoothap.web._learning_routes import add_learning_routes
 from smoothap.web._schemas import error_response
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
-    "page", "ask", "box", "collection_card", "collections", "column", "curve", "keeping", "quality", "slider",
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "keeping", "learning", "quality",
+    "slider",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
@@ -82,7 +85,7 @@ def create_app(
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
-    decoder, queue = Decoder(limits), WorkQueue(limits)
+    decoder, queue, job = Decoder(limits), WorkQueue(limits), LearningJob()
     current = CurrentAlbums(albums, decoder)
 
     @asynccontextmanager
@@ -93,6 +96,7 @@ def create_app(
         warming.cancel()
         queue.close()
         decoder.close()
+        job.close()
 
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
@@ -107,6 +111,7 @@ def create_app(
         app.get(address, include_in_schema=False)(_page_file)
     _add_routes(app, current, queue, limits)
     add_collection_routes(app, queue)
+    add_learning_routes(app, queue, job)
     guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 

@@ -4,6 +4,7 @@ import { Lost, ask, askJson, onBack, post } from "./ask.js";
 import { ShareBox } from "./box.js";
 import { Column, count, make } from "./column.js";
 import { Keeping } from "./keeping.js";
+import { Learning } from "./learning.js";
 import { showQuality } from "./quality.js";
 import { Slider } from "./slider.js";
 
@@ -260,6 +261,11 @@ window.addEventListener("hashchange", open);
 
 // ---- the beginning
 
+function showCalibration() {
+  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  if ($("slider-kind").hidden) document.querySelector('input[name="kind"][value="score"]').checked = true;
+}
+
 const names = (albums) => albums.map((album) => album.name).join(" and ");
 
 async function begin() {
@@ -282,13 +288,14 @@ async function begin() {
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
     say, failed, search, changed: showMarks, nameOfQuery: () => query?.label ?? query?.name ?? null,
   });
+  if (keeping) new Learning(columns[0].base, { say, failed, changed: relearnt }).look();
   await keeping?.begin();
   $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
   $("title").replaceChildren(make("bdi", { textContent: names(server.albums) }));
   document.title = `${names(server.albums)} · smoothap`;
   $("summary").textContent = two ? "The same photos by two models, side by side" : "Find all the photos of a thing by one of them";
-  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  showCalibration();
   $("query-note").textContent = server.albums.every((album) => album.takes_photos)
     ? "Or click any photo. Drag over the query to search with a part of it."
     : "Click any photo to search with it: this album has no model to see others with.";
@@ -302,6 +309,20 @@ async function begin() {
     $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Click any other photo.";
   }
   if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
+}
+
+// The album has learnt, or forgotten it: what its model made of a query, and what a score means, is another thing now.
+async function relearnt() {
+  query?.vectors.clear();
+  try {
+    server = await askJson("/api/albums");
+  } catch (error) {
+    failed(error);
+  }
+  showCalibration();
+  slider.reset();
+  if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
+  else await search();
 }
 
 // The server that is back may be another one, with other albums.
