@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from teachable_albums import taught_album, vectors_and_labels
 
-from smoothap.search import Album
+from smoothap.search import Album, Learnt, Projection
 from smoothap.web import _learning_job as learning_job
 
 ADDRESS = "/api/albums/0/learning"
@@ -52,6 +52,24 @@ def test_it_learns_and_forgets(album, connect):
         (hit["id"], hit["score"]) for hit in before["hits"]
     ]
     assert client.delete(ADDRESS).status_code == 409
+
+
+def test_a_vector_from_before_is_stale(tmp_path, connect):
+    """The model is the same, and has as many numbers: yet a query has to be embedded again."""
+    from page_albums import pixel_album
+
+    album = pixel_album(tmp_path / "photos", path=tmp_path / "album")
+    client = connect({"album": album})
+    photo = (tmp_path / "photos" / album.photos[0].path).read_bytes()
+    question = client.post("/api/albums/0/embed", content=photo).json()
+    assert client.post("/api/albums/0/search", json=question).status_code == 200
+    same_size = Projection(np.eye(64, dtype=np.float32)[::-1].copy(), np.zeros(64, np.float32))
+    Album.open(tmp_path / "album").learn(same_size, Learnt(64, 5, 20, (0.2, 0.1, 0.3)), None)
+    refused = client.post("/api/albums/0/search", json=question)
+    assert (refused.status_code, "has learnt: give the photo again" in refused.json()["error"]) == (409, True)
+    again = client.post("/api/albums/0/embed", content=photo).json()
+    best = client.post("/api/albums/0/search", json=again).json()["hits"][0]
+    assert (best["id"], round(best["score"], 3)) == (album.photos[0].id, 1.0)
 
 
 def test_an_album_with_little_to_learn_from_says_so_at_once(tmp_path, connect, monkeypatch):
