@@ -315,7 +315,7 @@ MUTANTS = [
     Mutant("web: an old vector is asked with after learning", "web/_served_album.py", "learnt and learnt.projection", "None", LEARNING_PAGE + " -k stale"),
     Mutant("web: two albums learn at once", "web/_learning_job.py", "self._state is not None and self._state.said is None", "False", LEARNING_PAGE + " -k forgets"),
     Mutant("train: few classes say nothing of those set aside", "data/benchmark.py", "{self._how_to_have_more(classes)}", "", "tests/cli/test_learn.py -k set_aside"),
-    Mutant("train: photos in two collections are classes of both", "experiments/collection_classes.py", "if photo not in several]", "]", "tests/cli/test_learn.py -k classes_to_train"),
+    Mutant("train: photos in two collections are classes of both", "experiments/_collection_classes.py", "if photo not in several]", "]", "tests/cli/test_learn.py -k classes_to_train"),
     Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
     Mutant("web: one album of two is renewed", "web/_current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
     Mutant("web: a vector of another model is taken", "web/_served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),

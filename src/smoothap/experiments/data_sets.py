@@ -46,7 +46,7 @@ DATA = {
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
     ),
     "album": _Data(
-        "smoothap.experiments.collection_classes:collection_classes",
+        "smoothap.experiments._collection_classes:collection_classes",
         "the folder of an album with collections",
         chooses_split=True,
         drawn=True,
