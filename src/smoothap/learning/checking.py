@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 import torch
 
-from smoothap.learning.lessons import Lessons
-from smoothap.learning.training import Start, train_projection
+from smoothap.learning._lessons import Lessons
+from smoothap.learning._training import Start, train_projection
 from smoothap.metrics.intervals import Interval, class_intervals
 from smoothap.ranking import average_precision
 from smoothap.search.calibration import Calibration, calibrate, merged

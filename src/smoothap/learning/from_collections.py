@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from smoothap.learning._lessons import Lessons
+from smoothap.learning._training import STEPS, Start, between, train_projection
 from smoothap.learning.checking import LEAST_GAIN, TOLERATED_LOSS, Check, check, trainings
-from smoothap.learning.lessons import Lessons
-from smoothap.learning.training import STEPS, Start, between, train_projection
 from smoothap.numerics.threads import one_thread
 from smoothap.progress import Progress
 from smoothap.search import Album

@@ -14,7 +14,7 @@ from PIL import Image
 from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, query_vector
+from smoothap.search._queries import Query, check_list, query_vector
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
@@ -287,8 +287,8 @@ class Album:
         return self.projected(model.embed([image], progress=False).numpy())[0]
 
     def projected(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors (n, d) by the album's model as it compares them: projected if it has learnt, else as they are."""
-        return vectors if self._projection is None else self._projection(unit_vectors(vectors))
+        """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
+        return vectors if self._projection is None else self._projection(vectors)
 
     @property
     def learnt(self) -> Learnt | None:
@@ -339,10 +339,7 @@ class Album:
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
         `wrong` are ids that the user marked.
         """
-        if k < 1:
-            raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        if minimum is not None and not -1 <= minimum <= 1:
-            raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+        check_list(k, minimum)
         check_expansion(expand, alpha)
         vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)

@@ -53,9 +53,10 @@ def add_learning_routes(app: FastAPI, queue: WorkQueue, job: LearningJob) -> Non
         """Begin to learn from the collections, which takes seconds; one album learns at a time."""
 
         def begin() -> LearningInfo:
+            folder = _folder(served)
             if (collections := collections_enough(served.album)) < FEWEST_COLLECTIONS:
                 raise HTTPException(409, too_few(collections))
-            job.start(_folder(served))
+            job.start(folder)
             return described(served)
 
         return await queue.run(begin)

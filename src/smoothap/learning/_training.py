@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from smoothap.learning.lessons import Lessons
+from smoothap.learning._lessons import Lessons
 from smoothap.losses import SmoothAP
 from smoothap.search.projection import Projection
 
