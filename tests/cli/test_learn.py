@@ -70,6 +70,17 @@ def test_what_does_not_help_is_told_by_the_exit_code_too(tmp_path, capsys):
     assert not json.loads(capsys.readouterr().out)["learnt"]
 
 
+def test_where_learning_does_not_help_the_long_way_is_named(tmp_path, capsys):
+    album, labels = teachable_albums.labelled_album(tmp_path / "my album")
+    order = np.random.default_rng(5).permutation(len(labels))
+    for number in range(6):
+        album.collections.add(f"any {number}", order[8 * number : 8 * number + 8].tolist())
+    assert exit_code("learn", tmp_path / "my album") == NOT_IMPROVED
+    words = next_commands(capsys.readouterr().out)[-1]
+    data = f"album:{tmp_path / 'my album'}"
+    assert words[words.index("smoothap") :] == ["smoothap", "train", "--data", data, "--out", "runs/my album"]
+
+
 def test_learn_as_json(tmp_path, capsys):
     teachable_albums.taught_album(tmp_path / "album")
     smoothap("learn", tmp_path / "album", "--json")
