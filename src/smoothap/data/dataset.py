@@ -142,15 +142,15 @@ class ImageDataset(Dataset[Item]):
             return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
         return Item(None, int(self.images.labels[row]), row, tuple(bad))
 
-    def __getitems__(self, indices: Sequence[Draw | int]) -> list[Item]:
-        """The items of a batch, as torch's loader asks for them; stored features come in one piece."""
+    def __getitems__(self, indices: Sequence[Draw | int]) -> "list[Item] | Batch":
+        """The items of a batch, as torch's loader asks for them; stored features are one already."""
         features = self.images.features
         if features is None or features.unreadable:
             return [self[index] for index in indices]
         rows, seeds = zip(*(index if isinstance(index, Draw) else (int(index), None) for index in indices), strict=True)
-        labels = self.images.labels[np.array(rows)].tolist()
-        views = features.take(rows, seeds)
-        return [Item(view, label, row, ()) for view, label, row in zip(views, labels, rows, strict=True)]
+        numbers = np.array(rows)
+        labels = torch.from_numpy(self.images.labels[numbers])
+        return Batch(features.take(rows, seeds), labels, torch.from_numpy(numbers))
 
     def identity(self) -> dict[str, Any]:
         """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
@@ -311,8 +311,10 @@ def _without_signals(loader: DataLoader[Any]) -> Iterator[tuple[Batch | None, Ba
     return batches
 
 
-def _collate(items: list[Item]) -> tuple[Batch | None, Bad]:
+def _collate(items: list[Item] | Batch) -> tuple[Batch | None, Bad]:
     """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
+    if isinstance(items, Batch):
+        return items, ()
     kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
     bad = tuple(chain.from_iterable(item.bad for item in items))
     if not kept:
