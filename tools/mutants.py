@@ -32,11 +32,14 @@ SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
 FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
+COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
 LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
+LEARNT, PROJECTION = (f"tests/search/test_{name}.py" for name in ("learnt_albums", "projection"))
+LEARNING, LEARNING_PAGE = "tests/learning/test_learning.py", "tests/web/test_learning_on_the_page.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
     Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - positive", "above = positive - scores[rows, None, :]", LOSS),
@@ -227,8 +230,8 @@ MUTANTS = [
     Mutant("device: gradients of float16 are not scaled back", "training/precision.py", "self._scale.reciprocal(), infinite", "self._scale / self._scale, infinite", ELSEWHERE + " -k taken_back"),
     Mutant("lock: a disk without locks is refused", "files.py", "except (ImportError, OSError):", "except ImportError:", "tests/test_files.py"),
     Mutant("lock: a child keeps it", "files.py", "fcntl.lockf(lock", "fcntl.flock(lock", "tests/test_files.py"),
-    Mutant("lock: a second writer of this process", "files.py", "    if here in _locked:\n", "    if False:\n", "tests/test_files.py"),
-    Mutant("lock: a child of a writer is refused for ever", "files.py", "here = os.getpid(), folder", "here = 0, folder", "tests/test_files.py"),
+    Mutant("lock: a second writer of this process", "files.py", "    while _locked.setdefault(here, this) is not this:", "    while False:", "tests/test_files.py"),
+    Mutant("lock: a child of a writer is refused for ever", "files.py", "(os.getpid(), folder.resolve()), object()", "(0, folder.resolve()), object()", "tests/test_files.py"),
     Mutant("save: a full disk is a number", "files.py", "if isinstance(error, OSError) and is_full(error):", "if False:", "tests/test_files.py"),
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
     Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),
@@ -259,7 +262,7 @@ MUTANTS = [
     Mutant("search: what cannot pass is tried again", "search/updating.py", "refusal is not None and refusal ==", "False and refusal ==", "tests/search/test_unreadable_photos.py -k twice"),
     Mutant("search: labels from the photo folder", "experiments/indexing.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py -k table_of_labels"),
     Mutant("search: labels that match nothing", "experiments/indexing.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py -k table_of_labels"),
-    Mutant("search: a negative expansion", "search/album.py", "if expand < 0:", "if False:", SEARCH + " -k wrong_questions"),
+    Mutant("search: a negative expansion", "search/refining.py", "if expand < 0:", "if False:", SEARCH + " -k wrong_questions"),
     Mutant("search: a full disk is a number", "search/_storage.py", "if not is_full(error):", "if True:", "tests/crash/test_torn_albums.py -k full_disk"),
     Mutant("search: paths out of the folder let in", "search/_storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
@@ -281,6 +284,39 @@ MUTANTS = [
     Mutant("web: all files that nobody has read have one address", "web/_served_album.py", "status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size", "", VERSIONS + " -k made_elsewhere"),
     Mutant("web: a new version of the album is not noticed", "search/_storage.py", "return self._stamp() == self._loaded", "return True", VERSIONS + " -k next_request"),
     Mutant("web: what is written while an album is loaded is missed", "web/_current_albums.py", "    return tuple(served if", "    return albums or tuple(served if", VERSIONS + " -k next_request"),
+    Mutant("collections: a moved photo is forgotten", "search/_members.py", "take(place, self._by_content.get(member.sha256, ()) if member.sha256 else ())", "pass", COLLECTIONS + " -k moved"),
+    Mutant("collections: an edited photo is forgotten", "search/_members.py", "take(place, [self._by_path.get(member.path)])", "pass", COLLECTIONS + " -k member"),
+    Mutant("collections: one photo is two members", "search/_members.py", "                taken.add(chosen.id)\n", "", COLLECTIONS + " -k member"),
+    Mutant("collections: a move is not remembered", "search/album.py", "        self.collections.refresh()\n", "", COLLECTIONS + " -k moved"),
+    Mutant("collections: writers do not wait for each other", "search/_collection_file.py", "with locked(folder, refusal, patience=_PATIENCE):", "if True:", COLLECTIONS + " -k at_once"),
+    Mutant("collections: undo takes back what came later", "search/collections.py", "if stored.marks.get(member) is later:", "if True:", COLLECTIONS + " -k one_step"),
+    Mutant("collections: undo forgets the mark before", "search/collections.py", "if earlier is not None:", "if False:", COLLECTIONS + " -k in_turn"),
+    Mutant("collections: a step that does nothing", "search/collections.py", "if before is not mark:", "if True:", COLLECTIONS + " -k no_step"),
+    Mutant("export: two photos of one name", "search/collection_export.py", "    while free.casefold() in taken:", "    while free in taken:", EXPORT + " -k safe_on_any"),
+    Mutant("export: a copy is written over", "search/collection_export.py", "    while os.path.lexists(target):", "    while False:", EXPORT + " -k write_over"),
+    Mutant("export: a zip of a changed photo", "search/collection_export.py", "            if left:\n", "            if False:\n", EXPORT + " -k while_it_is_packed"),
+    Mutant("export: the size forgets wide fields", "search/collection_export.py", "4 + 8 * fields if fields else 0", "0", EXPORT + " -k 32_bits"),
+    Mutant("export: a formula in a table", "search/collection_export.py", "if cell.startswith(FORMULA) else cell", "if False else cell", EXPORT + " -k spreadsheet"),
+    Mutant("import: a copy elsewhere is not known", "search/collection_import.py", "member is None and Path(path).is_file()", "False", EXPORT + " -k by_their_content"),
+    Mutant("learning: the query is not projected", "search/album.py", "return self.projected(model.embed([image], progress=False).numpy())[0]", "return model.embed([image], progress=False).numpy()[0]", LEARNT + " -k alike"),
+    Mutant("learning: the bias is lost", "search/projection.py", "np.ones(len(rows))", "np.zeros(len(rows))", PROJECTION),
+    Mutant("learning: weights are not whole numbers", "search/projection.py", "np.rint(np.ldexp(", "(np.ldexp(", PROJECTION),
+    Mutant("learning: an update writes over the model's vectors", "search/updating.py", "description, photos, vectors = self.storage.load(original=True)", "description, photos, vectors = self.storage.load()", LEARNT + " -k update"),
+    Mutant("learning: undo keeps the new calibration", "search/_storage.py", "calibration = description.learnt.calibration\n", "calibration = description.calibration\n", LEARNT + " -k undone"),
+    Mutant("learning: learning twice loses the first calibration", "search/_storage.py", "before = description.calibration if description.learnt is None else description.learnt.calibration", "before = description.calibration", LEARNT + " -k undone"),
+    Mutant("learning: files of an undone learning stay", "search/_storage.py", 'kept -= {self._file("learnt", segment.number)', 'kept |= {self._file("learnt", segment.number)', LEARNT + " -k undone"),
+    Mutant("learning: it learns from what it learnt", "search/album.py", "load(original=True)[1:]", "load()[1:]", LEARNING + " -k build_on"),
+    Mutant("learning: what may be chance is taken", "learning/checking.py", "return self.taught.low > 0 and self.taught.value >= LEAST_GAIN and", "return", LEARNING + " -k meaning"),
+    Mutant("learning: four collections are enough", "learning/from_collections.py", "if collections < FEWEST_COLLECTIONS:", "if collections < FEWEST_COLLECTIONS - 1:", LEARNING + " -k few"),
+    Mutant("learning: a check changes the album", "learning/from_collections.py", "if not checked.is_clear or check_only:", "if not checked.is_clear:", LEARNING + " -k check_changes"),
+    Mutant("learning: it runs on all threads", "numerics/threads.py", "    torch.set_num_threads(1)\n", "", LEARNING + " -k any_number_of_threads"),
+    Mutant("learning: the photos left out are learnt from", "learning/checking.py", "lessons.subset(~left_out))", "lessons)", LEARNING + " -k meaning"),
+    Mutant("learning: wrong marks are forgotten", "learning/_lessons.py", "np.isin(ids, one.right), np.isin(ids, one.wrong)", "np.isin(ids, one.right), np.isin(ids, [])", "tests/learning"),
+    Mutant("learning: unmarked photos are positives of each other", "learning/_training.py", "alone = len(lessons.names) + len(lessons.rows) + np.arange(others)", "alone = np.full(others, len(lessons.names) + len(lessons.rows))", "tests/learning/test_lessons.py"),
+    Mutant("web: an old vector is asked with after learning", "web/_served_album.py", "learnt and learnt.projection", "None", LEARNING_PAGE + " -k stale"),
+    Mutant("web: two albums learn at once", "web/_learning_job.py", "self._state is not None and self._state.said is None", "False", LEARNING_PAGE + " -k forgets"),
+    Mutant("train: few classes say nothing of those set aside", "data/benchmark.py", "{self._how_to_have_more(classes)}", "", "tests/cli/test_learn.py -k set_aside"),
+    Mutant("train: photos in two collections are classes of both", "experiments/_collection_classes.py", "if photo not in several]", "]", "tests/cli/test_learn.py -k classes_to_train"),
     Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
     Mutant("web: one album of two is renewed", "web/_current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
     Mutant("web: a vector of another model is taken", "web/_served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),

@@ -26,7 +26,7 @@ app = App(
 
 Every command explains itself: smoothap COMMAND --help
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments,
-3 a training that did not improve the network, 130 interrupted.""",
+3 a training that did not improve the network or the album, 130 interrupted.""",
     version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh, fish or PowerShell.", help_epilogue="")
@@ -79,9 +79,23 @@ _COMMANDS = {
         "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
         "smoothap search ALBUM photo.jpg --recall 0.95 --json",
     ),
+    "learn": (
+        "Let an album learn from its collections which photos belong together, if that helps.",
+        "smoothap learn ALBUM",
+        "smoothap learn ALBUM --check",
+        "smoothap learn ALBUM --undo",
+    ),
     "duplicates": (
         "List photos that an album has twice, exactly or nearly.",
         "smoothap duplicates ALBUM --score 0.98",
+    ),
+    "collection": (
+        "Keep photos of an album in named collections, and take them out as files.",
+        'smoothap collection ALBUM add "my dog" PHOTOS/rex1.jpg PHOTOS/rex2.jpg',
+        "smoothap collection ALBUM list",
+        'smoothap collection ALBUM show "my dog"',
+        'smoothap collection ALBUM export "my dog" --out dog.zip',
+        "smoothap collection ALBUM import FOLDER",
     ),
     "serve": (
         "Open an album as a page: give a photo, find all the others; or compare two.",

@@ -14,21 +14,22 @@ from PIL import Image
 from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._identity import AlbumModel, ModelIdentity
+from smoothap.search._queries import Query, check_list, query_vector
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
-from smoothap.search.description import Description, read_description, write_description
+from smoothap.search.collections import Collections
+from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
-from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_vectors
+from smoothap.search.projection import Projection
+from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
-
-Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
 
 
 class Album:
@@ -56,7 +57,8 @@ class Album:
 
     def _hold(self, description: Description, photos: Photos, vectors: np.ndarray) -> None:
         self._description, self.photos, self.vectors = description, photos, vectors
-        sums = [segment.vectors for segment in description.segments]
+        self._projection = None if self._storage is None else self._storage.projection
+        sums = [segment.learnt or segment.vectors for segment in description.segments]
         self._neighbours = Neighbours(vectors, self._engine_name, sums[0] if len(sums) == 1 else None)
 
     @classmethod
@@ -182,12 +184,8 @@ class Album:
 
     def verify(self) -> None:
         """Check every file of the album to the last byte, thumbnails too; what is damaged is named in an error."""
-        storage = self._known_storage()
-        _, photos, _ = storage.load(always=True)
-        for row in range(len(photos)):
-            record = photos.record(row)
-            if record["pack"] >= 0 and storage.thumbnail(record) is None:
-                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
+        self._known_storage().verify()
+        self.collections.all()
 
     def _take_in(
         self,
@@ -204,6 +202,7 @@ class Album:
             updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
+        self.collections.refresh()
         return report
 
     def _reload(self) -> None:
@@ -240,6 +239,11 @@ class Album:
             raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
         return self.root
 
+    @property
+    def collections(self) -> Collections:
+        """Named groups of its photos, which are kept in the album's folder."""
+        return Collections(self._known_storage().folder / COLLECTIONS, self.photos)
+
     def __len__(self) -> int:
         return len(self.photos)
 
@@ -274,13 +278,36 @@ class Album:
         return replace(learnt, photos=len(self))
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
-        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
+        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
         model = self.embedder()
         if not isinstance(image, Image.Image):
             image = read_image(image, box=box)
         elif box is not None:
             image = cut(image, box)
-        return model.embed([image], progress=False)[0].numpy()
+        return self.projected(model.embed([image], progress=False).numpy())[0]
+
+    def projected(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
+        return vectors if self._projection is None else self._projection(vectors)
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """What the album learnt from its collections, if it did."""
+        return self._description.learnt
+
+    def model_vectors(self) -> tuple[Photos, np.ndarray]:
+        """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
+        return Storage(self._known_storage().folder).load(original=True)[1:]
+
+    def learn(self, projection: Projection, learnt: Learnt, calibration: Calibration | None) -> None:
+        """Search in projected vectors from now on, calibrated anew; the model's own stay, for `unlearn`."""
+        self._known_storage().learn(projection, learnt, None if calibration is None else calibration.to_dict())
+        self._reload()
+
+    def unlearn(self) -> None:
+        """Search in the vectors of the model again, with their calibration."""
+        self._known_storage().unlearn()
+        self._reload()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
@@ -312,15 +339,9 @@ class Album:
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
         `wrong` are ids that the user marked.
         """
-        if k < 1:
-            raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        if minimum is not None and not -1 <= minimum <= 1:
-            raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
-        if expand < 0:
-            raise ValueError(f"expand is how many first answers to add to the query, 0 or more, not {expand}.")
-        if not 0 <= alpha < np.inf:
-            raise ValueError(f"alpha is the power of a score, 0 or more, not {alpha}.")
-        vector, query_ids = self._query_vector(query, box)
+        check_list(k, minimum)
+        check_expansion(expand, alpha)
+        vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
         left_out = [*query_ids, *wrong]
@@ -337,28 +358,6 @@ class Album:
         if everything or minimum is not None:
             return self._hits(*self.ranking(vector, left_out).best(minimum=minimum))
         return self._hits(*self._neighbours.nearest(vector, k, self._rows(left_out)))
-
-    def _query_vector(self, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
-        """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
-        if isinstance(query, bool) or query is None:
-            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
-        if isinstance(query, (int, np.integer)):
-            identity = int(query)
-            if box is None:  # the vector as it is: its scores are those of an evaluation
-                return np.array(self.vectors[self.photos.row_of(identity)]), [identity]
-            return unit(self.embed(self.photo_path(identity), box)), [identity]
-        if isinstance(query, (str, Path, Image.Image)):
-            return unit(self.embed(query, box)), []
-        if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
-            parts = [self._query_vector(part, box) for part in query]
-            return joined([vector for vector, _ in parts]), [identity for _, ids in parts for identity in ids]
-        vector, dimension = np.asanyarray(query, np.float32), self.vectors.shape[1]
-        if vector.shape != (dimension,):
-            raise ValueError(
-                f"A query of shape {vector.shape} was given to an album of vectors ({dimension},): it was embedded by "
-                "another model."
-            )
-        return unit(vector), []
 
     def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
         """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
