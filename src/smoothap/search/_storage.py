@@ -33,7 +33,7 @@ from smoothap.search.description import (
     refuse_inside_album,
     write_description,
 )
-from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
@@ -123,7 +123,7 @@ class Storage:
         check(file, segment.photos, always=always)
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
-                table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
+                table = _as_schema(stored)
         except FileNotFoundError:
             raise  # swept away since it was checked: there is a new description
         except (pa.ArrowException, OSError) as error:
@@ -211,6 +211,19 @@ class Storage:
         except OSError:
             return None
         return picture if zlib.crc32(picture) == record["crc"] else None
+
+
+def _as_schema(stored: pq.ParquetFile) -> pa.Table:
+    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
+    if stored.schema_arrow.equals(SCHEMA):
+        return stored.read()
+    if not stored.schema_arrow.equals(OLDER_SCHEMA):
+        return SCHEMA.empty_table()
+    table = stored.read()
+    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def relative(path: Path, folder: Path) -> str:
