@@ -32,6 +32,7 @@ SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
 FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
+COLLECTIONS = "tests/search/test_collections.py"
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
@@ -226,8 +227,8 @@ MUTANTS = [
     Mutant("device: gradients of float16 are not scaled back", "training/precision.py", "self._scale.reciprocal(), infinite", "self._scale / self._scale, infinite", ELSEWHERE + " -k taken_back"),
     Mutant("lock: a disk without locks is refused", "files.py", "except (ImportError, OSError):", "except ImportError:", "tests/test_files.py"),
     Mutant("lock: a child keeps it", "files.py", "fcntl.lockf(lock", "fcntl.flock(lock", "tests/test_files.py"),
-    Mutant("lock: a second writer of this process", "files.py", "    if here in _locked:\n", "    if False:\n", "tests/test_files.py"),
-    Mutant("lock: a child of a writer is refused for ever", "files.py", "here = os.getpid(), folder", "here = 0, folder", "tests/test_files.py"),
+    Mutant("lock: a second writer of this process", "files.py", "    while _locked.setdefault(here, this) is not this:", "    while False:", "tests/test_files.py"),
+    Mutant("lock: a child of a writer is refused for ever", "files.py", "(os.getpid(), folder.resolve()), object()", "(0, folder.resolve()), object()", "tests/test_files.py"),
     Mutant("save: a full disk is a number", "files.py", "if isinstance(error, OSError) and is_full(error):", "if False:", "tests/test_files.py"),
     Mutant("loop: a checkpoint's bytes are believed", "training/checkpoint.py", 'if hashlib.sha256(content).hexdigest() != described["sha256"]:', "if False:", CHECKPOINT + " -k flipped"),
     Mutant("a description's bytes are believed", "sealed_json.py", "whole = without or self.text(values) == text", "whole = True", "tests/crash/test_flipped_bytes.py -k json"),
@@ -258,11 +259,11 @@ MUTANTS = [
     Mutant("search: what cannot pass is tried again", "search/updating.py", "refusal is not None and refusal ==", "False and refusal ==", "tests/search/test_unreadable_photos.py -k twice"),
     Mutant("search: labels from the photo folder", "experiments/indexing.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py -k table_of_labels"),
     Mutant("search: labels that match nothing", "experiments/indexing.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py -k table_of_labels"),
-    Mutant("search: a negative expansion", "search/album.py", "if expand < 0:", "if False:", SEARCH + " -k wrong_questions"),
     Mutant("reading: a HEIC photo without its decoder is refused for good", "search/preparing.py", "(MemoryError, ImportError)", "MemoryError", "tests/search/test_dates_and_cameras.py -k decoder"),
     Mutant("reading: a date of zeros hides the next best", "data/_exif.py", "with suppress(ValueError):", "with suppress(ZeroDivisionError):", "tests/data/test_phone_photos.py"),
     Mutant("search: other files are not listed", "search/updating.py", "{**others, **self._refusals}", "self._refusals", "tests/search/test_unreadable_photos.py"),
     Mutant("search: an older album is not filled in", "search/updating.py", "        self._read_heads(unchanged)\n", "", "tests/search/test_dates_and_cameras.py"),
+    Mutant("search: a negative expansion", "search/refining.py", "if expand < 0:", "if False:", SEARCH + " -k wrong_questions"),
     Mutant("search: a full disk is a number", "search/_storage.py", "if not is_full(error):", "if True:", "tests/crash/test_torn_albums.py -k full_disk"),
     Mutant("search: paths out of the folder let in", "search/_storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
@@ -284,6 +285,14 @@ MUTANTS = [
     Mutant("web: all files that nobody has read have one address", "web/_served_album.py", "status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size", "", VERSIONS + " -k made_elsewhere"),
     Mutant("web: a new version of the album is not noticed", "search/_storage.py", "return self._stamp() == self._loaded", "return True", VERSIONS + " -k next_request"),
     Mutant("web: what is written while an album is loaded is missed", "web/_current_albums.py", "    return tuple(served if", "    return albums or tuple(served if", VERSIONS + " -k next_request"),
+    Mutant("collections: a moved photo is forgotten", "search/_members.py", "take(place, self._by_content.get(member.sha256, ()) if member.sha256 else ())", "pass", COLLECTIONS + " -k moved"),
+    Mutant("collections: an edited photo is forgotten", "search/_members.py", "take(place, [self._by_path.get(member.path)])", "pass", COLLECTIONS + " -k member"),
+    Mutant("collections: one photo is two members", "search/_members.py", "                taken.add(chosen.id)\n", "", COLLECTIONS + " -k member"),
+    Mutant("collections: a move is not remembered", "search/album.py", "        self.collections.refresh()\n", "", COLLECTIONS + " -k moved"),
+    Mutant("collections: writers do not wait for each other", "search/_collection_file.py", "with locked(folder, refusal, patience=_PATIENCE):", "if True:", COLLECTIONS + " -k at_once"),
+    Mutant("collections: undo takes back what came later", "search/collections.py", "if stored.marks.get(member) is later:", "if True:", COLLECTIONS + " -k one_step"),
+    Mutant("collections: undo forgets the mark before", "search/collections.py", "if earlier is not None:", "if False:", COLLECTIONS + " -k in_turn"),
+    Mutant("collections: a step that does nothing", "search/collections.py", "if before is not mark:", "if True:", COLLECTIONS + " -k no_step"),
     Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
     Mutant("web: one album of two is renewed", "web/_current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
     Mutant("web: a vector of another model is taken", "web/_served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),

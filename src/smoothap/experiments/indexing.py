@@ -10,7 +10,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.experiments.data_sets import open_data
 from smoothap.models import Embedder, open_model
 from smoothap.search import Album, UpdateReport
-from smoothap.search.description import NAME, refuse_inside_album
+from smoothap.search.description import COLLECTIONS, NAME, refuse_inside_album
 from smoothap.search.updating import Labels, labels_by_folder
 from smoothap.search.walking import walk
 from smoothap.training.evaluation import embed_sets
@@ -78,9 +78,10 @@ def _check_new(photos: Path, out: Path, model: str | None) -> None:
         raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
     refuse_inside_album(out)
     walk(photos)
-    # Hidden files and the network are what an index that was stopped in its first moments leaves.
+    # Hidden files and the network are what an index that was stopped in its first moments leaves; collections may be
+    # those of an earlier album of these photos.
     files = [file.name for file in out.iterdir()] if out.exists() else []
-    if others := [name for name in files if name[0] != "." and name != _NETWORK]:
+    if others := [name for name in files if name[0] != "." and name not in (_NETWORK, COLLECTIONS)]:
         raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
 
 

@@ -4,6 +4,7 @@
     vectors-000001.npy         (rows, d) float32, each row of length 1
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
+    collections/               what users keep (see _collection_file.py), with a lock of its own
 
 A crash between any two writes leaves the old description with all its files; what no description names is swept away
 by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
@@ -199,6 +200,14 @@ class Storage:
         for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
             for file in set(self.folder.glob(pattern)) - kept:
                 file.unlink(missing_ok=True)
+
+    def verify(self) -> None:
+        """Check every file to the last byte; what is damaged is named in an error."""
+        _, photos, _ = self.load(always=True)
+        for row in range(len(photos)):
+            record = photos.record(row)
+            if record["pack"] >= 0 and self.thumbnail(record) is None:
+                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
 
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The stored thumbnail of a record, or None where there is none or it is damaged."""

@@ -16,12 +16,13 @@ from smoothap.search._checksums import checksum
 from smoothap.search._identity import AlbumModel, ModelIdentity
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
-from smoothap.search.description import Description, read_description, write_description
+from smoothap.search.collections import Collections
+from smoothap.search.description import COLLECTIONS, Description, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
-from smoothap.search.refining import ALPHA, corrected, expanded, joined, unit, unit_vectors
+from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, joined, unit, unit_vectors
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
 
@@ -182,12 +183,8 @@ class Album:
 
     def verify(self) -> None:
         """Check every file of the album to the last byte, thumbnails too; what is damaged is named in an error."""
-        storage = self._known_storage()
-        _, photos, _ = storage.load(always=True)
-        for row in range(len(photos)):
-            record = photos.record(row)
-            if record["pack"] >= 0 and storage.thumbnail(record) is None:
-                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
+        self._known_storage().verify()
+        self.collections.all()
 
     def _take_in(
         self,
@@ -204,6 +201,7 @@ class Album:
             updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
+        self.collections.refresh()
         return report
 
     def _reload(self) -> None:
@@ -239,6 +237,11 @@ class Album:
         if self.root is None:
             raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
         return self.root
+
+    @property
+    def collections(self) -> Collections:
+        """Named groups of its photos, which are kept in the album's folder."""
+        return Collections(self._known_storage().folder / COLLECTIONS, self.photos)
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -316,10 +319,7 @@ class Album:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
         if minimum is not None and not -1 <= minimum <= 1:
             raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
-        if expand < 0:
-            raise ValueError(f"expand is how many first answers to add to the query, 0 or more, not {expand}.")
-        if not 0 <= alpha < np.inf:
-            raise ValueError(f"alpha is the power of a score, 0 or more, not {alpha}.")
+        check_expansion(expand, alpha)
         vector, query_ids = self._query_vector(query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])

@@ -7,6 +7,7 @@ from typing import Any
 from smoothap.sealed_json import Kinds, SealedJson, wrong_field
 
 NAME = "album.json"
+COLLECTIONS = "collections"  # the folder in an album for what users keep
 FORMAT = 1
 _KINDS = {
     "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
