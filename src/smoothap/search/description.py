@@ -53,7 +53,7 @@ def read_description(folder: Path) -> Description:
     """What the album is; a file that differs in any letter from what was written is refused."""
     file = folder / NAME
     if not file.is_file():
-        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --model MODEL --out {folder}")
+        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
     values = _SEALED.read(file)
     right = (
         _are(values, _KINDS)
