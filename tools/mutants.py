@@ -32,7 +32,7 @@ SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
 FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
-COLLECTIONS = "tests/search/test_collections.py"
+COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
@@ -192,9 +192,9 @@ MUTANTS = [
     Mutant("loop: an epoch worse than the network before is kept", "training/loop.py", "report.mean_average_precision > max(state.best, to_beat)", "report.mean_average_precision > state.best", LOOP + " -k beat"),
     Mutant("start: a trained layer is thrown away", "training/loop.py", 'settings.embedding_start != "random" and model.embedding_is_new', 'settings.embedding_start != "random"', "tests/training/test_embedding_start.py"),
     Mutant("start: looked at again after a cut", "training/loop.py", "    elif projects:\n", "    if projects:\n", "tests/training/test_embedding_start.py"),
-    Mutant("start: scatter within classes ignored", "training/_embedding_start.py", "if spread > 0 and power > 0:", "if False:", "tests/training/test_embedding_start.py"),
-    Mutant("start: not centred", "training/_embedding_start.py", "return weight, -weight @ mean", "return weight, 0 * (weight @ mean)", "tests/training/test_embedding_start.py"),
-    Mutant("start: no scatter divides by zero", "training/_embedding_start.py", "if spread > 0 and power > 0:", "if power > 0:", "tests/training/test_embedding_start.py"),
+    Mutant("start: scatter within classes ignored", "training/embedding_start.py", " if power > 0 else None", " if power < 0 else None", "tests/training/test_embedding_start.py"),
+    Mutant("start: not centred", "training/embedding_start.py", "return weight, -weight @ mean", "return weight, 0 * (weight @ mean)", "tests/training/test_embedding_start.py"),
+    Mutant("start: no scatter divides by zero", "training/embedding_start.py", "if spread <= 0:", "if spread < 0:", "tests/training/test_embedding_start.py"),
     Mutant("train: worse on the test in silence", "cli/_printing.py", "if after.mean_average_precision < before.mean_average_precision:", "if False:", "tests/cli/test_train_and_evaluate.py -k silence"),
     Mutant("train: nothing learnt ends as a success", "cli/train.py", "        sys.exit(options.NOT_IMPROVED)", "        pass", "tests/cli/test_train_and_evaluate.py -k improves_nothing"),
     Mutant("loop: clipping forgotten", "training/loop.py", "if settings.clip is not None:", "if False:", LOOP),
@@ -298,6 +298,12 @@ MUTANTS = [
     Mutant("collections: undo takes back what came later", "search/collections.py", "if stored.marks.get(member) is later:", "if True:", COLLECTIONS + " -k one_step"),
     Mutant("collections: undo forgets the mark before", "search/collections.py", "if earlier is not None:", "if False:", COLLECTIONS + " -k in_turn"),
     Mutant("collections: a step that does nothing", "search/collections.py", "if before is not mark:", "if True:", COLLECTIONS + " -k no_step"),
+    Mutant("export: two photos of one name", "search/collection_export.py", "    while free.casefold() in taken:", "    while free in taken:", EXPORT + " -k safe_on_any"),
+    Mutant("export: a copy is written over", "search/collection_export.py", "    while os.path.lexists(target):", "    while False:", EXPORT + " -k write_over"),
+    Mutant("export: a zip of a changed photo", "search/collection_export.py", "            if left:\n", "            if False:\n", EXPORT + " -k while_it_is_packed"),
+    Mutant("export: the size forgets wide fields", "search/collection_export.py", "4 + 8 * fields if fields else 0", "0", EXPORT + " -k 32_bits"),
+    Mutant("export: a formula in a table", "search/collection_export.py", "if cell.startswith(FORMULA) else cell", "if False else cell", EXPORT + " -k spreadsheet"),
+    Mutant("import: a copy elsewhere is not known", "search/collection_import.py", "member is None and Path(path).is_file()", "False", EXPORT + " -k by_their_content"),
     Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
     Mutant("web: one album of two is renewed", "web/_current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
     Mutant("web: a vector of another model is taken", "web/_served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),

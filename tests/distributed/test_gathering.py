@@ -20,9 +20,9 @@ from smoothap.data.reading import UnreadableImage
 from smoothap.distributed import Processes, backends
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training._embedding_start import start_as_projection
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training._two_pass import two_pass
+from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import evaluate_set
 from smoothap.training.loop import loss_backward
 

@@ -9,8 +9,8 @@ import torch
 from smoothap.data.dataset import ImageDataset
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
-from smoothap.training import _embedding_start as embedding_start
-from smoothap.training._embedding_start import projection, start_as_projection
+from smoothap.training import embedding_start
+from smoothap.training.embedding_start import projection, start_as_projection
 from smoothap.training.evaluation import embed_set
 from smoothap.training.log import read_rows
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from torch.utils.data import DataLoader
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset
@@ -121,7 +122,20 @@ def test_a_killed_data_worker_is_told_in_a_sentence(pattern_set, small_model, un
         return images.read(row, shorter_side)
 
     dataset = ImageDataset(replace(images, read=killed), small_model().transform, report=unreadable)
-    with pytest.raises(ValueError, match=r"a process that reads images was killed \(process [\d, ]+\).*--workers"):
+    with pytest.raises(ValueError, match=r"a process that reads images was killed.*--workers"):
+        embed_set(small_model(), dataset, workers=2)
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(104, "Connection reset by peer"), EOFError()])
+def test_a_data_worker_killed_while_it_hands_a_batch_over_is_told_in_a_sentence(
+    monkeypatch, pattern_set, small_model, unreadable, error
+):
+    def handed_over(*_):
+        raise error
+
+    monkeypatch.setattr(DataLoader, "__iter__", handed_over)
+    dataset = ImageDataset(pattern_set(), small_model().transform, report=unreadable)
+    with pytest.raises(ValueError, match=r"a process that reads images was killed.*--workers"):
         embed_set(small_model(), dataset, workers=2)
 
 

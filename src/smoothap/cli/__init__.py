@@ -91,6 +91,14 @@ _COMMANDS = {
         "smoothap duplicates ALBUM --score 0.98",
         "smoothap duplicates ALBUM --move COPIES",
     ),
+    "collection": (
+        "Keep photos of an album in named collections, and take them out as files.",
+        'smoothap collection ALBUM add "my dog" PHOTOS/rex1.jpg PHOTOS/rex2.jpg',
+        "smoothap collection ALBUM list",
+        'smoothap collection ALBUM show "my dog"',
+        'smoothap collection ALBUM export "my dog" --out dog.zip',
+        "smoothap collection ALBUM import FOLDER",
+    ),
     "serve": (
         "Open an album as a page: give a photo, find all the others; or compare two.",
         "smoothap serve ALBUM",

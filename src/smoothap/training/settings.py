@@ -25,7 +25,7 @@ class Settings:
     steps: int | None = None  # stop after so many steps, whatever `epochs` says
     optimiser: Optimiser = "adam"
     learning_rate: float = 1e-5
-    embedding_start: EmbeddingStart = "random"  # of a new layer: `training/_embedding_start.py` has the others
+    embedding_start: EmbeddingStart = "random"  # of a new layer: `training/embedding_start.py` has the others
     embedding_factor: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
     loss_factor: float = 1.0  # times the learning rate, for parameters of the loss itself
     weight_decay: float = 4e-5

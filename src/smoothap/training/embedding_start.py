@@ -54,19 +54,26 @@ def projection(
     """
     features = features.astype(np.float64)
     mean = features.mean(axis=0)
+    evened = _evened(features, labels, power) if power > 0 else None
+    centred = features - mean if evened is None else (features - mean) @ evened
+    _, directions = np.linalg.eigh(centred.T @ centred)  # in rising order of their variance
+    weight = directions[:, ::-1][:, :dimension].T
+    if evened is not None:
+        weight = weight @ evened
+    weight = weight / np.linalg.norm(weight, axis=1).mean()
+    return weight, -weight @ mean
+
+
+def _evened(features: np.ndarray, labels: np.ndarray, power: float) -> np.ndarray | None:
+    """The matrix (f, f) that evens out the scatter within classes; None where no two images of a class differ."""
     _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     sums = np.zeros((len(sizes), features.shape[1]))
     np.add.at(sums, classes, features)
     within = features - (sums / sizes[:, None])[classes]
     scatter = within.T @ within
     spread = np.trace(scatter) / len(scatter)
-    evened = np.eye(len(scatter))
-    if spread > 0 and power > 0:  # else every class has one image, or images that are all alike
-        scatter = (1 - _SHRINKAGE) * scatter / spread + _SHRINKAGE * evened
-        values, directions = np.linalg.eigh(scatter)
-        evened = (directions * values**-power) @ directions.T
-    centred = (features - mean) @ evened
-    _, directions = np.linalg.eigh(centred.T @ centred)  # in rising order of their variance
-    weight = directions[:, ::-1][:, :dimension].T @ evened
-    weight /= np.linalg.norm(weight, axis=1).mean()
-    return weight, -weight @ mean
+    if spread <= 0:
+        return None
+    scatter = (1 - _SHRINKAGE) * scatter / spread + _SHRINKAGE * np.eye(len(scatter))
+    values, directions = np.linalg.eigh(scatter)
+    return (directions * values**-power) @ directions.T
