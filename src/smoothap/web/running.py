@@ -46,8 +46,9 @@ def run_server(
     hosts = LOOPBACK | {host.lower(), *(name.lower() for name in names)}
     hosts |= {socket.gethostname().lower()} if beyond else set()
     app = create_app(
-        albums, token=token, hosts=frozenset(hosts), any_address=beyond, limits=limits, proxies=frozenset(proxies)
-    )
+        albums, token=token, hosts=frozenset(hosts), any_address=beyond, limits=limits, proxies=frozenset(proxies),
+        local=not (beyond or names or proxies),
+    )  # fmt: skip
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host
     shown = f"[{name}]" if ":" in name else name
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
