@@ -13,13 +13,13 @@ from PIL import Image
 
 from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search._checksums import checksum
+from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
 from smoothap.search._queries import Query, query_vector
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
 from smoothap.search.description import COLLECTIONS, Description, read_description, write_description
-from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
 from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of

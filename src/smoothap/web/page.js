@@ -183,7 +183,7 @@ function showMarks() {
   $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
   $("clear").hidden = keeping !== null || right + wrong === 0;
   $("keep-above").hidden = keeping === null || query === null || slider.isOpen;
-  $("keep-above").textContent = `Keep all ${(columns[0]?.total ?? 0).toLocaleString("en")} of these`;
+  $("keep-above").textContent = `Keep all ${(columns[0]?.photos ?? 0).toLocaleString("en")} of these`;
 }
 
 // Marks that no collection keeps: for the next search, and gone with the next query.
@@ -312,9 +312,8 @@ async function begin() {
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
     say, failed, search, changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); }, nameOfQuery: () => query?.label ?? query?.name ?? null,
   });
-  filters = two ? null : new Filters(columns[0].base, { failed, changed: () => (query === null ? browse() : search()) });
-  await Promise.all([keeping?.begin(), filters?.begin(null)]);
-  filters?.showCollections(keeping?.collections.list ?? null);
+  filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });
+  const ready = Promise.all([keeping?.begin(), filters?.begin(null)]); // while the photos are on their way
   $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
   $("title").replaceChildren(make("bdi", { textContent: names(server.albums) }));
@@ -334,6 +333,8 @@ async function begin() {
     $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Press ⌕ under any other photo.";
   }
   if (query === null) await browse();
+  await ready;
+  filters?.showCollections(keeping?.collections.list ?? null);
 }
 
 async function browse() {
