@@ -132,10 +132,7 @@ class Album:
         """
         rows = unit_vectors(vectors)
         records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
-        if model is None or isinstance(model, ModelIdentity):
-            known = AlbumModel(model, album=folder)
-        else:
-            known = AlbumModel.of(model, folder)
+        known = AlbumModel.of(model, folder)
         description = known.described(Description(rows.shape[1]))
         if folder is None:
             return cls(Photos(table_of(records)), rows, description=description, model=known, root=root, engine=engine)
