@@ -122,7 +122,7 @@ def search(
         return
     _print(hits, expected)
     if where:
-        print(_about_filter(opened, where), hits.note)
+        print(f"{_about_filter(opened, where)} {hits.note}".strip())
 
 
 def _box(text: str) -> PixelBox:
