@@ -3,11 +3,15 @@
 import errno
 import os
 import secrets
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-_locked: set[tuple[int, Path]] = set()  # process and folder; a child must not take its parent's for its own
+# By process and folder, so that a child does not take its parent's for its own: whoever holds the lock.
+_locked: dict[tuple[int, Path], object] = {}
+_PAUSE = 0.01  # seconds between two looks at a lock that somebody else holds
 
 
 class DiskFullError(OSError):
@@ -72,27 +76,40 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, refusal: str) -> Generator[None]:
-    """Alone with a folder: while this lasts, whoever else wants the same gets the sentence `refusal`.
+def locked(folder: Path, refusal: str, patience: float = 0.0) -> Generator[None]:
+    """Alone with a folder: while this lasts, whoever else wants the same waits, and then gets the sentence `refusal`.
 
-    The system's lock keeps other processes away; a child of this one does not inherit it. It would let this process
-    take it twice, so that folders which are locked here are remembered.
+    `patience` is how many seconds this waits for others. The system's lock keeps other processes away; a child of this
+    one does not inherit it. It would let this process take it twice, so that folders which are locked here are
+    remembered.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    here = os.getpid(), folder.resolve()
-    if here in _locked:
-        raise ValueError(refusal)
-    _locked.add(here)
+    here, this, end = (os.getpid(), folder.resolve()), object(), time.monotonic() + patience
+    while _locked.setdefault(here, this) is not this:  # which two threads cannot both get past
+        _wait(end, refusal)
     try:
         with (folder / ".lock").open("a") as lock:
-            try:
-                import fcntl
-
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ValueError(refusal) from error
-            except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
-                pass
+            while not _is_taken(lock):
+                _wait(end, refusal)
             yield
     finally:
-        _locked.discard(here)
+        del _locked[here]
+
+
+def _wait(end: float, refusal: str) -> None:
+    if time.monotonic() >= end:
+        raise ValueError(refusal)
+    time.sleep(_PAUSE)
+
+
+def _is_taken(lock: IO[str]) -> bool:
+    """Take the system's lock of a file, if no other process has it."""
+    try:
+        import fcntl
+
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
+        pass
+    return True

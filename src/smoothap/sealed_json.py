@@ -22,7 +22,7 @@ class SealedJson:
     remedy: str
     checksum: str = "own_sha256"  # the name of the field with the checksum; it stands last
     format: int | None = None  # if given, it stands first in the file, then the checksum, then the other fields
-    indent: int = 1
+    indent: int | None = 1  # None: all in one line, for large files
     finite: bool = True  # whether infinities and NaN are refused
     older: bool = False  # whether files from before there was a checksum are read too
 

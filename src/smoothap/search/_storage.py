@@ -4,6 +4,7 @@
     vectors-000001.npy         (rows, d) float32, each row of length 1
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
+    collections/               what users keep (see _collection_file.py), with a lock of its own
 
 A crash between any two writes leaves the old description with all its files; what no description names is swept away
 by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
@@ -33,7 +34,7 @@ from smoothap.search.description import (
     refuse_inside_album,
     write_description,
 )
-from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 
 _SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
 _COPIED = 1 << 14  # rows at a time
@@ -123,7 +124,7 @@ class Storage:
         check(file, segment.photos, always=always)
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
-                table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
+                table = _as_schema(stored)
         except FileNotFoundError:
             raise  # swept away since it was checked: there is a new description
         except (pa.ArrowException, OSError) as error:
@@ -200,6 +201,14 @@ class Storage:
             for file in set(self.folder.glob(pattern)) - kept:
                 file.unlink(missing_ok=True)
 
+    def verify(self) -> None:
+        """Check every file to the last byte; what is damaged is named in an error."""
+        _, photos, _ = self.load(always=True)
+        for row in range(len(photos)):
+            record = photos.record(row)
+            if record["pack"] >= 0 and self.thumbnail(record) is None:
+                raise ValueError(f"The thumbnail of {photos[row].path!r} is damaged: copy the album again.")
+
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The stored thumbnail of a record, or None where there is none or it is damaged."""
         if record["pack"] < 0:
@@ -211,6 +220,19 @@ class Storage:
         except OSError:
             return None
         return picture if zlib.crc32(picture) == record["crc"] else None
+
+
+def _as_schema(stored: pq.ParquetFile) -> pa.Table:
+    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
+    if stored.schema_arrow.equals(SCHEMA):
+        return stored.read()
+    if not stored.schema_arrow.equals(OLDER_SCHEMA):
+        return SCHEMA.empty_table()
+    table = stored.read()
+    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def relative(path: Path, folder: Path) -> str:

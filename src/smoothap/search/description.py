@@ -7,6 +7,7 @@ from typing import Any
 from smoothap.sealed_json import Kinds, SealedJson, wrong_field
 
 NAME = "album.json"
+COLLECTIONS = "collections"  # the folder in an album for what users keep
 FORMAT = 1
 _KINDS = {
     "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
@@ -52,7 +53,7 @@ def read_description(folder: Path) -> Description:
     """What the album is; a file that differs in any letter from what was written is refused."""
     file = folder / NAME
     if not file.is_file():
-        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --model MODEL --out {folder}")
+        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
     values = _SEALED.read(file)
     right = (
         _are(values, _KINDS)

@@ -38,6 +38,14 @@ def joined(queries: Sequence[np.ndarray]) -> np.ndarray:
     return unit(np.mean(unit_vectors(np.stack(queries)), axis=0))
 
 
+def check_expansion(expand: int, alpha: float) -> None:
+    """Refuse a number of answers or a power that a query cannot be expanded by."""
+    if expand < 0:
+        raise ValueError(f"expand is how many first answers to add to the query, 0 or more, not {expand}.")
+    if not 0 <= alpha < np.inf:
+        raise ValueError(f"alpha is the power of a score, 0 or more, not {alpha}.")
+
+
 def expanded(query: np.ndarray, answers: np.ndarray, scores: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
     """The query (d,) plus its first answers (n, d), each weighted by its score (n,) to the power alpha."""
     weights = np.maximum(scores, 0) ** alpha

@@ -1,0 +1,157 @@
+"""`collections.json` in an album: the collections, and the last steps that made them, so that they can be undone.
+
+The file is replaced atomically and carries a checksum of itself. It lies in a folder of its own, whose lock is not the
+album's: photos can be kept while the album is being indexed.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smoothap.files import DiskFullError, is_full, locked, sweep
+from smoothap.sealed_json import SealedJson
+from smoothap.search._members import Member
+
+NAME = "collections.json"
+STEPS_KEPT, MARKS_KEPT = 100, 200_000  # of what can be undone, the marks in all steps together
+_PATIENCE = 30.0  # seconds that a writer waits for others, each of whom takes a moment
+_KINDS = {"next": int, "collections": list, "steps": list}
+_SEALED = SealedJson(
+    "the collections of an album",
+    _KINDS,
+    "Copy it again from where you have another copy, or move it away to begin with no collections.",
+    checksum="sha256",
+    format=1,
+    indent=None,
+)
+
+Mark = bool | None  # right, wrong, or neither
+
+
+@dataclass
+class StoredCollection:
+    """A collection: `key` is its own for life, `marks` say whether photos are right, oldest first."""
+
+    key: int
+    name: str
+    marks: dict[Member, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a step did to one collection: its name before and after (None: there was none), and the marks of photos."""
+
+    key: int
+    name: tuple[str | None, str | None]
+    marks: tuple[tuple[Member, Mark, Mark], ...] = ()  # photo, before, after
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a user did, in words and in what it changed."""
+
+    number: int
+    what: str
+    changes: tuple[Change, ...]
+
+
+@dataclass
+class CollectionFile:
+    """All that the file holds; `next` numbers the next step or collection, and so changes with every write."""
+
+    next: int = 1
+    collections: list[StoredCollection] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def number(self) -> int:
+        """A number that nothing has had before."""
+        self.next += 1
+        return self.next - 1
+
+    def by_key(self, key: int) -> StoredCollection | None:
+        """The collection with this key, if it is there."""
+        return next((collection for collection in self.collections if collection.key == key), None)
+
+    def by_name(self, name: str) -> StoredCollection | None:
+        """The collection with this name, if it is there."""
+        return next((collection for collection in self.collections if collection.name == name), None)
+
+
+@contextmanager
+def writing(folder: Path) -> Generator[None]:
+    """Alone with the collections of an album; whoever comes meanwhile waits a little."""
+    refusal = f"The collections in {folder} are being written by another process: try again in a moment."
+    try:
+        with locked(folder, refusal, patience=_PATIENCE):
+            sweep(folder)
+            yield
+    except PermissionError as error:
+        raise ValueError(
+            f"The collections cannot be written to {folder} ({error.strerror}): nothing changed."
+        ) from error
+    except OSError as error:
+        if isinstance(error, DiskFullError) or not is_full(error):
+            raise
+        raise DiskFullError(error.errno, f"The disk of {folder} is full, and nothing changed: make room.") from error
+
+
+def read(folder: Path) -> CollectionFile:
+    """The collections of an album; none where nobody has made any."""
+    file = folder / NAME
+    if not file.exists():
+        return CollectionFile()
+    values = _SEALED.read(file)
+    try:
+        collections = [
+            StoredCollection(int(one["key"]), str(one["name"]), {_member(mark): bool(mark[3]) for mark in one["marks"]})
+            for one in values["collections"]
+        ]
+        steps = [Step(int(one["number"]), str(one["what"]), _changes(one["changes"])) for one in values["steps"]]
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:  # a checksum alone proves nothing
+        raise ValueError(f"{file} does not describe collections: move it away to begin with none.") from error
+    return CollectionFile(values["next"], collections, steps)
+
+
+def write(folder: Path, content: CollectionFile) -> None:
+    """Make these the collections, from one moment to the next."""
+    steps = content.steps[-STEPS_KEPT:]
+    while len(steps) > 1 and sum(len(change.marks) for step in steps for change in step.changes) > MARKS_KEPT:
+        steps = steps[1:]
+    _SEALED.write(
+        folder / NAME,
+        {
+            "next": content.next,
+            "collections": [
+                {"key": one.key, "name": one.name, "marks": [[*member, right] for member, right in one.marks.items()]}
+                for one in content.collections
+            ],
+            "steps": [
+                {"number": step.number, "what": step.what, "changes": [_plain(change) for change in step.changes]}
+                for step in steps
+            ],
+        },
+    )
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    marks = [[*member, before, after] for member, before, after in change.marks]
+    return {"key": change.key, "name": list(change.name), "marks": marks}
+
+
+def _member(values: list[Any]) -> Member:
+    identity, path, sha256 = values[:3]
+    bytes.fromhex(sha256)  # which it has to be
+    return Member(int(identity), str(path), str(sha256))
+
+
+def _changes(values: list[dict[str, Any]]) -> tuple[Change, ...]:
+    return tuple(
+        Change(
+            int(one["key"]),
+            (one["name"][0], one["name"][1]),
+            tuple((_member(mark), mark[3], mark[4]) for mark in one["marks"]),
+        )
+        for one in values
+    )

@@ -1,0 +1,41 @@
+"""A query of any form as a vector of the album."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from smoothap.search.refining import joined, unit
+
+if TYPE_CHECKING:
+    from smoothap.data.reading import PixelBox
+    from smoothap.search.album import Album
+
+Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
+
+
+def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
+    """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
+    if isinstance(query, bool) or query is None:
+        raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
+    if isinstance(query, (int, np.integer)):
+        identity = int(query)
+        if box is None:  # the vector as it is: its scores are those of an evaluation
+            return np.array(album.vectors[album.photos.row_of(identity)]), [identity]
+        return unit(album.embed(album.photo_path(identity), box)), [identity]
+    if isinstance(query, (str, Path, Image.Image)):
+        return unit(album.embed(query, box)), []
+    if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
+        parts = [query_vector(album, part, box) for part in query]
+        return joined([vector for vector, _ in parts]), [identity for _, ids in parts for identity in ids]
+    vector, dimension = np.asanyarray(query, np.float32), album.vectors.shape[1]
+    if vector.shape != (dimension,):
+        raise ValueError(
+            f"A query of shape {vector.shape} was given to an album of vectors ({dimension},): it was embedded by "
+            "another model."
+        )
+    return unit(vector), []
