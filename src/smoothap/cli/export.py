@@ -70,8 +70,8 @@ def _print_check(exported: "Exported", made_up: bool) -> None:
     cosines, files = exported.cosines, exported.cosines_from_files
     what = "made-up images" if made_up else "photos"
     print(
-        f"Checked on {len(cosines):,} {what}, {exported.seconds * 1e3:,.1f} ms each: from the same pixels the cosine to "
-        f"torch is {cosines.min():.6f} or more, {np.median(cosines):.6f} in the median."
+        f"Checked on {len(cosines):,} {what}, {exported.seconds * 1e3:,.1f} ms each: from the same pixels the cosine "
+        f"to torch is {cosines.min():.6f} or more, {np.median(cosines):.6f} in the median."
     )
     if files is not None:
         print(

@@ -10,15 +10,25 @@ import numpy as np
 import onnx
 
 _HEAVY = ("Conv", "Gemm", "MatMul")  # what takes the time of a network
+_LIGHT = ("Add", "Relu", "Clip")  # what stands between those; an activation sets the range of the layer before it
 
 
 def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its weights and activations in float16; it gives float32, and normalises pixels in it."""
     from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
 
-    return convert_float_to_float16(
+    converted = convert_float_to_float16(
         model, keep_io_types=True, op_block_list=DEFAULT_OP_BLOCK_LIST, node_block_list=_outer_nodes(model)
     )
+    # A tensor that two nodes in float32 take is cast twice under one name, and casts stand at the end.
+    outputs: set[str] = set()
+    for node in list(converted.graph.node):
+        if outputs.issuperset(node.output):
+            converted.graph.node.remove(node)
+        outputs.update(node.output)
+    OnnxModel(converted).topological_sort()
+    return converted
 
 
 def in_int8(model: onnx.ModelProto, views: Iterable[np.ndarray]) -> onnx.ModelProto:
@@ -32,13 +42,13 @@ def in_int8(model: onnx.ModelProto, views: Iterable[np.ndarray]) -> onnx.ModelPr
         def __init__(self) -> None:
             self.left: Iterator[dict[str, Any]] = ({"images": view} for view in views)
 
-        def get_next(self) -> dict[str, Any] | None:
+        def get_next(self) -> Any:
             return next(self.left, None)
 
     with tempfile.TemporaryDirectory() as folder, _quiet_logger():
         file = Path(folder) / "model.onnx"
         quantize_static(
-            model, file, Reader(), quant_format=QuantFormat.QDQ, op_types_to_quantize=[*_HEAVY, "Add"],
+            model, file, Reader(), quant_format=QuantFormat.QDQ, op_types_to_quantize=[*_HEAVY, *_LIGHT],
             per_channel=True, reduce_range=True, activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
             nodes_to_exclude=_outer_nodes(model),
         )  # fmt: skip

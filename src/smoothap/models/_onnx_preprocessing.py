@@ -2,10 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-
-import numpy as np
 
 from smoothap.data.transforms import Transform
 

@@ -1,7 +1,6 @@
 """A model as one ONNX file, which takes the pixels of a photo and needs neither torch nor smoothap to run."""
 
 import copy
-import io
 import json
 import warnings
 from collections.abc import Iterator, Sequence
@@ -98,9 +97,7 @@ def _check_extra() -> None:
         raise ValueError(f"Export needs {', '.join(absent)}: pip install 'smoothap[export]'")
 
 
-def _onnx_file(
-    model: Embedder, preprocessing: bool, precision: str, calibrating: Photos
-) -> bytes:
+def _onnx_file(model: Embedder, preprocessing: bool, precision: str, calibrating: Photos) -> bytes:
     """The bytes of the file: the network in its precision, and what comes before it."""
     import onnx
 
@@ -131,8 +128,6 @@ def _onnx_file(
 
 def _network(model: Embedder) -> Any:
     """The network from bytes (n, 3, size, size), with its normalisation, as ONNX."""
-    import onnx
-
     from smoothap.models._onnx_preprocessing import OPSET
 
     images = torch.zeros(3, 3, model.transform.size, model.transform.size, dtype=torch.uint8)
@@ -149,9 +144,25 @@ def _network(model: Embedder) -> Any:
             verbose=False,
         )
     assert program is not None
-    stream = io.BytesIO()
-    program.save(stream, external_data=False)
-    return onnx.load_from_string(stream.getvalue())
+    network = program.model_proto
+    _multiply_weights(network)
+    return network
+
+
+def _multiply_weights(network: Any) -> None:
+    """Products of two constants, as batch norms that are folded into convolutions leave them, become constants."""
+    from onnx import numpy_helper
+
+    graph = network.graph
+    constants = {constant.name: constant for constant in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Mul" and set(node.input) <= constants.keys()]:
+        one, other = (numpy_helper.to_array(constants[name]) for name in node.input)
+        graph.initializer.append(numpy_helper.from_array(one * other, node.output[0]))
+        graph.node.remove(node)
+    used = {name for node in graph.node for name in node.input}
+    for name, constant in constants.items():
+        if name not in used:
+            graph.initializer.remove(constant)
 
 
 def _checked(
@@ -171,9 +182,9 @@ def _checked(
         view = model.transform.test(decoded)
         pixels = np.asarray(decoded) if preprocessing else view.numpy()
         begun = perf_counter()
-        (alone,) = session.run(None, {"images": pixels[None]})
+        alone = np.asarray(session.run(None, {"images": pixels[None]})[0])
         seconds.append(perf_counter() - begun)
-        (twice,) = session.run(None, {"images": np.stack([pixels, pixels])})
+        twice = np.asarray(session.run(None, {"images": np.stack([pixels, pixels])})[0])
         with torch.inference_mode():
             expected = model(view[None])[0].numpy()
         # Not divided by lengths: a vector that is not of length 1 is wrong too.
@@ -188,12 +199,12 @@ def _checked(
 
 def _decoded(photos: Photos) -> Iterator[tuple[Path | str | Image.Image, Image.Image]]:
     """Each photo that can be read, and its pixels, all of them."""
-    read = 0
+    read, reason = 0, ""
     for photo in photos:
         try:
             decoded = as_rgb(photo) if isinstance(photo, Image.Image) else read_image(photo)
         except UnreadableImage as error:
-            reason = error
+            reason = str(error)
             continue
         read += 1
         yield photo, decoded

@@ -14,8 +14,8 @@ from smoothap.web._schemas import error_response
 
 MAY_WRITE = "smoothap.may_write"  # of a request's scope: it came with the token that may change albums
 _NO_TOKEN = (
-    "A token is needed: programs send it as the header Authorization: Bearer TOKEN, and a browser opens the page once with "
-    "?token=TOKEN."
+    "A token is needed: programs send it as the header Authorization: Bearer TOKEN, and a browser opens the page once "
+    "with ?token=TOKEN."
 )
 COOKIE = "smoothap_token"  # and the port: browsers share cookies between all servers of a machine
 # Scripts, styles and pictures from here alone; no frame around the page; nothing from any other host.

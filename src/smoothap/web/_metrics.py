@@ -11,22 +11,23 @@ STATUSES = (200, 201, 204, 303, 304, 307, 400, 401, 403, 404, 405, 408, 409, 413
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, np.inf)  # seconds
 _OTHER = 0  # a status that is not listed
 _SHAPE = (len(ROUTES), len(STATUSES) + len(BUCKETS) + 1)  # answers by status, by their seconds, and the sum of those
-_GAUGES = ("working", "waiting", "batches", "batched")
+_QUEUES = ("others", "photos")
+_GAUGES = 2 + 2 * len(_QUEUES)  # batches and photos in them; of each queue, those worked on and those that wait
 
 
 class Metrics:
     """The counts of one process, in memory that all processes of the server share; each writes to its own row."""
 
     def __init__(self, memory: Any = None, row: int = 0) -> None:
-        width = _SHAPE[0] * _SHAPE[1] + len(_GAUGES)
+        width = _SHAPE[0] * _SHAPE[1] + _GAUGES
         self.memory = RawArray("d", width) if memory is None else memory
         self._all = np.frombuffer(self.memory, np.float64).reshape(-1, width)
-        self._mine, self._gauges = self._all[row, : -len(_GAUGES)].reshape(_SHAPE), self._all[row, -len(_GAUGES) :]
+        self._mine, self._gauges = self._all[row, :-_GAUGES].reshape(_SHAPE), self._all[row, -_GAUGES:]
 
     @staticmethod
     def shared(processes: int) -> Any:
         """Memory for as many processes."""
-        return RawArray("d", processes * (_SHAPE[0] * _SHAPE[1] + len(_GAUGES)))
+        return RawArray("d", processes * (_SHAPE[0] * _SHAPE[1] + _GAUGES))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""
@@ -35,19 +36,20 @@ class Metrics:
         self._mine[place, len(STATUSES) + int(np.searchsorted(BUCKETS, seconds))] += 1
         self._mine[place, -1] += seconds
 
-    def queued(self, working: int, waiting: int) -> None:
-        """Say how many requests are being worked on, and how many wait for that."""
-        self._gauges[0], self._gauges[1] = working, waiting
+    def queued(self, queue: str, working: int, waiting: int) -> None:
+        """Say how many requests of a queue are being worked on, and how many wait for that."""
+        place = 2 + 2 * _QUEUES.index(queue)
+        self._gauges[place : place + 2] = working, waiting
 
     def embedded(self, photos: int) -> None:
         """Count a batch of photos that went through the network together."""
-        self._gauges[2] += 1
-        self._gauges[3] += photos
+        self._gauges[0] += 1
+        self._gauges[1] += photos
 
     def text(self, albums: Sequence[tuple[str, int, str]]) -> str:
         """All of it in the format of Prometheus; albums: the name, the number of photos and the version of each."""
-        counts = self._all[:, : -len(_GAUGES)].reshape(-1, *_SHAPE).sum(0)
-        working, waiting, batches, batched = self._all[:, -len(_GAUGES) :].sum(0).tolist()
+        counts = self._all[:, :-_GAUGES].reshape(-1, *_SHAPE).sum(0)
+        batches, batched, *queues = self._all[:, -_GAUGES:].sum(0).tolist()
         refused = {status: counts[:, STATUSES.index(status)].sum() for status in (408, 413, 503)}
         return "".join(
             [
@@ -57,8 +59,14 @@ class Metrics:
                     "refused_total", "counter", "Requests that were too slow (408), too large (413) or too many (503).",
                     (("", {"status": str(status)}, number) for status, number in refused.items()),
                 ),
-                *_metric("working", "gauge", "Requests that a thread works on.", [("", {}, working)]),
-                *_metric("queue", "gauge", "Requests that wait for a thread.", [("", {}, waiting)]),
+                *_metric(
+                    "working", "gauge", "Requests being worked on.",
+                    (("", {"queue": name}, number) for name, number in zip(_QUEUES, queues[::2], strict=True)),
+                ),
+                *_metric(
+                    "queue", "gauge", "Requests that wait for that.",
+                    (("", {"queue": name}, number) for name, number in zip(_QUEUES, queues[1::2], strict=True)),
+                ),
                 *_metric("embedded_photos_total", "counter", "Photos through the network.", [("", {}, batched)]),
                 *_metric("embedded_batches_total", "counter", "Batches that those made.", [("", {}, batches)]),
                 *_metric("processes", "gauge", "Processes that answer.", [("", {}, len(self._all))]),

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TextIO
 
+from fastapi import FastAPI
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smoothap.web._metrics import Metrics, route_of
-from smoothap.web._proxies import TrustedProxies
 from smoothap.web._schemas import error_response
 from smoothap.web.limits import visitor_address
+from smoothap.web.proxies import TrustedProxies
 
 if TYPE_CHECKING:
     from smoothap.web._current_albums import CurrentAlbums
@@ -89,7 +90,7 @@ class Observed:
         self.log.flush()
 
 
-def add_metrics_route(app: ASGIApp, metrics: Metrics, current: "CurrentAlbums") -> None:
+def add_metrics_route(app: FastAPI, metrics: Metrics, current: "CurrentAlbums") -> None:
     """Add /metrics, which asks for the token as all addresses do."""
 
     async def metrics_text() -> PlainTextResponse:
