@@ -50,7 +50,7 @@ def test_the_graph_makes_of_an_image_of_any_shape_what_pillow_makes_of_it(name, 
         (found,) = session.run(None, {"images": np.asarray(image)[None]})
         wrong = np.abs(found[0].astype(int) - transform.test(image).numpy())
         assert wrong.max() <= 1, (height, width)
-        # Both round after each of two passes, which differ in their order: where one side grows, by one level more often.
+        # Both round after each of two passes, in another order: where one side grows, a level differs more often.
         shrinks = min(height, width) >= transform.resized
         assert (wrong > 0).mean() < (0.02 if shrinks else 0.5), (height, width)
 

@@ -249,4 +249,5 @@ def test_a_stop_finishes_what_has_begun(tmp_path):
         answer = connection.getresponse()
         assert answer.status == 200
         assert len(json.loads(answer.read())["hits"]) == 2
+        connection.close()
         assert process.wait(60) == 0

@@ -67,7 +67,8 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
     if minimum is None and question.group_by is None:
         hits = album.search(vector if question.id is None else question.id, question.k, where=where)
         passing = album.passing(where)
-        found.total = (len(album) if passing is None else int(passing.sum())) - len(left_out)
+        found.total = len(album) if passing is None else int(passing.sum())
+        found.total -= sum(passing is None or bool(passing[album.photos.row_of(each)]) for each in left_out)
         rows = np.searchsorted(album.photos.ids, [hit.id for hit in hits])
         found.hits = list(_photos(served, rows, np.array([hit.score for hit in hits])))
         return found

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import socket
 import sys
 import threading
@@ -84,6 +85,7 @@ def run_server(
     print(f"Page    {service.address(port, with_token=service.shows_token)}{note}\nStop    Ctrl-C", flush=True)
     if open_page:
         webbrowser.open(service.address(port, with_token=True))
+    _end_well()
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt), _watching(albums if watch else {}):
         if processes == 1:
@@ -99,6 +101,7 @@ def _open_and_answer(
 ) -> None:
     """One of several processes."""
     _allow_connections()
+    _end_well()
     with contextlib.suppress(KeyboardInterrupt):
         _answer_requests(opener(), service, listener, Metrics(memory, row))
 
@@ -114,6 +117,12 @@ def _answer_requests(albums: Mapping[str, Album], service: Service, listener: so
             base_path=service.base_path, metrics=metrics, log=log,
         )  # fmt: skip
         http_server(app, service.limits).run(sockets=[listener])
+
+
+def _end_well() -> None:
+    """Take SIGTERM for what it is, the usual way to end a service; uvicorn raises it again once it has shut down."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 @contextlib.contextmanager
