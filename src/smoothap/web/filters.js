@@ -8,9 +8,10 @@ const FIELDS = { folder: "filter-folder", since: "filter-since", until: "filter-
 
 export class Filters {
   // changed(): another choice was made. failed(error)
-  constructor(base, page) {
+  constructor(base, album, page) {
     Object.assign(this, { base, page });
     $("filters").hidden = false;
+    $("filter-stacked").checked = album.keeps; // where it can be told that a photo is no copy
     for (const id of Object.values(FIELDS)) $(id).addEventListener("change", () => this.changed());
     $("filter-stacked").addEventListener("change", () => this.changed());
     $("filter-clear").addEventListener("click", () => this.clear());

@@ -312,7 +312,7 @@ async function begin() {
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
     say, failed, search, changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); }, nameOfQuery: () => query?.label ?? query?.name ?? null,
   });
-  filters = two ? null : new Filters(columns[0].base, { failed, changed: () => (query === null ? browse() : search()) });
+  filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });
   await Promise.all([keeping?.begin(), filters?.begin(null)]);
   filters?.showCollections(keeping?.collections.list ?? null);
   $("results").replaceChildren(...columns.map((column) => column.element));

@@ -41,8 +41,9 @@ export class Stack {
     apart.addEventListener("click", async () => {
       try {
         await post(`${this.column.base}/photos/${photo.id}/not-a-copy`, {});
-        this.apart = true;
         item.remove();
+        if (this.dialog.open) this.apart = true;
+        else this.page.changed(); // closed before the server had answered
         this.page.say(`${photo.name} is not a copy: remembered`);
         if ($("stack-list").children.length < 2) this.dialog.close();
       } catch (error) {
