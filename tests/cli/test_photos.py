@@ -1,5 +1,6 @@
 """`smoothap photos FOLDER`: an album in a place of its own, brought up to date, served, and opened in the browser."""
 
+import contextlib
 import http.client
 import os
 import re
@@ -99,15 +100,15 @@ def test_it_serves_and_takes_up_what_comes(place):
         assert '"photos":7' in ask(port, "/api/albums")
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(30)
+        process.communicate(timeout=30)
     assert process.returncode == 0
     assert len(Album.open(album_place(place / "My photos"))) == 7
 
 
 def ask(port, path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", path)
-    return connection.getresponse().read().decode()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
 
 
 def test_only_a_page_of_this_computer_is_watched(place, monkeypatch):

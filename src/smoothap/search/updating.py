@@ -248,7 +248,7 @@ class Updater:
             values = table[name].to_pylist()
             for row, known in facts.items():
                 values[row] = known[name]
-            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), [values])
+            table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values, SCHEMA.field(name).type))
         return Photos(table)
 
     def _relabelled(self, photos: Photos) -> pa.Table:

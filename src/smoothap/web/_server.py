@@ -27,6 +27,7 @@ from smoothap.web._collection_routes import add_collection_routes
 from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
+from smoothap.web._looking_routes import add_looking_routes
 from smoothap.web._metrics import Metrics
 from smoothap.web._observing import Observed, add_metrics_route
 from smoothap.web._schemas import error_response
@@ -37,7 +38,8 @@ from smoothap.web.proxies import BehindProxy, TrustedProxies
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
-    "page", "ask", "box", "collection_card", "collections", "column", "curve", "keeping", "quality", "slider",
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "quality",
+    "slider", "stack", "viewer",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
@@ -88,6 +90,7 @@ def create_app(
     base_path: str = "",
     metrics: Metrics | None = None,
     log: TextIO | None = None,
+    local: bool = False,
 ) -> ASGIApp:
     """The application for these albums by name: one to search in, or two that are compared.
 
@@ -95,6 +98,7 @@ def create_app(
     write_token: lets programs add and remove photos; without one nobody can. proxies: addresses or networks that are
     believed when they say whom a request comes from and which name it was sent to (X-Forwarded-For, -Host and -Proto).
     base_path: what a proxy puts before our own paths. log: where a line of JSON for each request goes.
+    local: only this computer sees the page, so that it may open folders here.
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
@@ -127,8 +131,9 @@ def create_app(
     app.state.albums = current
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_routes(app, current, queue, photo_queue, limits)
+    _add_routes(app, current, queue, photo_queue, limits, local)
     add_collection_routes(app, queue)
+    add_looking_routes(app, queue, local=local)
     add_v1_routes(app, queue, photo_queue)
     add_metrics_route(app, metrics, current)
     bounded = BoundedRequests(app, limits, trusted)
@@ -145,7 +150,9 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, photo_queue: WorkQueue, limits: Limits) -> None:
+def _add_routes(
+    app: FastAPI, current: CurrentAlbums, queue: WorkQueue, photo_queue: WorkQueue, limits: Limits, local: bool
+) -> None:
     @app.get("/api/albums")
     async def list_albums(albums: AllAlbums) -> schemas.AlbumList:
         """The albums of this server and what can be done with them."""
@@ -161,19 +168,7 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, photo_qu
             for served in albums
         ]
         start = await queue.run(current.start, albums)
-        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes)
-
-    @app.get("/api/albums/{album}/photos")
-    def photos(
-        albums: AllAlbums,
-        served: ChosenAlbum,
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    ) -> schemas.PhotoPage:
-        """Photos of the album in their order."""
-        total = len(served.album)
-        listed = [served.photo(row, albums) for row in range(offset, min(offset + limit, total))]
-        return schemas.PhotoPage(version=served.version, total=total, photos=listed)
+        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes, local=local)
 
     @app.get("/api/albums/{album}/photos/{photo}")
     def photo_by_id(albums: AllAlbums, served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoInfo:
@@ -248,7 +243,7 @@ def _share_box(text: str) -> schemas.ShareBox:
 
 def _picture(content: bytes, *, remembered: bool) -> Response:
     """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
-    headers = {"cache-control": "private, max-age=86400" if remembered else "no-store"}
+    headers = {"cache-control": "private, max-age=31536000, immutable" if remembered else "no-store"}
     return Response(content, media_type="image/jpeg", headers=headers)
 
 

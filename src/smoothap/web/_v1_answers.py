@@ -94,7 +94,9 @@ def _groups(
     served: ServedAlbum, group_by: str, k: int, rows: np.ndarray, scores: np.ndarray
 ) -> list[shapes.FoundGroup]:
     """The best photo of each group and how many photos it has, best first; what has no group is left out."""
-    values = served.group_values(group_by)[rows]
+    photos = served.album.photos
+    named = photos.column("label").fill_null("").to_numpy(zero_copy_only=False) if group_by == "label" else None
+    values = (photos.values_of(group_by) if named is None else named)[rows]
     grouped = np.flatnonzero(values != "")
     names, first, counts = np.unique(values[grouped], return_index=True, return_counts=True)
     order = np.argsort(first)[:k]

@@ -55,6 +55,11 @@ class Service:
         here = {socket.gethostname().lower()} if self.host not in LOOPBACK else set()
         return LOOPBACK | here | {self.host.lower(), *(name.lower() for name in self.names)}
 
+    @property
+    def is_local(self) -> bool:
+        """Whether only this computer sees the page."""
+        return self.host in LOOPBACK and not (self.names or self.proxies)
+
     def address(self, port: int, *, with_token: bool) -> str:
         """The page's address."""
         name = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
@@ -114,7 +119,7 @@ def _answer_requests(albums: Mapping[str, Album], service: Service, listener: so
         app = create_app(
             albums, token=service.token, write_token=service.write_token, hosts=service.hosts,
             any_address=service.host not in LOOPBACK, limits=service.limits, proxies=service.proxies,
-            base_path=service.base_path, metrics=metrics, log=log,
+            base_path=service.base_path, metrics=metrics, log=log, local=service.is_local,
         )  # fmt: skip
         http_server(app, service.limits).run(sockets=[listener])
 
