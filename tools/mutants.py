@@ -39,6 +39,7 @@ LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_rea
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
 V1, OPERATING = "tests/web/test_v1.py", "tests/web/test_operating.py"
 EXPORT_FILES, TABLES = "tests/models/test_export.py", "tests/search/test_photo_tables.py"
+TOGETHER = "tests/search/test_together.py"
 LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
@@ -301,7 +302,9 @@ MUTANTS = [
     Mutant("v1: a filter of columns passes all", "search/filtering.py", "keep &= np.asarray(photos.values_of(name) == value, bool)", "keep &= photos.values_of(name) != None", V1 + " -k columns"),
     Mutant("operating: the log keeps the query", "web/_observing.py", '"path": scope["path"],', '"path": scope["path"] + "?" + scope["query_string"].decode(),', OPERATING + " -k log"),
     Mutant("operating: one process is all", "web/_metrics.py", "reshape(-1, *_SHAPE).sum(0)", "reshape(-1, *_SHAPE)[0]", OPERATING + " -k summed"),
-    Mutant("operating: photos go one by one", "web/_embedding.py", "_TOGETHER = 16", "_TOGETHER = 1", OPERATING + " -k together"),
+    Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 16", "_MOST = 1", OPERATING + " -k together"),
+    Mutant("together: what a product rounds down is lost", "search/together.py", "least - self._bound", "least", TOGETHER),
+    Mutant("together: the product decides", "search/together.py", "scores = self._cosines.of(query, candidates)", "scores = products[candidates]", TOGETHER),
     Mutant("operating: ready before the model is there", "web/_current_albums.py", 'self.missing = "The models are being loaded', 'self.missing = "" and "The models are being loaded', OPERATING + " -k model_is_gone"),
     Mutant("operating: a stop breaks off what has begun", "web/running.py", "timeout_graceful_shutdown=round(limits.seconds_to_stop)", "timeout_graceful_shutdown=0", OPERATING + " -k stop_finishes"),
     Mutant("export: what lies outside of an image counts", "models/_onnx_preprocessing.py", "exclude_outside=1", "exclude_outside=0", EXPORT_FILES + " -k pillow"),

@@ -12,14 +12,13 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 from page_albums import letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.search import Album
-from smoothap.web._embedding import TogetherEmbedding
 from smoothap.web._metrics import Metrics
+from smoothap.web._together import Together
 
 TOKEN, WRITE = "a-long-secret-token", "another-secret-token"
 
@@ -117,16 +116,15 @@ def test_the_log_has_a_line_for_each_request_and_no_secrets(connect, album):
 def test_photos_that_wait_for_the_network_go_through_it_together():
     first_is_in, go_on, sizes = threading.Event(), threading.Event(), []
 
-    class Slow:
-        def embed(self, images, *, progress):
-            sizes.append(len(images))
-            first_is_in.set()
-            assert go_on.wait(30)
-            return np.array([[float(image)] for image in images])
+    def slow(questions):
+        sizes.append(len(questions))
+        first_is_in.set()
+        assert go_on.wait(30)
+        return [10 * question for question in questions]
 
-    counted, model = [], Slow()
-    together, results = TogetherEmbedding(counted.append), {}
-    threads = [threading.Thread(target=lambda n=n: results.update({n: together.embed(model, n)})) for n in range(21)]
+    counted, key = [], object()
+    together, results = Together(counted.append), {}
+    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(key, slow, n)})) for n in range(21)]
     threads[0].start()
     assert first_is_in.wait(30)
     for thread in threads[1:]:
@@ -138,22 +136,17 @@ def test_photos_that_wait_for_the_network_go_through_it_together():
     for thread in threads:
         thread.join(30)
     assert sizes == counted == [1, 16, 4]
-    assert {n: vector.tolist() for n, vector in results.items()} == {n: [float(n)] for n in range(21)}
+    assert results == {n: 10 * n for n in range(21)}
 
 
 def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():
-    class Breaks:
-        def embed(self, images, *, progress):
-            raise ValueError("no memory")
+    def breaks(questions):
+        raise ValueError("no memory")
 
-    class Works:
-        def embed(self, images, *, progress):
-            return np.ones((len(images), 2))
-
-    together = TogetherEmbedding()
+    together = Together()
     with pytest.raises(ValueError, match="no memory"):
-        together.embed(Breaks(), None)
-    assert together.embed(Works(), None).tolist() == [1, 1]
+        together.ask("one", breaks, None)
+    assert together.ask("other", lambda questions: questions, 7) == 7
 
 
 @contextlib.contextmanager

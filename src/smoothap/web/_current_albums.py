@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from smoothap.search import Album
 from smoothap.web._decoder import Decoder
-from smoothap.web._embedding import TogetherEmbedding
 from smoothap.web._served_album import ServedAlbum, typical_photo
+from smoothap.web._together import Together
 
 _PATIENCE = 1.0  # seconds that a request waits for a new version; after that it is answered from the last one
 _TRY_AGAIN = 5.0  # seconds after which an album that could not be opened is tried again
@@ -23,7 +23,7 @@ class CurrentAlbums:
         self, albums: Mapping[str, Album], decoder: Decoder, count: Callable[[int], None] = lambda _: None
     ) -> None:
         self._albums: Albums = tuple(
-            ServedAlbum(album, name, decoder, TogetherEmbedding(count)) for name, album in albums.items()
+            ServedAlbum(album, name, decoder, Together(count)) for name, album in albums.items()
         )
         self.missing = "The models are being loaded: try again in a few seconds."  # until this server is ready: why not
         self._loading: asyncio.Task[None] | None = None

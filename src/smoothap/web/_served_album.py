@@ -24,9 +24,10 @@ from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import corrected, unit
 from smoothap.web import _schemas as schemas
 from smoothap.web._decoder import Decoder
-from smoothap.web._embedding import TogetherEmbedding
 from smoothap.web._plain_jpeg import is_plain_jpeg
+from smoothap.web._shared_search import SharedSearch
 from smoothap.web._stacks import Stacks
+from smoothap.web._together import Together
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _SORTED_FROM = 1_000  # places: further down a list, the whole of it is sorted, once
@@ -103,15 +104,15 @@ def ranked(
 class ServedAlbum:
     """One version of an album behind the server; nothing about it changes any more."""
 
-    def __init__(self, album: Album, name: str, decoder: Decoder, embedding: TogetherEmbedding | None = None) -> None:
+    def __init__(self, album: Album, name: str, decoder: Decoder, embedding: Together | None = None) -> None:
         self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
         kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
         # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
         self._kept_ranking = lru_cache(kept)(partial(ranked, album, self.labels))
-        self._embedding = embedding or TogetherEmbedding()
-        self.stacks = Stacks(album)
+        self._embedding = embedding or Together()
+        self.stacks, self.shared = Stacks(album), SharedSearch(album)
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
@@ -139,7 +140,7 @@ class ServedAlbum:
         if self.album.model is not None:
             self.decoder.warm_up()
             try:
-                self._embedding.load(self.album.embedder)
+                self._embedding.alone(self.album.embedder)
             except (OSError, ValueError) as error:
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
@@ -154,10 +155,10 @@ class ServedAlbum:
     def vector_of(self, image: Image.Image) -> np.ndarray:
         """The vector (d,) of an image by the album's model."""
         try:
-            model = self._embedding.load(self.album.embedder)
+            model = self._embedding.alone(self.album.embedder)
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-        return self._embedding.embed(model, image)
+        return self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)
 
     def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
         """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""

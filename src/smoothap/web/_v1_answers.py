@@ -51,7 +51,8 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         raise HTTPException(
             422, f"The vector has {len(vector)} numbers and the album's have {album.vectors.shape[1]}: embed it here."
         )
-    vector, where = unit(np.asarray(vector, np.float32)), question.filter()
+    # One of the album's is taken as it is: its scores are those of an evaluation.
+    vector, where = np.array(vector) if left_out else unit(np.asarray(vector, np.float32)), question.filter()
     minimum, calibration = _minimum(served, question), album.calibration
     known = calibration is not None and minimum is not None
     found = shapes.Found(
@@ -65,12 +66,11 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         groups=None,
     )
     if minimum is None and question.group_by is None:
-        hits = album.search(vector if question.id is None else question.id, question.k, where=where)
         passing = album.passing(where)
         found.total = len(album) if passing is None else int(passing.sum())
         found.total -= sum(passing is None or bool(passing[album.photos.row_of(each)]) for each in left_out)
-        rows = np.searchsorted(album.photos.ids, [hit.id for hit in hits])
-        found.hits = list(_photos(served, rows, np.array([hit.score for hit in hits])))
+        rows = [album.photos.row_of(each) for each in left_out]
+        found.hits = list(_photos(served, *served.shared.nearest(vector, question.k, rows, where)))
         return found
     ranking = album.ranking(vector, left_out, where)
     found.total = int(ranking.at_least(minimum).sum())
