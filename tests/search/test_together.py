@@ -39,16 +39,6 @@ def test_a_batch_is_answered_as_each_query_alone(number, dimension, seed, copies
         assert scores.tolist() == [hit.score for hit in alone]
 
 
-def test_a_block_of_vectors_ends_anywhere(monkeypatch):
-    from smoothap.search import together
-
-    album = album_of(100, 8, 0, copies=True)
-    for block in (1, 7, 100, 101):
-        monkeypatch.setattr(together, "_BLOCK", block)
-        ((best, _),) = TogetherNearest(album.vectors).nearest(album.vectors[:1], [10], [[]])
-        assert best.tolist() == [hit.id for hit in album.search(album.vectors[0], k=10)]
-
-
 @pytest.mark.parametrize("shift", [0.0, 1e-7])
 def test_scores_that_a_product_cannot_tell_apart_are_told_apart(shift):
     """Rows whose products with the query are in another order than their scores."""

@@ -32,7 +32,7 @@ def serve(
     base_path: str = "",
     write_token: Annotated[str | None, Parameter(env_var="SMOOTHAP_WRITE_TOKEN")] = None,
     processes: int = 1,
-    access_log: str | None = None,
+    access_log: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     requests_per_address: int = 400,
     watch: Annotated[bool, Parameter(negative=())] = False,
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
