@@ -307,7 +307,7 @@ MUTANTS = [
     Mutant("together: the product decides", "search/together.py", "scores = self._cosines.of(query, candidates)", "scores = products[candidates]", TOGETHER),
     Mutant("operating: ready before the model is there", "web/_current_albums.py", 'self.missing = "The models are being loaded', 'self.missing = "" and "The models are being loaded', OPERATING + " -k model_is_gone"),
     Mutant("operating: a stop breaks off what has begun", "web/running.py", "timeout_graceful_shutdown=round(limits.seconds_to_stop)", "timeout_graceful_shutdown=0", OPERATING + " -k stop_finishes"),
-    Mutant("export: what lies outside of an image counts", "models/_onnx_preprocessing.py", "exclude_outside=1", "exclude_outside=0", EXPORT_FILES + " -k pillow"),
+    Mutant("export: what lies outside of an image counts", "models/_onnx_preprocessing.py", "exclude_outside=1,", "exclude_outside=0,", EXPORT_FILES + " -k pillow"),
     Mutant("export: halves are rounded up", "models/_onnx_preprocessing.py", 'self.add("Round", halved)', 'self.add("Ceil", halved)', EXPORT_FILES + " -k pillow"),
     Mutant("export: a file that differs is written", "models/export.py", "if not value >= PRECISIONS[precision]:", "if False:", EXPORT_FILES + " -k differs"),
     Mutant("tables: photos that left the table stay", "search/album.py", "if paths is None else look_at(root, paths)", "if True else look_at(root, paths)", TABLES + " -k no_other_photos"),

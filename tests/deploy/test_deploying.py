@@ -56,7 +56,10 @@ def nginx(folder, backend):
     )
     configuration = f"pid {folder}/pid; error_log {folder}/error.log; events {{}} http {{ {temporary}\n{server} }}\n"
     (folder / "nginx.conf").write_text(configuration)
-    process = subprocess.Popen([NGINX, "-p", folder, "-c", folder / "nginx.conf", "-g", "daemon off;"])
+    # It would take a variable of its own name for sockets that it inherits.
+    environment = {name: value for name, value in os.environ.items() if name != "NGINX"}
+    command = [NGINX, "-p", folder, "-c", folder / "nginx.conf", "-g", "daemon off;"]
+    process = subprocess.Popen(command, env=environment)
     try:
         end = time.monotonic() + 20
         while time.monotonic() < end:

@@ -17,7 +17,22 @@ onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
-SHAPES = [(64, 64), (1, 1), (7, 300), (300, 7), (73, 74), (75, 73), (480, 641), (641, 480), (32, 32), (33, 1000)]
+SHAPES = [
+    (464, 348),
+    (441, 348),
+    (440, 348),
+    (300, 230),  # by height first, as Pillow does from some ratio on
+    (64, 64),
+    (1, 1),
+    (7, 300),
+    (300, 7),
+    (73, 74),
+    (75, 73),
+    (480, 641),
+    (641, 480),
+    (32, 32),
+    (33, 1000),
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +64,11 @@ def test_the_graph_makes_of_an_image_of_any_shape_what_pillow_makes_of_it(name, 
         image = picture(height, width, number)
         (found,) = session.run(None, {"images": np.asarray(image)[None]})
         wrong = np.abs(found[0].astype(int) - transform.test(image).numpy())
-        assert wrong.max() <= 1, (height, width)
-        # Both round after each of two passes, in another order: where one side grows, a level differs more often.
-        shrinks = min(height, width) >= transform.resized
-        assert (wrong > 0).mean() < (0.02 if shrinks else 0.5), (height, width)
+        shrinks = (
+            min(height, width) >= transform.resized
+        )  # where a side grows, onnxruntime rounds its weights otherwise
+        assert wrong.max() <= (1 if shrinks else 2), (height, width)
+        assert (wrong > 0).mean() < (0.02 if shrinks else 0.1), (height, width)
 
 
 def test_the_command_writes_a_file_that_takes_photos_of_any_size_in_any_batch(model, tmp_path, capsys):
