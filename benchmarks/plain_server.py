@@ -12,12 +12,17 @@ from typing import Any
 
 import faiss
 import numpy as np
-import timm
-import timm.data
 import torch
 import uvicorn
 from fastapi import Body, FastAPI
 from PIL import Image
+
+from smoothap.torchvision_guard import ensure_torchvision
+
+ensure_torchvision()  # which timm imports, and which may be built for another torch
+
+import timm  # noqa: E402
+import timm.data  # noqa: E402
 
 file, port, network, size = sys.argv[1:]
 vectors = np.load(file)

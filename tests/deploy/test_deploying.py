@@ -54,7 +54,10 @@ def nginx(folder, backend):
     temporary = "".join(
         f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
-    configuration = f"pid {folder}/pid; error_log {folder}/error.log; events {{}} http {{ {temporary}\n{server} }}\n"
+    user = "user root;" if os.geteuid() == 0 else ""  # else its workers may not write where this user's files are
+    configuration = (
+        f"{user} pid {folder}/pid; error_log {folder}/error.log; events {{}} http {{ {temporary}\n{server} }}\n"
+    )
     (folder / "nginx.conf").write_text(configuration)
     # It would take a variable of its own name for sockets that it inherits.
     environment = {name: value for name, value in os.environ.items() if name != "NGINX"}
