@@ -28,7 +28,7 @@ from smoothap.search.photos import new_record
 
 FIRST_SCREEN_AIM = 1.0  # seconds
 DIMENSION, PICTURES, BATCH = 512, 500, 20_000
-SCROLLS, STEP = 150, 700  # turns of the wheel, and how far each goes, in pixels
+SCROLLS, STEP = 80, 700  # turns of the wheel, and how far each goes, in pixels: not to the end of 2,000 photos
 # Resolves when every picture that is seen is there, with the milliseconds since the page was asked for.
 FIRST_SCREEN = """() => new Promise((done) => {
   const look = () => {

@@ -116,12 +116,12 @@ def test_from_the_large_photo_to_a_search_with_it_or_with_a_part(opened, address
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Shift+ArrowUp")
     keep_shot(page, "viewer-part")
-    with page.expect_request(re.compile("/part$")) as sent:
+    with page.expect_request(re.compile("/part$")) as sent, page.expect_response(re.compile("/search$")):
         page.keyboard.press("Enter")
     assert sent.value.post_data_json["box"] == pytest.approx([0.21, 0.25, 0.5, 0.46], abs=1e-4)
     ranked(page)
     assert page.locator("#box").is_visible()
-    assert scores(page)[:9] != whole[:9]
+    until(page, f"document.querySelectorAll('.score')[3].textContent !== '{whole[3]:.3f}'")
     page.click(".tile[data-place='2'] .picture")
     page.keyboard.press("p")
     page.keyboard.press("Escape")  # out of the part, then out of the photo

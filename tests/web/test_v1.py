@@ -119,7 +119,7 @@ def test_columns_of_the_table_filter_and_group(shop):
     [
         ({}, 422, "needs a photo: send an image"),
         ({"json": {"id": 1, "vector": [1.0] * 64}}, 422, "one query too many"),
-        ({"json": {"vector": [1.0, 2.0]}}, 422, "has 2 numbers and the album's have 64"),
+        ({"json": {"vector": [1.0, 2.0]}}, 422, "has 2 numbers and the album's model gives 64"),
         ({"json": [1]}, 422, "no JSON object"),
         ({"json": {"idd": 1}}, 422, "idd: Extra inputs"),
         ({"json": {"id": 10**6}}, 404, "no photo 1000000"),

@@ -97,7 +97,9 @@ def index_photos(
     )  # fmt: skip
     if labelled is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
-        album.calibrate(vectors, classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes")
+        album.calibrate(
+            album.projected(vectors), classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes"
+        )
     return Indexed(album, report, unknown, chosen)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from smoothap.data.places import cache_folder, write_cache
 from smoothap.search import _not_copies
 from smoothap.search._checksums import checksum
+from smoothap.search._duplicates import linked, pairs_above, rows_by_content
 from smoothap.search.description import COLLECTIONS
-from smoothap.search.duplicates import linked, pairs_above, rows_by_content
 from smoothap.search.photos import Photo, Photos
 
 if TYPE_CHECKING:

@@ -103,7 +103,9 @@ def in_folder(photos: Photos, folder: str) -> np.ndarray:
 
 def folders_of(photos: Photos) -> list[str]:
     """All folders that photos lie in, below the photo folder, and those above them, in order."""
-    direct = {os.path.dirname(path) for path in photos.paths()}  # noqa: PTH120 (a path of the album)
+    without_names = pc.ReplaceSubstringOptions("(?s)/?[^/]*$", "", max_replacements=1)
+    places = pc.call_function("replace_substring_regex", [photos.column("path")], without_names)
+    direct = {os.fsdecode(place) for place in pc.call_function("unique", [places]).to_pylist()}
     folders = set(direct)
     for folder in direct:
         while folder := folder.rpartition("/")[0]:

@@ -33,7 +33,7 @@ def add_looking_routes(app: FastAPI, queue: WorkQueue, *, local: bool) -> None:
     @app.get("/api/albums/{album}/choices")
     async def choices(served: ChosenAlbum) -> schemas.Choices:
         """The folders, cameras and days that photos can be filtered by."""
-        return await queue.run(served.choices)
+        return await queue.run(lambda: served.choices)
 
     @app.get("/api/albums/{album}/photos/{photo}/facts")
     async def facts(albums: AllAlbums, served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoFacts:

@@ -6,7 +6,7 @@ import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property, lru_cache, partial
 from itertools import count
 
@@ -16,89 +16,25 @@ from starlette.exceptions import HTTPException
 
 from smoothap.data.reading import UnreadableImage, read_image
 from smoothap.report.markup import visible
-from smoothap.report.ranking_rows import precision_recall
 from smoothap.search import Album, Filter
-from smoothap.search.engines import Ranking
 from smoothap.search.filtering import cameras_of, days_of, folders_of
 from smoothap.search.preparing import plain_jpeg
-from smoothap.search.refining import corrected, unit
+from smoothap.search.refining import unit
 from smoothap.web import _schemas as schemas
 from smoothap.web._decoder import Decoder
 from smoothap.web._plain_jpeg import is_plain_jpeg
+from smoothap.web._rankings import LabelledRanking, listed, ranked
 from smoothap.web._shared_search import SharedSearch
 from smoothap.web._stacks import Stacks
 from smoothap.web._together import Together
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
-_SORTED_FROM = 1_000  # places: further down a list, the whole of it is sorted, once
-_POINTS = 400  # of a curve
+_LISTS_KEPT = 4  # of the album in its order
 _QUALITY = 92  # of the JPEGs that the page shows
 _NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whatever an album says that has none
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _DRAWN = 101  # photos, of which the page opens on the median
 _LARGEST = 100_000  # photos; in a larger album, any of those drawn will do
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledRanking:
-    """A ranking; `right` (n,) are the rows that have the query's label, where that is known."""
-
-    ranking: Ranking
-    right: np.ndarray | None
-
-    def places(self, first: int, last: int, minimum: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """The rows in these places of the list, counted from 0, and their scores; far down, all are sorted once."""
-        if last <= _SORTED_FROM:
-            rows, scores = self.ranking.best(last, minimum)
-        else:
-            rows, scores = self._all
-            end = len(scores) if minimum is None else int(np.searchsorted(-scores, -minimum, side="right"))
-            rows, scores = rows[:end], scores[:end]
-        return rows[first:last], scores[first:last]
-
-    @cached_property
-    def _all(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.ranking.best()
-
-    @cached_property
-    def curve(self) -> schemas.PrecisionRecallCurve | None:
-        """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
-        if self.right is None or not self.right.any():
-            return None
-        curve = precision_recall(self.ranking.scores, self.right)
-        steps = len(curve.recall)
-        drawn = np.unique(np.linspace(0, steps - 1, min(steps, _POINTS)).round().astype(int))
-        return schemas.PrecisionRecallCurve(
-            average_precision=curve.average_precision,
-            positives=int(self.right.sum()),
-            recall=curve.recall[drawn].round(5).tolist(),
-            precision=curve.precision[drawn].round(5).tolist(),
-        )
-
-
-def ranked(
-    album: Album,
-    labels: np.ndarray | None,
-    vector: bytes,
-    query_row: int | None,
-    right: tuple[int, ...] = (),
-    wrong: tuple[int, ...] = (),
-    where: Filter | None = None,
-    _kept: str = "",
-) -> LabelledRanking:
-    """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's row, if any.
-
-    `_kept` changes with the collections, which a filter may ask for.
-    """
-    # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
-    marked = ([album.photos.row_of(identity) for identity in ids] for ids in (right, wrong))
-    moved = corrected(np.frombuffer(vector, np.float32), *(album.vectors[rows] for rows in marked))
-    ranking = album.ranking(moved, [] if query_row is None else [int(album.photos.ids[query_row])], where)
-    if query_row is None or labels is None or labels[query_row] is None:
-        return LabelledRanking(ranking, None)
-    has_label = np.asarray(labels == labels[query_row], bool)
-    has_label[query_row] = False
-    return LabelledRanking(ranking, has_label & ranking.at_least())
 
 
 class ServedAlbum:
@@ -111,6 +47,7 @@ class ServedAlbum:
         kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
         # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
         self._kept_ranking = lru_cache(kept)(partial(ranked, album, self.labels))
+        self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
         self._embedding = embedding or Together()
         self.stacks, self.shared = Stacks(album), SharedSearch(album)
 
@@ -125,8 +62,9 @@ class ServedAlbum:
 
     @cached_property
     def model_key(self) -> str:
-        """A short name of the album's model, which no other model has."""
-        return _key(repr(self.album.model and asdict(self.album.model)).encode())
+        """A short name of the album's model and of what was learnt since, which nothing else has."""
+        learnt = self.album.learnt
+        return _key(repr((self.album.model and asdict(self.album.model), learnt and learnt.projection)).encode())
 
     @property
     def keeps(self) -> bool:
@@ -158,7 +96,8 @@ class ServedAlbum:
             model = self._embedding.alone(self.album.embedder)
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-        return self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)
+        vector = self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)
+        return self.album.projected(vector[None])[0]
 
     def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
         """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""
@@ -227,10 +166,9 @@ class ServedAlbum:
         listed, first, last = labelled.ranking.at_least(minimum), request.offset, request.offset + request.limit
         number = total = int(listed.sum())
         if request.stacked:
-            rows, scores = labelled.places(0, max(number, _SORTED_FROM + 1), minimum)
-            kept, copies = self.stacks.folded(rows)
+            kept, copies = labelled.folded(self.stacks, number, minimum)
             total, places, copies = len(kept), kept[first:last], copies[first:last]
-            rows, scores = rows[places], scores[places]
+            rows, scores = (column[places] for column in labelled.in_order)
         else:
             rows, scores = labelled.places(first, last, minimum)
             places, copies = first + np.arange(len(rows)), np.zeros(len(rows), int)
@@ -264,7 +202,9 @@ class ServedAlbum:
         row = None if request.photo is None else self.album.photos.row_of(request.photo)
         if request.vector is not None:
             if request.model not in (None, self.model_key):
-                raise HTTPException(409, "The album was made anew by another model: give the photo again.")
+                raise HTTPException(
+                    409, "The album was made anew by another model, or has learnt: give the photo again."
+                )
             vector = unit(schemas.unpacked(request.vector, self.album.vectors.shape[1]))
         elif row is not None:
             vector = self.album.vectors[row]
@@ -302,19 +242,15 @@ class ServedAlbum:
 
     def browsed(self, request: schemas.BrowseRequest, albums: Iterable["ServedAlbum"]) -> schemas.PhotoPage:
         """A page of the album in its order."""
-        where, _ = self._filter(request.where)
-        passing = self.album.passing(where)
-        rows = np.arange(len(self.album)) if passing is None else np.flatnonzero(passing)
-        number, copies = len(rows), np.zeros(len(rows), int)
-        if request.stacked:
-            kept, copies = self.stacks.folded(rows)
-            rows = rows[kept]
+        version = self._list_version(request.stacked)
+        number, rows, copies = self._kept_list(
+            *self._filter(request.where), self.stacks if request.stacked else None, version
+        )
         shown = slice(request.offset, request.offset + request.limit)
         listed = [
             self.photo(int(row), albums, int(under)) for row, under in zip(rows[shown], copies[shown], strict=True)
         ]
-        version, total = self._list_version(request.stacked), len(rows)
-        return schemas.PhotoPage(version=version, total=total, folded=number - total, photos=listed)
+        return schemas.PhotoPage(version=version, total=len(rows), folded=number - len(rows), photos=listed)
 
     def _list_version(self, stacked: bool) -> str:
         return f"{self.version}-{self.stacks.version}" if stacked else self.version
@@ -333,6 +269,7 @@ class ServedAlbum:
             copies=[self.photo(int(other), albums) for other in others],
         )  # fmt: skip
 
+    @cached_property
     def choices(self) -> schemas.Choices:
         """What there is to filter by."""
         photos = self.album.photos

@@ -27,6 +27,8 @@ from smoothap.web._collection_routes import add_collection_routes
 from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
+from smoothap.web._learning_job import LearningJob
+from smoothap.web._learning_routes import add_learning_routes
 from smoothap.web._looking_routes import add_looking_routes
 from smoothap.web._metrics import Metrics
 from smoothap.web._observing import Observed, add_metrics_route
@@ -38,8 +40,8 @@ from smoothap.web.proxies import BehindProxy, TrustedProxies
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
-    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "quality",
-    "slider", "stack", "viewer",
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "learning",
+    "quality", "slider", "stack", "viewer",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
@@ -104,6 +106,7 @@ def create_app(
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
     metrics, decoder, trusted = metrics or Metrics(), Decoder(limits), TrustedProxies(proxies)
+    job = LearningJob()
     queue = WorkQueue(limits.working, limits.waiting, partial(metrics.queued, "others"))
     # As many threads as places: photos wait for the network together, and the network is what works.
     photo_queue = WorkQueue(limits.working + limits.waiting, 0, partial(metrics.queued, "photos"))
@@ -118,6 +121,7 @@ def create_app(
         for each in (queue, photo_queue):
             each.close()
         decoder.close()
+        job.close()
 
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
@@ -133,6 +137,7 @@ def create_app(
         app.get(address, include_in_schema=False)(_page_file)
     _add_routes(app, current, queue, photo_queue, limits, local)
     add_collection_routes(app, queue)
+    add_learning_routes(app, queue, job)
     add_looking_routes(app, queue, local=local)
     add_v1_routes(app, queue, photo_queue)
     add_metrics_route(app, metrics, current)

@@ -10,6 +10,7 @@ from smoothap.search.copies import ALIKE, copies_in, not_copies
 from smoothap.search.description import COLLECTIONS
 
 _AT_ONCE = 3_000  # photos whose copies are found while a visitor waits
+_LATER = 2.0  # seconds: the first screen of a large album comes first
 _COMPARED = 50_000  # photos; in a larger album the server stacks what is the same to the byte
 
 
@@ -29,14 +30,16 @@ class Stacks:
             if len(self._album) <= _AT_ONCE or self._stack_of is not None:  # what was compared once is remembered
                 self._find()
             elif self._thread is None:
-                self._thread = threading.Thread(target=self._find, name="stacks", daemon=True)
+                self._thread = threading.Timer(_LATER, self._find)
+                self._thread.daemon = True
                 self._thread.start()
         return self._stack_of
 
     @property
     def version(self) -> str:
         """Changes when the stacks do: when they are found, and when a photo is told to be no copy."""
-        return "unstacked" if self.ready() is None else str(hash(self._stamp))
+        stacks = self.ready()
+        return "flat" if stacks is None or not len(stacks) or stacks.max() < 0 else str(hash(self._stamp))
 
     def members(self, row: int) -> np.ndarray:
         """The rows in the stack of a row, that one among them."""

@@ -40,6 +40,17 @@ def stored(photo: Photo) -> shapes.StoredPhoto:
     )
 
 
+def given_vector(served: ServedAlbum, numbers: list[float]) -> np.ndarray:
+    """A vector (d,) as the album's model gives it, as the album compares it."""
+    album, vector = served.album, np.array(numbers, np.float32)
+    dimension = album.vectors.shape[1] if album.model is None else album.model.dimension
+    if len(vector) != dimension:
+        raise HTTPException(
+            422, f"The vector has {len(vector)} numbers and the album's model gives {dimension}: embed the photo here."
+        )
+    return album.projected(unit(vector)[None])[0]
+
+
 def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | None) -> shapes.Found:
     """What is found for a vector (d,), or for the photo that the question names."""
     album, left_out = served.album, []
@@ -47,10 +58,6 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         vector, left_out = album.vectors[album.photos.row_of(question.id)], [question.id]
     elif vector is None:
         raise HTTPException(422, "A search needs a photo: send an image as the body, or give an id or a vector.")
-    elif vector.shape != (album.vectors.shape[1],):
-        raise HTTPException(
-            422, f"The vector has {len(vector)} numbers and the album's have {album.vectors.shape[1]}: embed it here."
-        )
     # One of the album's is taken as it is: its scores are those of an evaluation.
     vector, where = np.array(vector) if left_out else unit(np.asarray(vector, np.float32)), question.filter()
     minimum, calibration = _minimum(served, question), album.calibration

@@ -3,7 +3,6 @@
 import json
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Depends, FastAPI, Path, Query, Request
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -15,7 +14,7 @@ from smoothap.web._album_choice import AllAlbums, PhotoNumber
 from smoothap.web._gate import MAY_WRITE
 from smoothap.web._multipart import Part, form_parts
 from smoothap.web._served_album import ServedAlbum
-from smoothap.web._v1_answers import answer, described, stored
+from smoothap.web._v1_answers import answer, described, given_vector, stored
 from smoothap.web.limits import WorkQueue
 
 _ALBUMS = "/api/v1/albums"
@@ -77,7 +76,7 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
             raise HTTPException(422, "An image, an id and a vector are one query too many: give one of them.")
 
         def found() -> str:
-            vector = None if asked.vector is None else np.array(asked.vector, np.float32)
+            vector = None if asked.vector is None else given_vector(served, asked.vector)
             return answer(served, asked, vector if image is None else served.query_vector(image)).model_dump_json()
 
         # Checked and spelled out on its thread: the description says its shape, and nobody has to check it again.

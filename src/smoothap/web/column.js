@@ -64,6 +64,7 @@ export class Column {
       this.version = answer.version;
       this.hits = answer.hits ?? answer.photos;
       this.total = answer.total ?? this.hits.length;
+      this.photos = this.total + (answer.folded ?? 0); // with the copies that lie under others
       this.pages = new Map([[0, Promise.resolve()]]);
       const inside = this.list.contains(document.activeElement);
       if (!same && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
@@ -151,9 +152,7 @@ export class Column {
   tile(place) {
     const hit = this.hits[place];
     if (hit === undefined) {
-      const empty = make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: "loading" }));
-      empty.style.minHeight = `${this.grid.measure().high - 12}px`;
-      return empty;
+      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: "loading" }));
     }
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
@@ -169,7 +168,7 @@ export class Column {
       const rank = make("span", { className: "rank", textContent: hit.rank });
       tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
     }
-    tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name, title: hit.name })));
+    tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name.split("/").at(-1), title: hit.name })));
     const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
     const actions = [...marks, ["find", "⌕", "Find more like it (F)"]];
     tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));

@@ -5,7 +5,7 @@ const AROUND = 1.5; // screens of tiles that exist above and below the one that 
 export class Grid {
   // list: the <ol>. tile(place): the element in a place. shown(first, last): those places are about to be seen.
   constructor(list, { tile, shown }) {
-    Object.assign(this, { list, tile, shown, total: 0, tiles: new Map(), first: 0, last: 0, current: 0, waiting: null });
+    Object.assign(this, { list, tile, shown, total: 0, tiles: new Map(), first: 0, last: 0, current: 0, waiting: null, awaited: null, high: 200 });
     const later = () => { this.waiting ??= requestAnimationFrame(() => this.draw()); };
     addEventListener("scroll", later, { passive: true });
     new ResizeObserver(later).observe(document.documentElement);
@@ -16,7 +16,7 @@ export class Grid {
   reset(total) {
     this.tiles.clear();
     this.list.replaceChildren();
-    Object.assign(this, { total, first: 0, last: 0, current: 0 });
+    Object.assign(this, { total, first: 0, last: 0, current: 0, awaited: null });
     this.draw();
   }
 
@@ -27,7 +27,8 @@ export class Grid {
     const inside = old.contains(document.activeElement);
     const fresh = this.make(place);
     old.replaceWith(fresh);
-    if (inside) fresh.querySelector(".picture")?.focus({ preventScroll: true });
+    if (inside || place === this.awaited) fresh.querySelector(".picture")?.focus({ preventScroll: true });
+    if (place === this.awaited) this.awaited = null;
   }
 
   make(place) {
@@ -41,12 +42,15 @@ export class Grid {
     return tile;
   }
 
-  // How many stand beside each other, and how far it is from one row to the next.
+  // How many stand beside each other, and how far it is from one row to the next: as high as a tile whose photo is
+  // known, since those that wait for theirs are made as high as that.
   measure() {
     const style = getComputedStyle(this.list);
-    const [tile] = this.tiles.values();
+    const known = this.list.querySelector("[data-id]");
     const gap = Number.parseFloat(style.rowGap) || 0;
-    return { wide: style.gridTemplateColumns.split(" ").length, high: Math.max(tile?.offsetHeight ?? 0, 40) + gap };
+    if (known) this.high = known.getBoundingClientRect().height + gap;
+    this.list.style.setProperty("--tile-height", `${this.high - gap}px`);
+    return { wide: style.gridTemplateColumns.split(" ").length, high: this.high };
   }
 
   draw() {
@@ -95,6 +99,7 @@ export class Grid {
     if (before) before.tabIndex = -1;
     this.current = to;
     const picture = this.tiles.get(to)?.querySelector(".picture");
+    this.awaited = picture ? null : to; // it gets the focus when its photo is known
     if (!picture) return;
     picture.tabIndex = 0;
     picture.focus(options);
