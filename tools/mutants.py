@@ -38,6 +38,8 @@ FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
 LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
+LEARNT, PROJECTION = (f"tests/search/test_{name}.py" for name in ("learnt_albums", "projection"))
+LEARNING, LEARNING_PAGE = "tests/learning/test_learning.py", "tests/web/test_learning_on_the_page.py"
 MUTANTS = [
     Mutant("j != i dropped among positives", "ranking/block.py", "among.diagonal(offset=here.start, dim1=1, dim2=2).fill_(OUTSIDE)", "pass", LOSS),
     Mutant("D flipped", "ranking/block.py", "above = scores[rows, None, :] - positive", "above = positive - scores[rows, None, :]", LOSS),
@@ -316,6 +318,25 @@ MUTANTS = [
     Mutant("export: the size forgets wide fields", "search/collection_export.py", "4 + 8 * fields if fields else 0", "0", EXPORT + " -k 32_bits"),
     Mutant("export: a formula in a table", "search/collection_export.py", "if cell.startswith(FORMULA) else cell", "if False else cell", EXPORT + " -k spreadsheet"),
     Mutant("import: a copy elsewhere is not known", "search/collection_import.py", "member is None and Path(path).is_file()", "False", EXPORT + " -k by_their_content"),
+    Mutant("learning: the query is not projected", "search/album.py", "return self.projected(model.embed([opened_image(image, box)], progress=False).numpy())[0]", "return model.embed([opened_image(image, box)], progress=False).numpy()[0]", LEARNT + " -k alike"),
+    Mutant("learning: the bias is lost", "search/projection.py", "np.ones(len(rows))", "np.zeros(len(rows))", PROJECTION),
+    Mutant("learning: weights are not whole numbers", "search/projection.py", "np.rint(np.ldexp(", "(np.ldexp(", PROJECTION),
+    Mutant("learning: an update writes over the model's vectors", "search/updating.py", "description, photos, vectors = self.storage.load(original=True)", "description, photos, vectors = self.storage.load()", LEARNT + " -k update"),
+    Mutant("learning: undo keeps the new calibration", "search/_storage.py", "calibration = description.learnt.calibration\n", "calibration = description.calibration\n", LEARNT + " -k undone"),
+    Mutant("learning: learning twice loses the first calibration", "search/_storage.py", "before = description.calibration if description.learnt is None else description.learnt.calibration", "before = description.calibration", LEARNT + " -k undone"),
+    Mutant("learning: files of an undone learning stay", "search/_storage.py", 'kept -= {self._file("learnt", segment.number)', 'kept |= {self._file("learnt", segment.number)', LEARNT + " -k undone"),
+    Mutant("learning: it learns from what it learnt", "search/album.py", "load(original=True)[1:]", "load()[1:]", LEARNING + " -k build_on"),
+    Mutant("learning: what may be chance is taken", "learning/checking.py", "return self.taught.low > 0 and self.taught.value >= LEAST_GAIN and", "return", LEARNING + " -k meaning"),
+    Mutant("learning: four collections are enough", "learning/from_collections.py", "if collections < FEWEST_COLLECTIONS:", "if collections < FEWEST_COLLECTIONS - 1:", LEARNING + " -k few"),
+    Mutant("learning: a check changes the album", "learning/from_collections.py", "if not checked.is_clear or check_only:", "if not checked.is_clear:", LEARNING + " -k check_changes"),
+    Mutant("learning: it runs on all threads", "numerics/threads.py", "    torch.set_num_threads(1)\n", "", LEARNING + " -k any_number_of_threads"),
+    Mutant("learning: the photos left out are learnt from", "learning/checking.py", "lessons.subset(~left_out))", "lessons)", LEARNING + " -k meaning"),
+    Mutant("learning: wrong marks are forgotten", "learning/_lessons.py", "np.isin(ids, one.right), np.isin(ids, one.wrong)", "np.isin(ids, one.right), np.isin(ids, [])", "tests/learning"),
+    Mutant("learning: unmarked photos are positives of each other", "learning/_training.py", "alone = len(lessons.names) + len(lessons.rows) + np.arange(others)", "alone = np.full(others, len(lessons.names) + len(lessons.rows))", "tests/learning/test_lessons.py"),
+    Mutant("web: an old vector is asked with after learning", "web/_served_album.py", "learnt and learnt.projection", "None", LEARNING_PAGE + " -k stale"),
+    Mutant("web: two albums learn at once", "web/_learning_job.py", "self._state is not None and self._state.said is None", "False", LEARNING_PAGE + " -k forgets"),
+    Mutant("train: few classes say nothing of those set aside", "data/benchmark.py", "{self._how_to_have_more(classes)}", "", "tests/cli/test_learn.py -k set_aside"),
+    Mutant("train: photos in two collections are classes of both", "experiments/_collection_classes.py", "if photo not in several]", "]", "tests/cli/test_learn.py -k classes_to_train"),
     Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
     Mutant("web: one album of two is renewed", "web/_current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
     Mutant("web: a vector of another model is taken", "web/_served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),

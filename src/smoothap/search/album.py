@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, query_vector
+from smoothap.search._queries import Query, check_list, least_score, opened_image, query_vector
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, read_description, write_description
+from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
 from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
+from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
@@ -57,7 +58,8 @@ class Album:
 
     def _hold(self, description: Description, photos: Photos, vectors: np.ndarray) -> None:
         self._description, self.photos, self.vectors = description, photos, vectors
-        sums = [segment.vectors for segment in description.segments]
+        self._projection = None if self._storage is None else self._storage.projection
+        sums = [segment.learnt or segment.vectors for segment in description.segments]
         self._neighbours = Neighbours(vectors, self._engine_name, sums[0] if len(sums) == 1 else None)
 
     @classmethod
@@ -282,13 +284,32 @@ class Album:
         return replace(learnt, photos=len(self))
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
-        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
+        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
         model = self.embedder()
-        if not isinstance(image, Image.Image):
-            image = read_image(image, box=box)
-        elif box is not None:
-            image = cut(image, box)
-        return model.embed([image], progress=False)[0].numpy()
+        return self.projected(model.embed([opened_image(image, box)], progress=False).numpy())[0]
+
+    def projected(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
+        return vectors if self._projection is None else self._projection(vectors)
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """What the album learnt from its collections, if it did."""
+        return self._description.learnt
+
+    def model_vectors(self) -> tuple[Photos, np.ndarray]:
+        """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
+        return Storage(self._known_storage().folder).load(original=True)[1:]
+
+    def learn(self, projection: Projection, learnt: Learnt, calibration: Calibration | None) -> None:
+        """Search in projected vectors from now on, calibrated anew; the model's own stay, for `unlearn`."""
+        self._known_storage().learn(projection, learnt, None if calibration is None else calibration.to_dict())
+        self._reload()
+
+    def unlearn(self) -> None:
+        """Search in the vectors of the model again, with their calibration."""
+        self._known_storage().unlearn()
+        self._reload()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
@@ -321,10 +342,7 @@ class Album:
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
         `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at, by any engine.
         """
-        if k < 1:
-            raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        if minimum is not None and not -1 <= minimum <= 1:
-            raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+        check_list(k, minimum)
         check_expansion(expand, alpha)
         vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
@@ -333,13 +351,7 @@ class Album:
         if expand:
             first = self._neighbours.nearest(vector, expand, left_out, passing)
             vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
-        if recall is not None:
-            if self.calibration is None:
-                raise ValueError(
-                    "This album is not calibrated, so no recall can be asked for: run smoothap index with "
-                    "--calibrate DATA."
-                )
-            minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
+        minimum = least_score(self.calibration, minimum, recall)
         if everything or minimum is not None:
             return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
         return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))
@@ -356,8 +368,8 @@ class Album:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        ids = self.photos.ids
-        return [Pair(int(ids[one]), int(ids[other]), value) for one, other, value in pairs_above(self.vectors, score)]
+        ids = self.photos.ids.tolist()
+        return [Pair(ids[one], ids[other], value) for one, other, value in pairs_above(self.vectors, score)]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""

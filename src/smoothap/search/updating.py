@@ -218,7 +218,7 @@ class Updater:
     def _finish(self, gone: list[str]) -> None:
         """Bring all rows into one segment, without those that are gone, if anything is to be done at all."""
         self.report.removed = sorted(gone)
-        description, photos, vectors = self.storage.load()
+        description, photos, vectors = self.storage.load(original=True)
         table = self._relabelled(self._with_heads(self._with_new_times(photos)))
         keep = np.flatnonzero(~np.isin(photos.ids, [self.photos.ids[self._rows[path]] for path in gone]))
         if len(description.segments) > 1 or gone or not table.equals(photos.table):
@@ -262,7 +262,7 @@ def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
 
 def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
     """Take photos out of the album, whose ids are not given to any other."""
-    description, photos, vectors = storage.load()
+    description, photos, vectors = storage.load(original=True)
     if rows := {photos.row_of(int(identity)) for identity in ids}:
         storage.rewrite(description, photos.table, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
 

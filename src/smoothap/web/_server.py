@@ -25,6 +25,8 @@ from smoothap.web._collection_routes import add_collection_routes
 from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
+from smoothap.web._learning_job import LearningJob
+from smoothap.web._learning_routes import add_learning_routes
 from smoothap.web._looking_routes import add_looking_routes
 from smoothap.web._schemas import error_response
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
@@ -32,8 +34,8 @@ from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
-    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "quality",
-    "slider", "stack", "viewer",
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "learning",
+    "quality", "slider", "stack", "viewer",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
@@ -86,7 +88,7 @@ def create_app(
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
-    decoder, queue = Decoder(limits), WorkQueue(limits)
+    decoder, queue, job = Decoder(limits), WorkQueue(limits), LearningJob()
     current = CurrentAlbums(albums, decoder)
 
     @asynccontextmanager
@@ -97,6 +99,7 @@ def create_app(
         warming.cancel()
         queue.close()
         decoder.close()
+        job.close()
 
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
@@ -112,6 +115,7 @@ def create_app(
     _add_routes(app, current, queue, limits, local)
     add_collection_routes(app, queue)
     add_looking_routes(app, queue, local=local)
+    add_learning_routes(app, queue, job)
     guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 

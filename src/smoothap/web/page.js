@@ -5,6 +5,7 @@ import { ShareBox } from "./box.js";
 import { Column, count, make } from "./column.js";
 import { Filters } from "./filters.js";
 import { Keeping } from "./keeping.js";
+import { Learning } from "./learning.js";
 import { showQuality } from "./quality.js";
 import { Slider } from "./slider.js";
 import { Stack } from "./stack.js";
@@ -282,6 +283,11 @@ function welcome() {
 
 // ---- the beginning
 
+function showCalibration() {
+  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  if ($("slider-kind").hidden) document.querySelector('input[name="kind"][value="score"]').checked = true;
+}
+
 const names = (albums) => albums.map((album) => album.name).join(" and ");
 
 async function begin() {
@@ -312,6 +318,7 @@ async function begin() {
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
     say, failed, search, changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); }, nameOfQuery: () => query?.label ?? query?.name ?? null,
   });
+  if (keeping) new Learning(columns[0].base, { say, failed, changed: relearnt }).look();
   filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });
   const ready = Promise.all([keeping?.begin(), filters?.begin(null)]); // while the photos are on their way
   $("results").replaceChildren(...columns.map((column) => column.element));
@@ -319,7 +326,7 @@ async function begin() {
   $("title").replaceChildren(make("bdi", { textContent: names(server.albums) }));
   document.title = `${names(server.albums)} · smoothap`;
   $("summary").textContent = two ? "The same photos by two models, side by side" : "Find all the photos of a thing by one of them";
-  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  showCalibration();
   $("query-note").textContent = server.albums.every((album) => album.takes_photos)
     ? "Or press ⌕ under any photo. Drag over the query to search with a part of it."
     : "Press ⌕ under any photo to search with it: this album has no model to see others with.";
@@ -344,6 +351,20 @@ async function browse() {
   } catch (error) {
     failed(error);
   }
+}
+
+// The album has learnt, or forgotten it: what its model made of a query, and what a score means, is another thing now.
+async function relearnt() {
+  query?.vectors.clear();
+  try {
+    server = await askJson("/api/albums");
+  } catch (error) {
+    failed(error);
+  }
+  showCalibration();
+  slider.reset();
+  if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
+  else await search();
 }
 
 // The server that is back may be another one, with other albums.
