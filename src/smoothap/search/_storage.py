@@ -289,19 +289,6 @@ class Storage:
         return picture if zlib.crc32(picture) == record["crc"] else None
 
 
-def _as_schema(stored: pq.ParquetFile) -> pa.Table:
-    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
-    if stored.schema_arrow.equals(SCHEMA):
-        return stored.read()
-    if not stored.schema_arrow.equals(OLDER_SCHEMA):
-        return SCHEMA.empty_table()
-    table = stored.read()
-    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
-        field = SCHEMA.field(name)
-        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table
-
-
 @dataclass(frozen=True, eq=False)
 class _Parts:
     """Some rows of an array, a few at a time, for whoever goes through them more than once."""
@@ -317,6 +304,19 @@ class _Parts:
 def _save(array: np.ndarray, path: Path) -> None:
     with path.open("wb") as stream:  # np.save gives a name without .npy another one
         np.save(stream, array, allow_pickle=False)
+
+
+def _as_schema(stored: pq.ParquetFile) -> pa.Table:
+    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
+    if stored.schema_arrow.equals(SCHEMA):
+        return stored.read()
+    if not stored.schema_arrow.equals(OLDER_SCHEMA):
+        return SCHEMA.empty_table()
+    table = stored.read()
+    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -114,8 +114,8 @@ def create_app(
         app.get(address, include_in_schema=False)(_page_file)
     _add_routes(app, current, queue, limits, local)
     add_collection_routes(app, queue)
-    add_looking_routes(app, queue, local=local)
     add_learning_routes(app, queue, job)
+    add_looking_routes(app, queue, local=local)
     guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 

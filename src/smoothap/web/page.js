@@ -363,8 +363,7 @@ async function relearnt() {
   }
   showCalibration();
   slider.reset();
-  if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
-  else await search();
+  await (query === null ? browse() : search());
 }
 
 // The server that is back may be another one, with other albums.
