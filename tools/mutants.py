@@ -344,7 +344,7 @@ MUTANTS = [
     Mutant("export: the size forgets wide fields", "search/collection_export.py", "4 + 8 * fields if fields else 0", "0", EXPORT + " -k 32_bits"),
     Mutant("export: a formula in a table", "search/collection_export.py", "if cell.startswith(FORMULA) else cell", "if False else cell", EXPORT + " -k spreadsheet"),
     Mutant("import: a copy elsewhere is not known", "search/collection_import.py", "member is None and Path(path).is_file()", "False", EXPORT + " -k by_their_content"),
-    Mutant("learning: the query is not projected", "search/album.py", "return self.projected(model.embed([image], progress=False).numpy())[0]", "return model.embed([image], progress=False).numpy()[0]", LEARNT + " -k alike"),
+    Mutant("learning: the query is not projected", "search/album.py", "return self.projected(model.embed([opened_image(image, box)], progress=False).numpy())[0]", "return model.embed([opened_image(image, box)], progress=False).numpy()[0]", LEARNT + " -k alike"),
     Mutant("learning: the bias is lost", "search/projection.py", "np.ones(len(rows))", "np.zeros(len(rows))", PROJECTION),
     Mutant("learning: weights are not whole numbers", "search/projection.py", "np.rint(np.ldexp(", "(np.ldexp(", PROJECTION),
     Mutant("learning: an update writes over the model's vectors", "search/updating.py", "description, photos, vectors = self.storage.load(original=True)", "description, photos, vectors = self.storage.load()", LEARNT + " -k update"),

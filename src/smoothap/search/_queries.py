@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search.refining import joined, unit
 
 if TYPE_CHECKING:
-    from smoothap.data.reading import PixelBox
     from smoothap.search.album import Album
 
 Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
@@ -24,6 +24,13 @@ def check_list(k: int, minimum: float | None) -> None:
         raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
     if minimum is not None and not -1 <= minimum <= 1:
         raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+
+
+def opened_image(image: Image.Image | Path | str, box: PixelBox | None) -> Image.Image:
+    """An image, or the one in a file, or the part of it in the box."""
+    if not isinstance(image, Image.Image):
+        return read_image(image, box=box)
+    return image if box is None else cut(image, box)
 
 
 def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:

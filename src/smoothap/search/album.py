@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, check_list, query_vector
+from smoothap.search._queries import Query, check_list, opened_image, query_vector
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
@@ -290,11 +290,7 @@ class Album:
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
         model = self.embedder()
-        if not isinstance(image, Image.Image):
-            image = read_image(image, box=box)
-        elif box is not None:
-            image = cut(image, box)
-        return self.projected(model.embed([image], progress=False).numpy())[0]
+        return self.projected(model.embed([opened_image(image, box)], progress=False).numpy())[0]
 
     def projected(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
@@ -376,8 +372,8 @@ class Album:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        ids = self.photos.ids
-        return [Pair(int(ids[one]), int(ids[other]), value) for one, other, value in pairs_above(self.vectors, score)]
+        ids = self.photos.ids.tolist()
+        return [Pair(ids[one], ids[other], value) for one, other, value in pairs_above(self.vectors, score)]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""

@@ -50,10 +50,18 @@ def copies_in(album: Album, score: float | None = ALIKE) -> list[Copies]:
     told = frozenset() if album.folder is None else _not_copies.read(album.folder / COLLECTIONS)
     pairs = [pair for rows in contents for pair in (combinations(rows, 2) if told else pairwise(rows))]
     if score is not None:
-        pairs += _alike(album.vectors, [rows[0] for rows in contents], score)
+        pairs += _alike(_as_seen(album), [rows[0] for rows in contents], score)
     if told:
         pairs = [pair for pair in pairs if _not_copies.pair_of(photos[pair[0]], photos[pair[1]]) not in told]
     return [_group(photos, rows) for rows in linked(pairs)]
+
+
+def _as_seen(album: Album) -> np.ndarray:
+    """The vectors (n, d) by which photos look alike: the model's, since what is learnt draws together what belongs."""
+    if album.learnt is None:
+        return album.vectors
+    photos, vectors = album.model_vectors()
+    return vectors if np.array_equal(photos.ids, album.photos.ids) else album.vectors
 
 
 def _alike(vectors: np.ndarray, rows: list[int], score: float) -> list[tuple[int, int]]:
