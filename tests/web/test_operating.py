@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 from page_albums import PixelAlbum, Pixels, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
