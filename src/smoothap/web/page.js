@@ -280,7 +280,7 @@ async function begin() {
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   const [album] = server.albums;
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
-    say, failed, changed: showMarks, query: () => query && { name: query.label ?? query.name, id: query.ids?.[0] },
+    say, failed, search, changed: showMarks, query: () => query && { name: query.label ?? query.name, id: query.ids?.[0] },
   });
   await keeping?.begin();
   $("results").replaceChildren(...columns.map((column) => column.element));
