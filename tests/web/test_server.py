@@ -177,7 +177,7 @@ def test_names_that_are_no_text_do_not_stop_the_answer(connect):
 def test_an_empty_album_answers(connect):
     client = connect({"nothing": empty_album()})
     assert client.get("/api/albums").json()["albums"][0]["photos"] == 0
-    assert client.get("/api/albums/0/photos").json() == {"version": "in memory", "total": 0, "photos": []}
+    assert client.get("/api/albums/0/photos").json() == {"version": "in memory", "total": 0, "folded": 0, "photos": []}
     assert client.post("/api/albums/0/search", json={"photo": 0}).status_code == 404
     vector = base64.b64encode(np.ones(empty_album().vectors.shape[1], "<f4")).decode()
     assert search(client, vector=vector)["total"] == 0

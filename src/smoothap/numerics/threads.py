@@ -1,8 +1,9 @@
 """Plain threads for compiled loops that hold no lock: as many as torch uses, none for what is quick."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, TypeVar
@@ -28,6 +29,17 @@ def can_fuse(values: Tensor) -> bool:
 def parts_for(terms: int) -> int:
     """Into how many parts a loop over so many terms is worth cutting."""
     return min(torch.get_num_threads(), 1 + terms // _WORTH_A_THREAD)
+
+
+@contextmanager
+def one_thread() -> Generator[None]:
+    """Compute on one thread while this lasts: sums then have one order, on a machine of any number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def on_threads(function: Callable[..., Result], parts: int, *arguments: Any) -> list[Result]:

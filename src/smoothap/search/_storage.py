@@ -4,6 +4,8 @@
     vectors-000001.npy         (rows, d) float32, each row of length 1
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
+    projection-000002.npy      (k, d + 1) float32, what the album learnt from its collections, if it did
+    learnt-000002.npy          (rows, k) float32, the projected vectors, which are searched in the place of the others
     collections/               what users keep (see _collection_file.py), with a lock of its own
 
 A crash between any two writes leaves the old description with all its files; what no description names is swept away
@@ -13,9 +15,10 @@ by the next writer. After a run all rows stand in one segment, which is mapped i
 import io
 import os
 import zlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +32,19 @@ from smoothap.search._checksums import check, checksum
 from smoothap.search.description import (
     NAME,
     Description,
+    Learnt,
     Segment,
     read_description,
     refuse_inside_album,
     write_description,
 )
-from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.projection import Projection
 
-_SUFFIXES = {"vectors": "npy", "photos": "parquet", "thumbnails": "pack"}  # by the kind of file
+_SUFFIXES = {  # by the kind of file
+    "vectors": "npy", "photos": "parquet", "thumbnails": "pack", "projection": "npy", "learnt": "npy",
+}  # fmt: skip
+_SEGMENT_KINDS = "vectors", "photos", "learnt"
 _COPIED = 1 << 14  # rows at a time
 _LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
 
@@ -47,6 +55,7 @@ class Storage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._loaded: tuple[int, ...] | None = None  # the description that was loaded, as `_stamp` knows it
+        self.projection: Projection | None = None  # what the album had learnt when it was loaded
 
     def _stamp(self) -> tuple[int, ...] | None:
         """What changes whenever the description is replaced; None while there is none."""
@@ -88,35 +97,60 @@ class Storage:
                 raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
             yield
 
-    def load(self, *, always: bool = False) -> tuple[Description, Photos, np.ndarray]:
-        """The album as its description says, every file checked; `always` also sums large files known to be whole."""
+    def load(self, *, always: bool = False, original: bool = False) -> tuple[Description, Photos, np.ndarray]:
+        """The album as its description says, every file checked; `always` also sums large files known to be whole.
+
+        The vectors are those to search in: what the album made of its model's vectors, if it has learnt, or with
+        `original` the model's own.
+        """
         self._loaded = self._stamp()  # taken first: what is written while this reads is newer
         description = read_description(self.folder)
         while True:
             try:
                 tables = [self._photos(segment, always) for segment in description.segments]
-                vectors = [self._vectors(segment, description.dimension, always) for segment in description.segments]
+                vectors = self._all_vectors(description, always, original)
+                self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
                 known, description = description, read_description(self.folder)
                 if description == known:
                     raise
-        photos, array = _together(tables, vectors, description.dimension)
+        photos, array = _together(tables, *vectors)
         if len(photos) and int(photos.ids[-1]) >= description.next_id:
             raise ValueError(f"{self.folder / NAME} counts {description.next_id} photos, and there are more: damaged.")
         return description, photos, array
 
-    def _vectors(self, segment: Segment, dimension: int, always: bool) -> np.ndarray:
-        file = self._file("vectors", segment.number)
-        check(file, segment.vectors, always=always)
+    def _all_vectors(self, description: Description, always: bool, original: bool) -> tuple[list[np.ndarray], int]:
+        """The vectors of each segment, and how many numbers each has; what is not asked for is checked too."""
+        dimension, learnt = description.dimension, description.learnt
+        vectors = [
+            self._array("vectors", segment.number, segment.vectors, (segment.rows, dimension), always)
+            for segment in description.segments
+        ]
+        if learnt is None:
+            return vectors, dimension
+        projected = [
+            self._array("learnt", segment.number, str(segment.learnt), (segment.rows, learnt.dimension), always)
+            for segment in description.segments
+        ]
+        return (vectors, dimension) if original else (projected, learnt.dimension)
+
+    def _projection_of(self, description: Description, always: bool = False) -> Projection | None:
+        if (learnt := description.learnt) is None:
+            return None
+        shape = learnt.dimension, description.dimension + 1
+        return Projection.from_array(self._array("projection", learnt.number, learnt.projection, shape, always))
+
+    def _array(self, kind: str, number: int, wanted: str, shape: tuple[int, int], always: bool) -> np.ndarray:
+        """A file of plain float32 numbers, mapped into memory, if its checksum is the wanted one."""
+        file = self._file(kind, number)
+        check(file, wanted, always=always)
         try:
             array = np.lib.format.open_memmap(file, mode="r")  # takes arrays alone: no archives and no pickles
         except (ValueError, EOFError) as error:
             raise ValueError(f"{file} holds no plain numbers and is not opened: {error}") from error
-        if array.shape != (segment.rows, dimension) or array.dtype != np.float32 or not array.flags.c_contiguous:
-            raise ValueError(
-                f"{file} should hold float32 ({segment.rows}, {dimension}), not {array.dtype} {array.shape}."
-            )
+        if array.shape != shape or array.dtype != np.float32 or not array.flags.c_contiguous:
+            raise ValueError(f"{file} should hold float32 {shape}, not {array.dtype} {array.shape}.")
         return array
 
     def _photos(self, segment: Segment, always: bool) -> pa.Table:
@@ -124,7 +158,7 @@ class Storage:
         check(file, segment.photos, always=always)
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
-                table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
+                table = _as_schema(stored)
         except FileNotFoundError:
             raise  # swept away since it was checked: there is a new description
         except (pa.ArrowException, OSError) as error:
@@ -145,7 +179,7 @@ class Storage:
         vectors: np.ndarray,
         thumbnails: Sequence[bytes | None],
     ) -> Description:
-        """Write records with ids, their vectors (n, d) and thumbnails as a new segment, and count it in."""
+        """Write records with ids, their model's vectors (n, d) and thumbnails as a new segment, and count it in."""
         number = description.next_segment
         pack = io.BytesIO()
         placed: list[dict[str, Any]] = []
@@ -161,7 +195,7 @@ class Storage:
                 pack.write(picture)
         if pack.tell():
             write_atomically(self._file("thumbnails", number), pack.getvalue())
-        segment = self._write(number, table_of(placed), [vectors], description.dimension)
+        segment = self._write(number, table_of(placed), [vectors], description)
         next_id = max(description.next_id, 1 + max((record["id"] for record in records), default=-1))
         segments = (*description.segments, segment)  # whose rows replace earlier ones of the same ids
         description = replace(description, segments=segments, next_id=next_id, next_segment=number + 1)
@@ -169,16 +203,40 @@ class Storage:
         return description
 
     def rewrite(self, description: Description, table: pa.Table, vectors: np.ndarray, keep: np.ndarray) -> None:
-        """Bring the kept rows of the photos' table and of their vectors (n, d) into one segment."""
+        """Bring the kept rows of the photos' table and of their model's vectors (n, d) into one segment."""
         table = table.take(pa.array(keep))
-        parts = (vectors[keep[start : start + _COPIED]] for start in range(0, len(keep), _COPIED))
-        segment = self._write(description.next_segment, table, parts, description.dimension)
+        parts = _Parts(vectors, keep)
+        segment = self._write(description.next_segment, table, parts, description)
         description = replace(description, segments=(segment,), next_segment=segment.number + 1)
         write_description(self.folder, description)
         self.sweep(description, table)
 
-    def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], dimension: int) -> Segment:
-        def write_vectors(path: Path) -> None:
+    def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
+        """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
+        with self.writing():
+            description, photos, vectors = self.load(original=True)
+            self.sweep(description, photos.table)
+            number = description.next_segment
+            file = write_atomically(self._file("projection", number), partial(_save, projection.to_array()))
+            before = description.calibration if description.learnt is None else description.learnt.calibration
+            learnt = replace(learnt, number=number, projection=checksum(file), calibration=before)
+            description = replace(description, learnt=learnt, calibration=calibration)
+            self.rewrite(description, photos.table, vectors, np.arange(len(photos)))
+
+    def unlearn(self) -> None:
+        """Search in the vectors of the model again, as if the album had never learnt."""
+        with self.writing():
+            description, photos, _ = self.load()
+            if description.learnt is None:
+                raise ValueError(f"{self.folder} has learnt nothing that could be undone: it has its model's vectors.")
+            segments = tuple(replace(segment, learnt=None) for segment in description.segments)
+            calibration = description.learnt.calibration
+            description = replace(description, segments=segments, calibration=calibration, learnt=None)
+            write_description(self.folder, description)
+            self.sweep(description, photos.table)
+
+    def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], description: Description) -> Segment:
+        def write_vectors(path: Path, *, parts: Iterable[np.ndarray], dimension: int) -> None:
             shape = (table.num_rows, dimension)
             with path.open("wb") as stream:
                 header = {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -189,13 +247,22 @@ class Storage:
         def write_photos(path: Path) -> None:
             pq.write_table(table.cast(SCHEMA), path, compression="zstd")
 
-        vectors = write_atomically(self._file("vectors", number), write_vectors)
+        write = partial(write_vectors, parts=parts, dimension=description.dimension)
+        vectors = write_atomically(self._file("vectors", number), write)
         photos = write_atomically(self._file("photos", number), write_photos)
-        return Segment(number, table.num_rows, checksum(vectors), checksum(photos))
+        learnt = None
+        if (projection := self._projection_of(description)) is not None:
+            write = partial(write_vectors, parts=map(projection, parts), dimension=projection.dimension)
+            learnt = checksum(write_atomically(self._file("learnt", number), write))
+        return Segment(number, table.num_rows, checksum(vectors), checksum(photos), learnt)
 
     def sweep(self, description: Description, table: pa.Table) -> None:
         """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones."""
-        kept = {self._file(kind, segment.number) for kind in ("vectors", "photos") for segment in description.segments}
+        kept = {self._file(kind, segment.number) for kind in _SEGMENT_KINDS for segment in description.segments}
+        if description.learnt is not None:
+            kept.add(self._file("projection", description.learnt.number))
+        else:
+            kept -= {self._file("learnt", segment.number) for segment in description.segments}
         kept |= {self._file("thumbnails", pack) for pack in pc.call_function("unique", [table["pack"]]).to_pylist()}
         for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
             for file in set(self.folder.glob(pattern)) - kept:
@@ -220,6 +287,36 @@ class Storage:
         except OSError:
             return None
         return picture if zlib.crc32(picture) == record["crc"] else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Some rows of an array, a few at a time, for whoever goes through them more than once."""
+
+    array: np.ndarray
+    rows: np.ndarray
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for start in range(0, len(self.rows), _COPIED):
+            yield self.array[self.rows[start : start + _COPIED]]
+
+
+def _save(array: np.ndarray, path: Path) -> None:
+    with path.open("wb") as stream:  # np.save gives a name without .npy another one
+        np.save(stream, array, allow_pickle=False)
+
+
+def _as_schema(stored: pq.ParquetFile) -> pa.Table:
+    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
+    if stored.schema_arrow.equals(SCHEMA):
+        return stored.read()
+    if not stored.schema_arrow.equals(OLDER_SCHEMA):
+        return SCHEMA.empty_table()
+    table = stored.read()
+    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
+from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
+from smoothap.search._queries import Query, check_list, least_score, opened_image, query_vector
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, read_description, write_description
-from smoothap.search.duplicates import Pair, pairs_above
+from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
-from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
+from smoothap.search.filtering import Filter
+from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
-from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, joined, unit, unit_vectors
+from smoothap.search.projection import Projection
+from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
-
-Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
 
 
 class Album:
@@ -57,7 +58,8 @@ class Album:
 
     def _hold(self, description: Description, photos: Photos, vectors: np.ndarray) -> None:
         self._description, self.photos, self.vectors = description, photos, vectors
-        sums = [segment.vectors for segment in description.segments]
+        self._projection = None if self._storage is None else self._storage.projection
+        sums = [segment.learnt or segment.vectors for segment in description.segments]
         self._neighbours = Neighbours(vectors, self._engine_name, sums[0] if len(sums) == 1 else None)
 
     @classmethod
@@ -155,12 +157,12 @@ class Album:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
-        was; files that cannot be read are reported and listed in the album's unreadable.csv. If all photos are
+        was; files that are not read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
         `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
         `workers` photos are read at once, by default one for each core.
         """
-        files = walk(self._known_root())
+        files = walk(self._known_root(), self._known_storage().folder)
         return self._take_in(files, labels, progress, workers, whole=True, remove_missing=remove_missing)
 
     def add(
@@ -233,6 +235,11 @@ class Album:
             raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
         return self._storage
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the album lies; None for one in memory."""
+        return None if self._storage is None else self._storage.folder
+
     def _known_root(self) -> Path:
         if self.root is None:
             raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
@@ -277,13 +284,32 @@ class Album:
         return replace(learnt, photos=len(self))
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
-        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), by the album's own model."""
+        """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
         model = self.embedder()
-        if not isinstance(image, Image.Image):
-            image = read_image(image, box=box)
-        elif box is not None:
-            image = cut(image, box)
-        return model.embed([image], progress=False)[0].numpy()
+        return self.projected(model.embed([opened_image(image, box)], progress=False).numpy())[0]
+
+    def projected(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
+        return vectors if self._projection is None else self._projection(vectors)
+
+    @property
+    def learnt(self) -> Learnt | None:
+        """What the album learnt from its collections, if it did."""
+        return self._description.learnt
+
+    def model_vectors(self) -> tuple[Photos, np.ndarray]:
+        """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
+        return Storage(self._known_storage().folder).load(original=True)[1:]
+
+    def learn(self, projection: Projection, learnt: Learnt, calibration: Calibration | None) -> None:
+        """Search in projected vectors from now on, calibrated anew; the model's own stay, for `unlearn`."""
+        self._known_storage().learn(projection, learnt, None if calibration is None else calibration.to_dict())
+        self._reload()
+
+    def unlearn(self) -> None:
+        """Search in the vectors of the model again, with their calibration."""
+        self._known_storage().unlearn()
+        self._reload()
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""
@@ -306,70 +332,44 @@ class Album:
         alpha: float = ALPHA,
         right: Iterable[int] = (),
         wrong: Iterable[int] = (),
-    ) -> list[Hit]:
+        where: Filter | None = None,
+    ) -> Hits:
         """The k photos most like the query, best first.
 
         `box` (x, y, width, height, in pixels) is the part of the query's image to search with. A photo that is itself
         the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
         score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
-        `wrong` are ids that the user marked.
+        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at, by any engine.
         """
-        if k < 1:
-            raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        if minimum is not None and not -1 <= minimum <= 1:
-            raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+        check_list(k, minimum)
         check_expansion(expand, alpha)
-        vector, query_ids = self._query_vector(query, box)
+        vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
-        left_out = [*query_ids, *wrong]
+        left_out, passing = self._rows([*query_ids, *wrong]), self.passing(where)
         if expand:
-            rows, scores = self._neighbours.nearest(vector, expand, self._rows(left_out))
-            vector = expanded(vector, self.vectors[rows], scores, alpha)
-        if recall is not None:
-            if self.calibration is None:
-                raise ValueError(
-                    "This album is not calibrated, so no recall can be asked for: run smoothap index with "
-                    "--calibrate DATA."
-                )
-            minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
+            first = self._neighbours.nearest(vector, expand, left_out, passing)
+            vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
+        minimum = least_score(self.calibration, minimum, recall)
         if everything or minimum is not None:
-            return self._hits(*self.ranking(vector, left_out).best(minimum=minimum))
-        return self._hits(*self._neighbours.nearest(vector, k, self._rows(left_out)))
+            return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
+        return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))
 
-    def _query_vector(self, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
-        """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
-        if isinstance(query, bool) or query is None:
-            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
-        if isinstance(query, (int, np.integer)):
-            identity = int(query)
-            if box is None:  # the vector as it is: its scores are those of an evaluation
-                return np.array(self.vectors[self.photos.row_of(identity)]), [identity]
-            return unit(self.embed(self.photo_path(identity), box)), [identity]
-        if isinstance(query, (str, Path, Image.Image)):
-            return unit(self.embed(query, box)), []
-        if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
-            parts = [self._query_vector(part, box) for part in query]
-            return joined([vector for vector, _ in parts]), [identity for _, ids in parts for identity in ids]
-        vector, dimension = np.asanyarray(query, np.float32), self.vectors.shape[1]
-        if vector.shape != (dimension,):
-            raise ValueError(
-                f"A query of shape {vector.shape} was given to an album of vectors ({dimension},): it was embedded by "
-                "another model."
-            )
-        return unit(vector), []
+    def passing(self, where: Filter | None) -> np.ndarray | None:
+        """Which photos pass a filter, (n,) bool in the order of `photos`; None: all, where nothing is asked of them."""
+        return where.passing(self.photos, lambda: self.collections) if where else None
 
-    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
-        """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
-        return self._neighbours.ranking(vector, self._rows(left_out))
+    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = (), where: Filter | None = None) -> Ranking:
+        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact, by any engine."""
+        return self._neighbours.ranking(vector, self._rows(left_out), self.passing(where))
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        ids = self.photos.ids
-        return [Pair(int(ids[one]), int(ids[other]), value) for one, other, value in pairs_above(self.vectors, score)]
+        ids = self.photos.ids.tolist()
+        return [Pair(ids[one], ids[other], value) for one, other, value in pairs_above(self.vectors, score)]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""
@@ -394,7 +394,7 @@ class Album:
     def _rows(self, ids: Iterable[int]) -> np.ndarray:
         return np.array([self.photos.row_of(int(identity)) for identity in ids], np.int64)
 
-    def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
+    def _hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "") -> Hits:
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         hits = zip(ids, scores.tolist(), paths, labels, strict=True)
-        return [Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)]
+        return Hits((Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)), note)

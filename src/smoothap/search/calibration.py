@@ -1,5 +1,6 @@
 """From a score to what it means: which share of the right photos lies above it, and how many wrong ones do."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -90,6 +91,21 @@ def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibrati
     counts, pairs = _wrong_pairs(cosines, classes, chosen)
     mean_right = float((sizes * (sizes - 1)).sum() / queries)
     return Calibration(chosen, 1 - below, counts / pairs, mean_right, len(vectors), source, queries)
+
+
+def merged(parts: Sequence[Calibration]) -> Calibration:
+    """One calibration of several, each counting by its queries."""
+    weights = np.array([part.queries for part in parts], float) / sum(part.queries for part in parts)
+    scores = np.unique(np.concatenate([part.scores for part in parts]))
+    scores = scores[np.unique(np.linspace(0, len(scores) - 1, POINTS).astype(int))]
+
+    def mean(curve: str) -> np.ndarray:
+        curves = (np.interp(scores, part.scores, getattr(part, curve), left=1.0, right=0.0) for part in parts)
+        return sum((weight * values for weight, values in zip(weights, curves, strict=True)), np.zeros(len(scores)))
+
+    right = float(sum(weight * part.right_per_query for weight, part in zip(weights, parts, strict=True)))
+    queries, first = sum(part.queries for part in parts), parts[0]
+    return Calibration(scores, mean("recall"), mean("false_positive_rate"), right, first.photos, first.source, queries)
 
 
 def _right_pairs(cosines: Cosines, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,16 +6,18 @@ import hashlib
 import io
 import os
 import stat
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
-from smoothap.data.reading import UnreadableImage, image_size, read_image
+from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_image
 from smoothap.search.walking import PhotoFile, reason_of
 
 if TYPE_CHECKING:
@@ -25,15 +27,17 @@ if TYPE_CHECKING:
 
 THUMBNAIL = 256  # the longer side
 FILE_LIMIT = 1 << 29  # bytes of an image file
+_LARGE_PIXELS = 20_000_000  # 48 megapixels of HEIC take 350 MB while they are decoded
+_large_photos = threading.Semaphore(4)
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedPhoto:
-    """A photo on its way into the album; `view` is None where its content is known already."""
+    """A photo on its way into the album; all but its hash is None where its content is known already."""
 
     file: PhotoFile
     sha256: bytes
-    size: tuple[int, int]
+    head: ImageHead | None
     view: Tensor | None
     thumbnail: bytes | None
 
@@ -53,14 +57,21 @@ def prepare(root: Path, file: PhotoFile, known: bytes | None, transform: Transfo
         content = _content(root / file.path)
         digest = hashlib.sha256(content).digest()
         if digest == known:
-            return PreparedPhoto(file, digest, (0, 0), None, None)
-        enough = max(transform.enough_pixels(train=False), THUMBNAIL)
-        picture = read_image(content, shorter_side=enough)
-        return PreparedPhoto(file, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
+            return PreparedPhoto(file, digest, None, None, None)
+        enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
+        with _room_for(head, content):
+            picture = read_image(content, shorter_side=enough)
+        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture))
     except UnreadableImage as error:
-        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, MemoryError))
+        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
         return RefusedPhoto(file, reason_of(error), may_pass=isinstance(error, (OSError, MemoryError)))
+
+
+def _room_for(head: ImageHead, content: bytes) -> AbstractContextManager[object]:
+    """A place among the few photos of many pixels that are decoded at once; a JPEG, made smaller, needs none."""
+    is_jpeg = content[:2] == b"\xff\xd8"
+    return nullcontext() if is_jpeg or head.width * head.height <= _LARGE_PIXELS else _large_photos
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:
@@ -97,6 +108,19 @@ def prepared_in_order(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def heads_of(files: Iterable[Path], workers: int | None = None) -> Iterator[ImageHead | None]:
+    """What the heads of image files say, in the order given; None for one that cannot be read."""
+
+    def head(file: Path) -> ImageHead | None:
+        try:
+            return image_head(file)
+        except UnreadableImage:
+            return None
+
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
+        yield from pool.map(head, files)
 
 
 def _content(file: Path) -> bytes:

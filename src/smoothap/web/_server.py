@@ -25,13 +25,17 @@ from smoothap.web._collection_routes import add_collection_routes
 from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
+from smoothap.web._learning_job import LearningJob
+from smoothap.web._learning_routes import add_learning_routes
+from smoothap.web._looking_routes import add_looking_routes
 from smoothap.web._schemas import error_response
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
-    "page", "ask", "box", "collection_card", "collections", "column", "curve", "keeping", "quality", "slider",
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "learning",
+    "quality", "slider", "stack", "viewer",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
@@ -73,16 +77,18 @@ def create_app(
     any_address: bool = False,
     limits: Limits | None = None,
     proxies: frozenset[str] = frozenset(),
+    local: bool = False,
 ) -> ASGIApp:
     """The application for these albums by name: one to search in, or two that are compared.
 
     hosts: the names that it answers to, `any_address` also every plain IP address. token: asked of every visitor.
     proxies: addresses that are believed when they say whom a request comes from (X-Forwarded-For).
+    local: only this computer sees the page, so that it may open folders here.
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
-    decoder, queue = Decoder(limits), WorkQueue(limits)
+    decoder, queue, job = Decoder(limits), WorkQueue(limits), LearningJob()
     current = CurrentAlbums(albums, decoder)
 
     @asynccontextmanager
@@ -93,6 +99,7 @@ def create_app(
         warming.cancel()
         queue.close()
         decoder.close()
+        job.close()
 
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
@@ -105,8 +112,10 @@ def create_app(
     app.state.albums = current
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_routes(app, current, queue, limits)
+    _add_routes(app, current, queue, limits, local)
     add_collection_routes(app, queue)
+    add_learning_routes(app, queue, job)
+    add_looking_routes(app, queue, local=local)
     guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
@@ -117,7 +126,7 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: Limits) -> None:
+def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: Limits, local: bool) -> None:
     @app.get("/api/albums")
     async def list_albums(albums: AllAlbums) -> schemas.AlbumList:
         """The albums of this server and what can be done with them."""
@@ -133,19 +142,7 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: 
             for served in albums
         ]
         start = await queue.run(current.start, albums)
-        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes)
-
-    @app.get("/api/albums/{album}/photos")
-    def photos(
-        albums: AllAlbums,
-        served: ChosenAlbum,
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    ) -> schemas.PhotoPage:
-        """Photos of the album in their order."""
-        total = len(served.album)
-        listed = [served.photo(row, albums) for row in range(offset, min(offset + limit, total))]
-        return schemas.PhotoPage(version=served.version, total=total, photos=listed)
+        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes, local=local)
 
     @app.get("/api/albums/{album}/photos/{photo}")
     def photo_by_id(albums: AllAlbums, served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoInfo:
@@ -220,7 +217,7 @@ def _share_box(text: str) -> schemas.ShareBox:
 
 def _picture(content: bytes, *, remembered: bool) -> Response:
     """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
-    headers = {"cache-control": "private, max-age=86400" if remembered else "no-store"}
+    headers = {"cache-control": "private, max-age=31536000, immutable" if remembered else "no-store"}
     return Response(content, media_type="image/jpeg", headers=headers)
 
 

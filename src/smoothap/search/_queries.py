@@ -1,0 +1,68 @@
+"""A query of any form as a vector of the album."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.search.refining import joined, unit
+
+if TYPE_CHECKING:
+    from smoothap.search.album import Album
+    from smoothap.search.calibration import Calibration
+
+Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
+
+
+def check_list(k: int, minimum: float | None) -> None:
+    """Refuse a number of photos or a least score that no list can have."""
+    if k < 1:
+        raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
+    if minimum is not None and not -1 <= minimum <= 1:
+        raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+
+
+def least_score(calibration: Calibration | None, minimum: float | None, recall: float | None) -> float | None:
+    """The least score of a list that is to have a recall, and no score below a minimum."""
+    if recall is None:
+        return minimum
+    if calibration is None:
+        raise ValueError(
+            "This album is not calibrated, so no recall can be asked for: run smoothap index with --calibrate DATA."
+        )
+    return max(calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
+
+
+def opened_image(image: Image.Image | Path | str, box: PixelBox | None) -> Image.Image:
+    """An image, or the one in a file, or the part of it in the box."""
+    if not isinstance(image, Image.Image):
+        return read_image(image, box=box)
+    return image if box is None else cut(image, box)
+
+
+def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
+    """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
+    if isinstance(query, bool) or query is None:
+        raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
+    if isinstance(query, (int, np.integer)):
+        identity = int(query)
+        if box is None:  # the vector as it is: its scores are those of an evaluation
+            return np.array(album.vectors[album.photos.row_of(identity)]), [identity]
+        return unit(album.embed(album.photo_path(identity), box)), [identity]
+    if isinstance(query, (str, Path, Image.Image)):
+        return unit(album.embed(query, box)), []
+    if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
+        parts = [query_vector(album, part, box) for part in query]
+        return joined([vector for vector, _ in parts]), [identity for _, ids in parts for identity in ids]
+    vector, dimension = np.asanyarray(query, np.float32), album.vectors.shape[1]
+    if vector.shape != (dimension,):
+        raise ValueError(
+            f"A query of shape {vector.shape} was given to an album of vectors ({dimension},): it was embedded by "
+            f"{'the model alone, before what the album learnt: take album.embed' if album.learnt else 'another model'}."
+        )
+    return unit(vector), []
