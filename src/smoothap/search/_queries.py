@@ -14,7 +14,6 @@ from smoothap.search.refining import joined, unit
 
 if TYPE_CHECKING:
     from smoothap.search.album import Album
-    from smoothap.search.calibration import Calibration
 
 Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
 
@@ -25,17 +24,6 @@ def check_list(k: int, minimum: float | None) -> None:
         raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
     if minimum is not None and not -1 <= minimum <= 1:
         raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
-
-
-def least_score(calibration: Calibration | None, minimum: float | None, recall: float | None) -> float | None:
-    """The least score of a list that is to have a recall, and no score below a minimum."""
-    if recall is None:
-        return minimum
-    if calibration is None:
-        raise ValueError(
-            "This album is not calibrated, so no recall can be asked for: run smoothap index with --calibrate DATA."
-        )
-    return max(calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
 
 
 def opened_image(image: Image.Image | Path | str, box: PixelBox | None) -> Image.Image:

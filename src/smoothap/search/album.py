@@ -15,18 +15,18 @@ from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, check_list, least_score, opened_image, query_vector
+from smoothap.search._queries import Query, check_list, opened_image, query_vector
 from smoothap.search._storage import Storage, relative
-from smoothap.search.calibration import Calibration, calibrate
+from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
+from smoothap.search.description import COLLECTIONS, Description, Learnt, write_description
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
 from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
-from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.updating import Columns, Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ class Album:
         """
         rows = unit_vectors(vectors)
         records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
-        if model is None or isinstance(model, ModelIdentity):
-            known = AlbumModel(model, album=folder)
-        else:
-            known = AlbumModel.of(model, folder)
+        known = AlbumModel.of(model, folder)
         description = known.described(Description(rows.shape[1]))
         if folder is None:
             return cls(Photos(table_of(records)), rows, description=description, model=known, root=root, engine=engine)
@@ -149,32 +146,40 @@ class Album:
     def update(
         self,
         *,
+        paths: Iterable[Path | str] | None = None,
         labels: Labels | None = None,
+        columns: Columns | None = None,
         remove_missing: bool = False,
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
-        `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
+        With `paths` these files alone are its photos. `labels` gives the label of a path and `columns` what else is
+        known of it, by the names of columns; None leaves them as they are. Stopped at any moment, it goes on where it
         was; files that are not read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
         `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
         `workers` photos are read at once, by default one for each core.
         """
-        files = walk(self._known_root(), self._known_storage().folder)
-        return self._take_in(files, labels, progress, workers, whole=True, remove_missing=remove_missing)
+        root = self._known_root()
+        files = walk(root, self._known_storage().folder) if paths is None else look_at(root, paths)
+        return self._take_in(
+            files, labels, progress, workers, whole=True, columns=columns, remove_missing=remove_missing
+        )
 
     def add(
         self,
         paths: Iterable[Path | str],
         *,
         labels: Labels | None = None,
+        columns: Columns | None = None,
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
-        """Take in these files, given by their paths, which lie below the album's root."""
-        return self._take_in(look_at(self._known_root(), paths), labels, progress, workers, whole=False)
+        """Take in these files, given by their paths, which lie below the album's root; others stay as they are."""
+        files = look_at(self._known_root(), paths)
+        return self._take_in(files, labels, progress, workers, whole=False, columns=columns)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
@@ -196,11 +201,12 @@ class Album:
         workers: int | None,
         *,
         whole: bool,
+        columns: Columns | None,
         remove_missing: bool = False,
     ) -> UpdateReport:
         storage, root = self._known_storage(), self._known_root()
         with storage.writing():
-            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers)
+            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers, columns)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         self.collections.refresh()
@@ -277,9 +283,7 @@ class Album:
         if self._storage is None:
             self._description = replace(self._description, calibration=learnt.to_dict())
         else:
-            with self._storage.writing():
-                description = replace(read_description(self._storage.folder), calibration=learnt.to_dict())
-                write_description(self._storage.folder, description)
+            self._storage.calibrate(learnt.to_dict())
             self._reload()
         return replace(learnt, photos=len(self))
 
@@ -351,7 +355,7 @@ class Album:
         if expand:
             first = self._neighbours.nearest(vector, expand, left_out, passing)
             vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
-        minimum = least_score(self.calibration, minimum, recall)
+        minimum = least_score(self.calibration, recall, minimum)
         if everything or minimum is not None:
             return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
         return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))
