@@ -32,6 +32,7 @@ SAMPLERS, LOOP = "tests/data/test_samplers.py", "tests/training/test_loop.py"
 FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
+FINDING, COLLECTION_API = "tests/search/test_finding_all.py", "tests/web/test_collection_api.py"
 COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
@@ -363,6 +364,14 @@ MUTANTS = [
     Mutant("web: two albums learn at once", "web/_learning_job.py", "self._state is not None and self._state.said is None", "False", LEARNING_PAGE + " -k forgets"),
     Mutant("train: few classes say nothing of those set aside", "data/benchmark.py", "{self._how_to_have_more(classes)}", "", "tests/cli/test_learn.py -k set_aside"),
     Mutant("train: photos in two collections are classes of both", "experiments/_collection_classes.py", "if photo not in several]", "]", "tests/cli/test_learn.py -k classes_to_train"),
+    Mutant("missing: marked photos are offered again", "search/finding_all.py", "np.setdiff1d(np.arange(len(album)), [*right, *wrong])", "np.arange(len(album))", FINDING + " -k offered_is_new"),
+    Mutant("missing: what was seen is offered again", "search/finding_all.py", "shown = best[~hidden[best]][:number]", "shown = best[:number]", FINDING + " -k offered_is_new"),
+    Mutant("missing: a correction turns the order around", "search/finding_all.py", "        mean[0] = max(mean[0], _LEAST_SLOPE)\n", "", FINDING + " -k sooner"),
+    Mutant("missing: a photo is not left out of its own check", "search/finding_all.py", "response[:number] - solution[:number] / np.diag(inverse)[:number]", "kernel @ solution[:number] + solution[number]", FINDING + " -k leaving"),
+    Mutant("missing: photos far away count as missing", "search/finding_all.py", "each[len(logits) :], believed[len(logits) :] = len(far) / 64, _BELIEF / 64", "each[len(logits) :], believed[len(logits) :] = 0, 0", FINDING + " -k announced"),
+    Mutant("missing: a calibration does not count", "search/finding_all.py", "    if size is not None:\n", "    if False:\n", FINDING + " -k weighs_in"),
+    Mutant("web: a zip takes the room of other answers", "web/limits.py", "size = 0 if scope.get(STREAMED) else int(", "size = int(", COLLECTION_API + " -k leaves_room"),
+    Mutant("web: keeping a list keeps what is wrong", "web/_served_collections.py", "[one for one in found if one not in wrong]", "found", COLLECTION_API + " -k finds_is_kept"),
     Mutant("web: a version changes under an answer", "search/album.py", "album = copy(self)", "album = self", VERSIONS),
     Mutant("web: one album of two is renewed", "web/_current_albums.py", "not all(served.album.is_current() for served in self._albums)", "not self._albums[0].album.is_current()", VERSIONS + " -k both_albums"),
     Mutant("web: a vector of another model is taken", "web/_served_album.py", "if request.model not in (None, self.model_key):", "if False:", VERSIONS + " -k no_longer"),

@@ -18,13 +18,14 @@ from smoothap.search.photos import Hit
 WIDTH = 0.2  # of the kernel exp((cosine - 1) / WIDTH): photos further apart tell little of each other
 RIDGE = 0.03
 DRAWN = 100  # photos of the album that stand for all that do not belong; together they weigh as much as one mark
-MOST_MARKS = 400  # that are looked at, of each kind
+MOST_MARKS = 400  # that are learnt from, of each kind: the newest
 NEAREST = 50_000  # photos: of a larger album those nearest to the members are looked at, the others do not belong
 LEAST_RIGHT, LEAST_WRONG = 3, 3  # marks, before anything is said about what is missing
 _DRAWS = 400  # of what the correction might be
 _NEAR = 2.0  # so many times as many photos as are marked may well belong, and those beyond do not, as far as is known
 _BELIEF = 5.0  # what these others weigh in marks, when it comes to how certain the correction is
 _UNCERTAINTY = 0.5  # of the variance that marks which know nothing of each other would leave; measured on three sets
+_LEAST_SLOPE = 0.1  # a correction makes chances of logits and never turns their order around
 _SPREAD = 1.0  # how far the natural logarithm of a collection's size lies from what a calibration saw, as one deviation
 
 
@@ -50,10 +51,8 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
     """
     if not collection.right:
         raise ValueError(f"{collection.name} holds no photos yet: keep one, so that others like it can be found.")
-    right, wrong = (_rows(album, ids)[-MOST_MARKS:] for ids in (collection.right, collection.wrong))
-    marked = np.zeros(len(album), bool)
-    marked[_rows(album, (*collection.right, *collection.wrong))] = True
-    others = _nearest(album.vectors, right, np.flatnonzero(~marked))
+    right, wrong = (_rows(album, ids) for ids in (collection.right, collection.wrong))
+    others = _nearest(album.vectors, right, np.setdiff1d(np.arange(len(album)), [*right, *wrong]))
     chances, draws = Belonging(album.vectors, right, wrong, others).chances()
     hidden = np.isin(album.photos.ids[others], np.fromiter(seen, np.int64))
     best = np.lexsort((others, -chances))
@@ -69,7 +68,7 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
         )
         return NextLook(photos, None, None, None, None, why)
     size = None if album.calibration is None else album.calibration.right_per_query + 1
-    missing, few, many = _missing(found, draws, size)
+    missing, few, many = expected_missing(found, draws, size)
     why = "Expected from your marks" + ("." if size is None else " and the album's calibration.")
     return NextLook(photos, *(found / (found + number) for number in (missing, many, few)), missing, why)
 
@@ -85,7 +84,7 @@ def _nearest(vectors: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.n
     return np.sort(others[np.argpartition(-scores, NEAREST)[:NEAREST]])
 
 
-def _missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, float, float]:
+def expected_missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, float, float]:
     """How many are missing: the mean, and what nine draws (n,) in ten lie between; `size` is that of other collections.
 
     A draw says how many there are in all; one that is far from the size that others have weighs less.
@@ -103,6 +102,7 @@ class Belonging:
     """How likely a photo belongs to a collection, learnt from rows of an album's vectors that are right and wrong."""
 
     def __init__(self, vectors: np.ndarray, right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> None:
+        right, wrong = right[-MOST_MARKS:], wrong[-MOST_MARKS:]
         drawn = np.random.default_rng(0).choice(others, min(DRAWN, len(others)), replace=False)
         self._rows = np.concatenate([right, wrong, drawn])
         is_right = np.arange(len(self._rows)) < len(right)
@@ -127,7 +127,7 @@ class Belonging:
         """The chance of each of the others, (n,), and draws of how many of them belong, (m,)."""
         random = np.random.default_rng(0)
         slopes, offsets = random.multivariate_normal(self._mean, self._spread, _DRAWS).T
-        corrections = zip(np.maximum(slopes, 0.1), offsets, strict=True)
+        corrections = zip(np.maximum(slopes, _LEAST_SLOPE), offsets, strict=True)
         sums = [_logistic(slope * self._logits + offset).sum() for slope, offset in corrections]
         return _logistic(self._mean[0] * self._logits + self._mean[1]), random.poisson(sums).astype(float)
 
@@ -182,6 +182,7 @@ def _correction(logits: np.ndarray, is_right: np.ndarray, far: np.ndarray) -> tu
         gradient = design.T @ (each * (is_one - chance)) - prior @ (mean - start)
         step = np.linalg.solve(_curvature(design, each, chance) + prior, gradient)
         mean = mean + step * min(1.0, 1 / max(np.abs(step).max(), 1e-12))
+        mean[0] = max(mean[0], _LEAST_SLOPE)
     certainty = _curvature(design, believed, _logistic(design @ mean)) + prior
     return mean, _UNCERTAINTY * np.linalg.inv(certainty)
 

@@ -7,7 +7,7 @@ import { count, make } from "./column.js";
 const $ = (id) => document.getElementById(id);
 
 export class Keeping {
-  // page: {say(text), failed(error), changed(), query()}, whose query is {name, id} or null
+  // page: {say(text), failed(error), search(), changed(), query()}, whose query is {name, id} or null
   constructor(column, page) {
     Object.assign(this, { column, page, seen: new Set() });
     this.collections = new Collections(column.album, column.base, { changed: () => this.changed(), failed: page.failed });
@@ -122,6 +122,9 @@ export class Keeping {
       tools.push(tool("The rest do not belong", "Mark all shown photos without a mark as ✗ (X)", () => this.restIsWrong()));
       tools.push(tool("Next photos", "The photos most worth a look now (M)", () => this.showNext()));
       this.showFound(answer);
+    }
+    if ((question?.members ?? question?.next) !== undefined && this.page.query() !== null) {
+      tools.push(tool("Back to the search", "The photos that look like the query", () => this.page.search()));
     }
     column.tools.replaceChildren(...tools);
     const name = this.collections.current?.name;
