@@ -22,6 +22,7 @@ FORMATS = {
     "WEBP": {"quality": 60, "method": 0},
     "AVIF": {"quality": 50, "speed": 10},
     "TIFF": {"compression": "tiff_lzw"},
+    "HEIF": {"quality": 40},
 }
 BOX = (0.55, 0.1, 0.12, 0.16)
 
@@ -34,7 +35,11 @@ def photo(width, height):
 
 def encoded(image, name):
     stream = io.BytesIO()
-    image.save(stream, name.split()[-1], **FORMATS[name])
+    if name == "HEIF":
+        pytest.importorskip("pi_heif")
+        pytest.importorskip("pillow_heif").from_pillow(image).save(stream, **FORMATS[name])
+    else:
+        image.save(stream, name.split()[-1], **FORMATS[name])
     return stream.getvalue()
 
 

@@ -16,6 +16,7 @@ from promises import short_or_long
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
+from smoothap.search.walking import kinds_of
 
 
 def bomb() -> bytes:
@@ -50,6 +51,10 @@ BAD = {
 
 
 GOOD = 120
+OTHERS = {
+    "notes.txt": "no photo by its name", "clip.MOV": "a video", "film.mov": "a video", ".hidden.jpg": "a hidden file",
+    "IMG_1.CR2": "a raw file of a camera, which has to be converted first", "README": "no photo by its name",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -65,7 +70,8 @@ def pile(tmp_path):
     (root / "broken link.jpg").symlink_to("nowhere.jpg")
     (root / "folder.jpg").mkdir()
     os.mkfifo(root / "pipe.jpg")
-    (root / "notes.txt").write_text("no image")
+    for name in OTHERS:
+        (root / name).write_text("no image")
     return root
 
 
@@ -75,11 +81,12 @@ def test_indexed_and_reported_are_all(tmp_path, model, pile):
     report = album.update(progress=False)
     assert set(report.unreadable) == {*BAD, "broken link.jpg", "pipe.jpg"}
     assert all(report.unreadable.values())
-    assert (len(album), len(report.added), report.ignored) == (GOOD, GOOD, 1)
+    assert (len(album), len(report.added), report.others) == (GOOD, GOOD, OTHERS)
+    assert kinds_of(report.others) == {".mov": 2, ".cr2": 1, ".jpg": 1, ".txt": 1, "without a suffix": 1}
     assert report.seen == GOOD + len(BAD) + 2
     with (tmp_path / "album" / "unreadable.csv").open(newline="") as file:
         listed = {row["path"]: row["reason"] for row in csv.DictReader(file)}
-    assert listed == report.unreadable
+    assert listed == {**report.unreadable, **OTHERS}
     again = album.update(progress=False)
     assert again.unreadable == report.unreadable
     assert again.unchanged == GOOD

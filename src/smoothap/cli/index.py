@@ -36,7 +36,7 @@ def index(
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
 
-    Stop it at any moment and run it again: it goes on where it was. Files that cannot be read are listed in
+    Stop it at any moment and run it again: it goes on where it was. Files that are not read are listed in
     unreadable.csv in the album.
 
     Parameters
@@ -81,22 +81,33 @@ def index(
     _print_report(indexed.album, indexed.report, out, as_json)
 
 
+def _listed(kinds: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {visible(kind)}" for kind, number in kinds.items())
+
+
 def _print_report(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:
+    from smoothap.search.walking import kinds_of
+
     counts = {
         "photos": len(album), "added": len(report.added), "changed": len(report.changed),
         "unchanged": report.unchanged, "removed": len(report.removed), "relabelled": len(report.relabelled),
-        "unreadable": len(report.unreadable), "other files": report.ignored,
+        "unreadable": len(report.unreadable),
     }  # fmt: skip
+    others, unreadable = kinds_of(report.others), kinds_of(report.unreadable)
     calibration = album.calibration
     if as_json:
         calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
-        whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "calibration": calibrated}
-        print(json.dumps({"album": str(out), "model": str(album.model), **whole}, indent=1))
+        whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
+        print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
         return
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
-    for path, reason in list(report.unreadable.items())[:_LISTED]:
-        print(f"  cannot be read: {visible(path)}: {visible(reason)}")
     if report.unreadable:
-        print(f"{out / 'unreadable.csv'} lists what could not be read.")
+        print(f"Cannot be read: {_listed(unreadable)}")
+    for path, reason in list(report.unreadable.items())[:_LISTED]:
+        print(f"  {visible(path)}: {visible(reason)}")
+    if report.others:
+        print(f"Not read, no photos by their names: {_listed(others)}")
+    if report.unreadable or report.others:
+        print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
     if calibration is not None:
         print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")

@@ -8,12 +8,16 @@ import threading
 import warnings
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import Image, ImageOps
+
+from smoothap.data._exif import camera_name, date_taken, orientation
 
 PIXEL_LIMIT = 100_000_000  # more pixels than any camera of a data set; 300 MB once decoded
 
@@ -21,7 +25,10 @@ PIXEL_LIMIT = 100_000_000  # more pixels than any camera of a data set; 300 MB o
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
 SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".jp2",
+    ".heic", ".heif", ".hif",
 )  # fmt: skip
+_HEIF = tuple(f"ftyp{brand}".encode() for brand in ("heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs"))
+_HEIF_OR_AVIF = (b"ftypmif1", b"ftypmsf1")
 
 PixelBox = tuple[int, int, int, int]  # x, y, width, height, in pixels of the upright image
 
@@ -90,16 +97,28 @@ def _reduced(image: Image.Image, most_pixels: int) -> Image.Image:
     return image.reduce(factor)
 
 
-def image_size(content: Path | str | bytes) -> tuple[int, int]:
-    """The width and height, upright, that the head of an image file names; its pixels are not decoded."""
+@dataclass(frozen=True)
+class ImageHead:
+    """What the head of an image file says: the size, upright, when it was taken, and by which camera ("": none)."""
+
+    width: int
+    height: int
+    taken: datetime | None
+    camera: str
+
+
+def image_head(content: Path | str | bytes) -> ImageHead:
+    """What stands in the head of an image file; its pixels are not decoded, and where it was taken is not read."""
     with _opened(content) as image:
-        width, height = image.size
-        with suppress(Exception):
+        (width, height), taken, camera = image.size, None, ""
+        with suppress(Exception):  # broken EXIF data is no reason to lose the image
             exif = Image.Image.getexif(image)  # a PNG's own would decode its pixels to look for more behind them
             # Pillow turns the size of a TIFF by itself.
-            if exif.get(ExifTags.Base.Orientation) in (5, 6, 7, 8) and image.format != "TIFF":
-                return height, width
-        return width, height
+            if orientation(exif) >= 5 and image.format != "TIFF":
+                width, height = height, width
+            camera = camera_name(exif)
+            taken = date_taken(exif)
+        return ImageHead(width, height, taken, camera)
 
 
 @contextmanager
@@ -110,9 +129,11 @@ def _opened(source: Path | str | bytes | BinaryIO) -> Generator[Image.Image]:
     name = str(source) if is_path else str(getattr(file, "name", "image"))
     try:
         with _quiet_pillow():
-            image = Image.open(file, formats=_known_formats())
+            image = Image.open(file, formats=_formats_for(file))
             with image:
                 yield image
+    except ModuleNotFoundError as error:
+        raise UnreadableImage(name, "a HEIC photo, which needs pi-heif: pip install 'smoothap[heic]'") from error
     except Image.UnidentifiedImageError as error:
         raise UnreadableImage(name, "not an image of a known format, or an empty file") from error
     except Exception as error:  # a decoder that is fed a stranger's bytes may raise anything
@@ -169,10 +190,35 @@ def _eight_bits(values: np.ndarray) -> Image.Image:
     return Image.fromarray(((values.astype(np.float64) - least) * (255 / span)).astype(np.uint8))
 
 
+def _formats_for(file: BinaryIO) -> tuple[str, ...]:
+    """The formats that a file may be in; what HEIC needs is loaded for the first such file: it takes a while."""
+    head = file.read(32)
+    file.seek(0)
+    if head[4:12] in _HEIF or (head[4:12] in _HEIF_OR_AVIF and b"avif" not in head):
+        _load_heif()
+        return ("HEIF",)
+    return _known_formats()
+
+
 @cache
 def _known_formats() -> tuple[str, ...]:
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+@cache
+def _load_heif() -> None:
+    import pi_heif
+
+    # Several photos are read at once: one thread for each. Of each, the photo alone.
+    pi_heif.register_heif_opener(decode_threads=1, thumbnails=False, depth_images=False, aux_images=False)
+
+
+def load_all_formats() -> None:
+    """Load the decoders of all formats now, and not when the first such photo comes."""
+    _known_formats()
+    with suppress(ImportError):  # told when a photo comes that needs it
+        _load_heif()
 
 
 _quiet_lock = threading.Lock()

@@ -38,7 +38,7 @@ from smoothap.search.description import (
     refuse_inside_album,
     write_description,
 )
-from smoothap.search.photos import OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 from smoothap.search.projection import Projection
 
 _SUFFIXES = {  # by the kind of file
@@ -158,7 +158,7 @@ class Storage:
         check(file, segment.photos, always=always)
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
-                table = stored.read() if stored.schema_arrow.equals(SCHEMA) else SCHEMA.empty_table()
+                table = _as_schema(stored)
         except FileNotFoundError:
             raise  # swept away since it was checked: there is a new description
         except (pa.ArrowException, OSError) as error:
@@ -304,6 +304,19 @@ class _Parts:
 def _save(array: np.ndarray, path: Path) -> None:
     with path.open("wb") as stream:  # np.save gives a name without .npy another one
         np.save(stream, array, allow_pickle=False)
+
+
+def _as_schema(stored: pq.ParquetFile) -> pa.Table:
+    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
+    if stored.schema_arrow.equals(SCHEMA):
+        return stored.read()
+    if not stored.schema_arrow.equals(OLDER_SCHEMA):
+        return SCHEMA.empty_table()
+    table = stored.read()
+    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table
 
 
 def relative(path: Path, folder: Path) -> str:

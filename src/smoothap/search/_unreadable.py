@@ -1,4 +1,4 @@
-"""`unreadable.csv` in an album: what could not be read and why, so that nobody waits for the same damage twice."""
+"""`unreadable.csv` in an album: what was not read and why, so that nobody waits for the same damage twice."""
 
 import csv
 import io

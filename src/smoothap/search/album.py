@@ -156,12 +156,12 @@ class Album:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
         `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
-        was; files that cannot be read are reported and listed in the album's unreadable.csv. If all photos are
+        was; files that are not read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
         `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
         `workers` photos are read at once, by default one for each core.
         """
-        files = walk(self._known_root())
+        files = walk(self._known_root(), self._known_storage().folder)
         return self._take_in(files, labels, progress, workers, whole=True, remove_missing=remove_missing)
 
     def add(

@@ -2,8 +2,10 @@
 
 import os
 import re
+from calendar import timegm
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from typing import Any, overload
 
 import numpy as np
@@ -26,18 +28,27 @@ SCHEMA = pa.schema(
         ("offset", pa.int64()),
         ("length", pa.int64()),
         ("crc", pa.int64()),
+        ("taken", pa.int64()),  # seconds since 1970 by the camera's own clock; null: the file does not say
+        ("camera", pa.string()),  # "": the file names none; null: nobody has looked yet
     ]
 )
+OLDER_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in ("taken", "camera")])  # smoothap 0.1
 # From what a user says about a photo to what the table holds.
 _READ: dict[str, Callable[[Any], Any]] = {
     "label": str, "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
     "sha256": lambda digits: bytes.fromhex(str(digits)), "width": int, "height": int,
+    "taken": lambda when: seconds_of(when if isinstance(when, datetime) else datetime.fromisoformat(when)),
+    "camera": str,
 }  # fmt: skip
+_EPOCH = datetime(1970, 1, 1)
 
 
 @dataclass(frozen=True)
 class Photo:
-    """One photo: `id` is its own for life, `path` is relative to the album's root, with forward slashes."""
+    """One photo: `id` is its own for life, `path` is relative to the album's root, with forward slashes.
+
+    `taken` is what the camera's clock showed, without a time zone, and `camera` its name; None where it is not known.
+    """
 
     id: int
     path: str
@@ -47,6 +58,8 @@ class Photo:
     sha256: str
     width: int
     height: int
+    taken: datetime | None = None
+    camera: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,8 @@ class Photos(Sequence[Photo]):
         record = self.record(row % len(self))
         values = {field.name: record[field.name] for field in fields(Photo)}
         values["path"], values["sha256"] = os.fsdecode(record["path"]), record["sha256"].hex()
-        values["modified"] = record["modified"] / 1e9
+        values["modified"], values["camera"] = record["modified"] / 1e9, record["camera"] or None
+        values["taken"] = None if record["taken"] is None else _EPOCH + timedelta(seconds=record["taken"])
         return Photo(**values)
 
     def record(self, row: int) -> dict[str, Any]:
@@ -124,6 +138,11 @@ class Photos(Sequence[Photo]):
         return self._labels.to_numpy(zero_copy_only=False)
 
 
+def seconds_of(when: datetime) -> int:
+    """A time of a camera's clock as seconds since 1970."""
+    return timegm(when.timetuple())
+
+
 def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
     """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
     return np.from_dlpack(column.combine_chunks())
@@ -138,7 +157,8 @@ def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
     """A row about which no more is known than what is given; the path has to stay below the photo folder."""
     if re.search(OUTSIDE, path) or ("\\" in path and os.name == "nt"):
         raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
-    nothing = {**dict.fromkeys(SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
+    nothing = {**dict.fromkeys(OLDER_SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
+    nothing |= {"taken": None, "camera": None}
     return {**nothing, "id": identity, "path": os.fsencode(path), **known}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
-from smoothap.data.reading import UnreadableImage, image_size, read_image
+from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_image
 from smoothap.search.walking import PhotoFile, reason_of
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ FILE_LIMIT = 1 << 29  # bytes of an image file
 
 @dataclass(frozen=True, eq=False)
 class PreparedPhoto:
-    """A photo on its way into the album; `view` is None where its content is known already."""
+    """A photo on its way into the album; all but its hash is None where its content is known already."""
 
     file: PhotoFile
     sha256: bytes
-    size: tuple[int, int]
+    head: ImageHead | None
     view: Tensor | None
     thumbnail: bytes | None
 
@@ -53,12 +53,12 @@ def prepare(root: Path, file: PhotoFile, known: bytes | None, transform: Transfo
         content = _content(root / file.path)
         digest = hashlib.sha256(content).digest()
         if digest == known:
-            return PreparedPhoto(file, digest, (0, 0), None, None)
+            return PreparedPhoto(file, digest, None, None, None)
         enough = max(transform.enough_pixels(train=False), THUMBNAIL)
         picture = read_image(content, shorter_side=enough)
-        return PreparedPhoto(file, digest, image_size(content), transform.test(picture), thumbnail_of(picture))
+        return PreparedPhoto(file, digest, image_head(content), transform.test(picture), thumbnail_of(picture))
     except UnreadableImage as error:
-        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, MemoryError))
+        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
         return RefusedPhoto(file, reason_of(error), may_pass=isinstance(error, (OSError, MemoryError)))
 
@@ -97,6 +97,19 @@ def prepared_in_order(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def heads_of(files: Iterable[Path], workers: int | None = None) -> Iterator[ImageHead | None]:
+    """What the heads of image files say, in the order given; None for one that cannot be read."""
+
+    def head(file: Path) -> ImageHead | None:
+        try:
+            return image_head(file)
+        except UnreadableImage:
+            return None
+
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
+        yield from pool.map(head, files)
 
 
 def _content(file: Path) -> bytes:

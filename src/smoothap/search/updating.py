@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from smoothap.data.reading import ImageHead
 from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
 from smoothap.search._storage import Storage, relative
 from smoothap.search._unreadable import Refusal, read_refusals, write_refusals
 from smoothap.search.description import write_description
-from smoothap.search.photos import SCHEMA, Photos, new_record, whole_numbers
-from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, prepared_in_order
+from smoothap.search.photos import SCHEMA, Photos, new_record, seconds_of, whole_numbers
+from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, heads_of, prepared_in_order
 from smoothap.search.walking import PhotoFile, Walk
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class UpdateReport:
     removed: list[str] = field(default_factory=list)
     relabelled: list[str] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # path -> reason
+    others: dict[str, str] = field(default_factory=dict)  # files that are no photos by their names -> what they are
     unchanged: int = 0
-    ignored: int = 0  # files that are no images by their name
 
     @property
     def seen(self) -> int:
@@ -77,6 +78,7 @@ class Updater:
         self._sizes, self._times = (whole_numbers(self.photos.table[name]) for name in ("bytes", "modified"))
         self._refusals: dict[str, Refusal] = {}
         self._seen_again: dict[int, PhotoFile] = {}  # id -> file whose time changed, but not its content
+        self._heads: dict[int, ImageHead] = {}  # id -> what an album of an older version did not ask of its files
         self._next_id = self.description.next_id
         self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
         self._committed = time.monotonic()
@@ -95,20 +97,24 @@ class Updater:
         if not whole:
             present = {file.path for file in walk.files}
             self._refusals = {path: refusal for path, refusal in earlier.items() if path not in present}
-        self.report.ignored = walk.ignored
+        self.report.others = walk.others
         for path, reason in walk.unreadable.items():
             self._refuse(path, Refusal(reason))
         wanted: list[tuple[PhotoFile, bytes | None]] = []
+        unchanged: list[str] = []
         for file in walk.files:
             row, refusal = self._rows.get(file.path), earlier.get(file.path)
             if row is not None and (self._sizes[row], self._times[row]) == (file.bytes, file.modified):
                 self.report.unchanged += 1
+                unchanged.append(file.path)
             elif refusal is not None and refusal == Refusal(refusal.reason, file.bytes, file.modified):
                 self._refuse(file.path, refusal)
             else:
                 wanted.append((file, None if row is None else self.photos.record(row)["sha256"]))
         self._take_in(wanted)
-        write_refusals(self.storage.folder, self._refusals)
+        self._read_heads(unchanged)
+        others = {path: Refusal(reason) for path, reason in walk.others.items()}
+        write_refusals(self.storage.folder, {**others, **self._refusals})
         self._finish(gone)
         return self.report
 
@@ -137,6 +143,19 @@ class Updater:
                     self._add(vectors, batch)
         finally:  # also when the user interrupts: what is embedded is kept
             self._commit()
+
+    def _read_heads(self, unchanged: list[str]) -> None:
+        """Ask the photos of an album from before there were dates and cameras in it; no vector is made anew."""
+        unasked = self.photos.column("camera").is_null().to_numpy(zero_copy_only=False)
+        rows = [row for path in unchanged if unasked[row := self._rows[path]]]
+        if not rows:
+            return
+        files = [self.root / self.photos[row].path for row in rows]
+        with Progress("Dates and cameras", len(rows), "photos", shown=self.progress) as line:
+            for row, head in zip(rows, heads_of(files, self.workers), strict=True):
+                line.advance()
+                if head is not None:
+                    self._heads[int(self.photos.ids[row])] = head
 
     def _batches(
         self, wanted: list[tuple[PhotoFile, bytes | None]], transform: Transform, line: Progress
@@ -177,10 +196,11 @@ class Updater:
         else:
             identity = int(self.photos.ids[row])
             self.report.changed.append(path)
+        assert photo.head is not None
         return new_record(
             identity, path, label=self._label(path),
             bytes=photo.file.bytes, modified=photo.file.modified, sha256=photo.sha256,
-            width=photo.size[0], height=photo.size[1],
+            width=photo.head.width, height=photo.head.height, **_camera_facts(photo.head),
         )  # fmt: skip
 
     def _label(self, path: str) -> str | None:
@@ -199,7 +219,7 @@ class Updater:
         """Bring all rows into one segment, without those that are gone, if anything is to be done at all."""
         self.report.removed = sorted(gone)
         description, photos, vectors = self.storage.load(original=True)
-        table = self._relabelled(self._with_new_times(photos))
+        table = self._relabelled(self._with_heads(self._with_new_times(photos)))
         keep = np.flatnonzero(~np.isin(photos.ids, [self.photos.ids[self._rows[path]] for path in gone]))
         if len(description.segments) > 1 or gone or not table.equals(photos.table):
             self.storage.rewrite(description, table, vectors, keep)
@@ -213,6 +233,17 @@ class Updater:
             table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values))
         return Photos(table)
 
+    def _with_heads(self, photos: Photos) -> Photos:
+        """The photos with the dates and cameras that were read in this run."""
+        rows, table = np.searchsorted(photos.ids, list(self._heads)), photos.table
+        facts = dict(zip(rows.tolist(), map(_camera_facts, self._heads.values()), strict=True))
+        for name in ("taken", "camera") if facts else ():
+            values = table[name].to_pylist()
+            for row, known in facts.items():
+                values[row] = known[name]
+            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), [values])
+        return Photos(table)
+
     def _relabelled(self, photos: Photos) -> pa.Table:
         if self.labels is None:
             return photos.table
@@ -222,6 +253,11 @@ class Updater:
             if before != after and path not in fresh:
                 self.report.relabelled.append(path)
         return photos.table.set_column(SCHEMA.get_field_index("label"), "label", pa.array(labels, pa.string()))
+
+
+def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
+    """What the album's table keeps of what a camera wrote; where a photo was taken is not among it."""
+    return {"taken": None if head.taken is None else seconds_of(head.taken), "camera": head.camera}
 
 
 def remove_rows(storage: Storage, ids: Iterable[int]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,13 @@ from smoothap.data.reading import SUFFIXES
 
 _LEADS_OUT = "a link that leads out of the photo folder"
 _LATEST = 2**63 - 1  # nanoseconds, in the year 2262: what an album can hold
+_OTHER_KINDS = {
+    "a video": (".mov", ".mp4", ".m4v", ".avi", ".mkv", ".mts", ".m2ts", ".3gp", ".webm", ".wmv", ".mpg", ".mpeg"),
+    "a raw file of a camera, which has to be converted first": (
+        ".dng", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".srf", ".orf", ".rw2", ".raf", ".pef", ".srw", ".raw",
+    ),
+}  # fmt: skip
+_REASONS = {suffix: reason for reason, suffixes in _OTHER_KINDS.items() for suffix in suffixes}
 
 
 class PhotoFile(NamedTuple):
@@ -23,11 +31,11 @@ class PhotoFile(NamedTuple):
 
 @dataclass
 class Walk:
-    """What lies under a folder: photos sorted by path, what could not be read and why, and files of other kinds."""
+    """What lies under a folder: photos sorted by path, what could not be read and why, and what is no photo by name."""
 
     files: list[PhotoFile] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # path of a file or folder -> reason
-    ignored: int = 0
+    others: dict[str, str] = field(default_factory=dict)  # path of a file -> what it is
 
     def add(self, path: str, status: os.stat_result) -> None:
         """Count in what lies at a path: a photo, or something that cannot be one."""
@@ -48,11 +56,27 @@ class Walk:
         return path in self.unreadable or any(folder in self.unreadable for folder in folders)
 
 
-def walk(root: Path) -> Walk:
-    """Find the image files under `root`, by their suffix, hidden ones and folders left out; there must be some."""
+def kinds_of(paths: Iterable[str]) -> dict[str, int]:
+    """How many files there are of each kind, by the end of their names, such as {".mov": 3}, the most first."""
+    kinds = Counter(_suffix(path) or "without a suffix" for path in paths)
+    return dict(sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0])))
+
+
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1].lower()  # noqa: PTH122 (a path of the album, not of this machine)
+
+
+def walk(root: Path, album: Path | None = None) -> Walk:
+    """Find the image files under `root`, by their suffix, hidden ones and folders left out; there must be some.
+
+    The folder of the album itself, should it lie in there, is not entered.
+    """
     if not root.is_dir():
         raise FileNotFoundError(f"There is no folder {root}: give the folder that holds the photos.")
     result, top, entered = Walk(), root.resolve(), set[tuple[int, int]]()
+    if album is not None and album.is_dir():
+        status = album.stat()
+        entered.add((status.st_dev, status.st_ino))
     folders, links = [""], list[str]()  # to be entered; links last, so that a photo keeps its path when one is made
     while folders or links:
         folder = folders.pop() if folders else links.pop()
@@ -101,7 +125,8 @@ def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> b
     """Count in an entry of a folder, and say whether it is a folder to be entered."""
     image = entry.name.lower().endswith(SUFFIXES)
     if entry.name.startswith(".") or entry.name == "__MACOSX":
-        result.ignored += image
+        if image:
+            result.others[path] = "a hidden file"
         return False
     try:
         if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(top):
@@ -114,7 +139,7 @@ def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> b
         elif entry.is_symlink() and not entry.is_file():
             result.unreadable[path] = "a link to nothing"  # which may have been a folder of photos
         else:
-            result.ignored += 1
+            result.others[path] = _REASONS.get(_suffix(entry.name), "no photo by its name")
     except (OSError, RuntimeError, ValueError) as error:  # such as a link to itself
         result.unreadable[path] = reason_of(error)
     return False
