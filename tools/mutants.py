@@ -33,6 +33,7 @@ FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
+SEGMENTS = "tests/search/test_segments.py"
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
@@ -241,7 +242,14 @@ MUTANTS = [
     Mutant("search: a short answer is believed", "search/engines.py", "if len(candidates) < wanted:", "if not len(candidates):", ENGINES + " -k believed"),
     Mutant("search: Milvus 2.3 is not understood", "search/_milvus.py", '_KEY = "id"', '_KEY = "row"', ENGINES + " -k calls_its_key"),
     Mutant("search: checksums not looked at", "search/_checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
-    Mutant("search: ids given again", "search/_storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", UPDATES),
+    Mutant("search: ids given again", "search/_settling.py", "replace(description, segments=segments, next_segment=number)", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=segments, next_segment=number)", UPDATES),
+    Mutant("segments: a row is taken from the file before", "search/vectors.py", "places[here] - self._starts[piece]", "places[here] - self._starts[piece] - 1", SEGMENTS),
+    Mutant("segments: rows in the order of files, not of ids", "search/vectors.py", "places = rows if self._places is None else self._places[rows]", "places = rows", SEGMENTS),
+    Mutant("segments: a float16 row is called float32", "search/vectors.py", "return rows if rows.dtype == self.dtype else None", "return rows", SEGMENTS),
+    Mutant("segments: pairs of float16 by their raw products", "metrics/cosine.py", "return unit_rows(given_rows(self.vectors[rows]), self.norms[rows], torch.float32).numpy()", "return np.asarray(self.vectors[rows])", SEGMENTS + " -k float16_are"),
+    Mutant("segments: one that lost rows keeps its vectors", "search/_settling.py", "whole = alone is not None and len(rows) == alone.rows and", "whole = alone is not None and", SEGMENTS),
+    Mutant("segments: all are written anew", "search/_settling.py", "if len(group) == 1 and fresh[group[0]] and not renewed:", "if False:", SEGMENTS),
+    Mutant("segments: the graph of another order", "search/_segments.py", "(b\"\" if order is None else checksum(order.tobytes()).encode())", "b\"\"", SEGMENTS + " -k another_order"),
     Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", UPDATES),
     Mutant("search: another model is let in", "search/_identity.py", "if (given := identity_of(model)) != self.identity:", "if False:", DISK),
     Mutant("search: unreadable photos not listed", "search/updating.py", "write_refusals(self.storage.folder, {**others, **self._refusals})", "pass", "tests/search/test_unreadable_photos.py"),
@@ -268,7 +276,7 @@ MUTANTS = [
     Mutant("search: paths out of the folder let in", "search/_storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
     Mutant("save: not synced before it is renamed", "files.py", "        _sync(temporary)\n", "", "tests/crash/test_torn_writes.py tests/crash/test_torn_albums.py"),
-    Mutant("save: old files swept before the new ones count", "search/_storage.py", "        write_description(self.folder, description)\n        self.sweep(description, table)", "        self.sweep(description, table)\n        write_description(self.folder, description)", "tests/crash/test_torn_albums.py"),
+    Mutant("save: old files swept before the new ones count", "search/_settling.py", "    write_description(storage.folder, description)\n    storage.sweep(description, table)", "    storage.sweep(description, table)\n    write_description(storage.folder, description)", "tests/crash/test_torn_albums.py"),
     Mutant("web: any host is ours", "web/_gate.py", "return name in self.hosts or", "return True or", GATE),
     Mutant("web: other sites may post", "web/_gate.py", 'return urlsplit(origin).netloc != headers.get("host")', "return False", GATE),
     Mutant("web: the token is not compared", "web/_gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),

@@ -18,6 +18,7 @@ from smoothap.data.places import cache_folder
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
 from smoothap.search._checksums import checksum as checksum_of
+from smoothap.search.vectors import Vectors
 
 LINKS = 32  # of each vector in the graph
 BUILD_BREADTH = 80
@@ -46,7 +47,7 @@ class Hnsw:
         return rows[0][rows[0] >= 0]
 
 
-def open_hnsw(vectors: np.ndarray, checksum: str) -> Hnsw:
+def open_hnsw(vectors: Vectors, checksum: str) -> Hnsw:
     """The graph of these vectors, from the user's cache or built anew and kept there, never in an album."""
     folder = cache_folder() / "indices"
     file = folder / f"{checksum}-{FORM}.faiss"
@@ -57,7 +58,7 @@ def open_hnsw(vectors: np.ndarray, checksum: str) -> Hnsw:
     return Hnsw(index, len(vectors))
 
 
-def _build(vectors: np.ndarray) -> Any:
+def _build(vectors: Vectors) -> Any:
     faiss = _faiss()
     # For vectors of length 1 the nearest have the highest scores, and graphs by distance are the better ones.
     index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_8bit, LINKS, faiss.METRIC_L2)

@@ -15,6 +15,7 @@ from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._identity import AlbumModel, ModelIdentity
 from smoothap.search._queries import Query, query_vector
+from smoothap.search._segments import vectors_checksum
 from smoothap.search._storage import Storage, relative
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
@@ -26,6 +27,7 @@ from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.vectors import FLOAT32, MappedVectors, Vectors, check_dtype
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Album:
     def __init__(
         self,
         photos: Photos,
-        vectors: np.ndarray,
+        vectors: Vectors,
         *,
         storage: Storage | None = None,
         description: Description | None = None,
@@ -55,11 +57,11 @@ class Album:
         self._engine_name = checked_name(engine)
         self._hold(description or Description(dimension=vectors.shape[1]), photos, vectors)
 
-    def _hold(self, description: Description, photos: Photos, vectors: np.ndarray) -> None:
+    def _hold(self, description: Description, photos: Photos, vectors: Vectors) -> None:
         self._description, self.photos, self.vectors = description, photos, vectors
         self._projection = None if self._storage is None else self._storage.projection
-        sums = [segment.learnt or segment.vectors for segment in description.segments]
-        self._neighbours = Neighbours(vectors, self._engine_name, sums[0] if len(sums) == 1 else None)
+        sums = None if self._storage is None else vectors_checksum(description.segments, vectors)
+        self._neighbours = Neighbours(vectors, self._engine_name, sums)
 
     @classmethod
     def open(
@@ -96,18 +98,22 @@ class Album:
         *,
         engine: str = "auto",
         device: str | None = None,
+        dtype: str = FLOAT32,
     ) -> Album:
         """A new, empty album for the photos under `root`, to be filled by `update` or `add`.
 
         `model` is a model folder, the name of a network with published weights (NAME or NAME@SIZE), or an `Embedder`,
-        which has then to be given again when the album is opened to be asked with images.
+        which has then to be given again when the album is opened to be asked with images. With `dtype` "float16" the
+        vectors take half of the room, and scores are those of the rounded vectors, exactly.
         """
+        check_dtype(dtype)
         storage = Storage(Path(path))
         known = AlbumModel.of(model, storage.folder, device)
         assert known.identity is not None
         with storage.creating():
             place = relative(Path(root), storage.folder)
-            write_description(storage.folder, known.described(Description(known.identity.dimension, root=place)))
+            empty = Description(known.identity.dimension, root=place, dtype=dtype)
+            write_description(storage.folder, known.described(empty))
         album = cls.open(path, engine=engine)
         album._model = known
         return album
@@ -122,22 +128,26 @@ class Album:
         root: Path | str | None = None,
         engine: str = "auto",
         model: Embedder | ModelIdentity | Path | str | None = None,
+        dtype: str = FLOAT32,
     ) -> Album:
         """An album of vectors (n, d) made elsewhere: in memory, or in a new folder at `path`.
 
         `metadata` has a dict for each vector or a sequence for each column: path, label, and what else `Photo` has.
         `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
-        a model folder or the name of published weights is found again when the album is opened.
+        a model folder or the name of published weights is found again when the album is opened. `dtype` is what the
+        vectors are kept in, as in `create`.
         """
+        check_dtype(dtype)
         rows = unit_vectors(vectors)
         records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
         if model is None or isinstance(model, ModelIdentity):
             known = AlbumModel(model, album=folder)
         else:
             known = AlbumModel.of(model, folder)
-        description = known.described(Description(rows.shape[1]))
+        description = known.described(Description(rows.shape[1], dtype=dtype))
         if folder is None:
-            return cls(Photos(table_of(records)), rows, description=description, model=known, root=root, engine=engine)
+            kept = rows if dtype == FLOAT32 else MappedVectors([rows.astype(dtype)], rows.shape[1])
+            return cls(Photos(table_of(records)), kept, description=description, model=known, root=root, engine=engine)
         storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
         with storage.creating():
             storage.append(replace(description, root=place), records, rows, [None] * len(rows))
@@ -295,7 +305,7 @@ class Album:
         """What the album learnt from its collections, if it did."""
         return self._description.learnt
 
-    def model_vectors(self) -> tuple[Photos, np.ndarray]:
+    def model_vectors(self) -> tuple[Photos, Vectors]:
         """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
         return Storage(self._known_storage().folder).load(original=True)[1:]
 

@@ -9,6 +9,7 @@ import torch
 from smoothap.metrics.cosine import Cosines, error_bound
 from smoothap.progress import Progress
 from smoothap.search.photos import Photo, Photos
+from smoothap.search.vectors import Vectors, some_rows
 
 _TILE = 2048
 
@@ -26,16 +27,16 @@ def exact_copies(photos: Photos) -> list[list[Photo]]:
     return [[photos[row] for row in rows] for rows in _rows_by_content(photos) if len(rows) > 1]
 
 
-def near_copies(photos: Photos, vectors: np.ndarray, score: float) -> list[list[Photo]]:
+def near_copies(photos: Photos, vectors: Vectors, score: float) -> list[list[Photo]]:
     """Groups of photos linked by scores of their vectors (n, d) at or above `score`, one of exact copies only."""
     if not -1 <= score <= 1:
         raise ValueError(f"A score is a cosine, from -1 to 1, such as 0.98, not {score}.")
     rows = [copies[0] for copies in _rows_by_content(photos)]
-    pairs = pairs_above(vectors if len(rows) == len(photos) else vectors[rows], score)
+    pairs = pairs_above(vectors if len(rows) == len(photos) else some_rows(vectors, np.array(rows)), score)
     return [[photos[rows[place]] for place in group] for group in _groups(pairs)]
 
 
-def pairs_above(vectors: np.ndarray, score: float, limit: int = 10_000_000) -> list[Pair]:
+def pairs_above(vectors: Vectors, score: float, limit: int = 10_000_000) -> list[Pair]:
     """All pairs of rows of vectors (n, d) at or above the score, best first."""
     tiles: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     number = 0
@@ -57,9 +58,9 @@ def _tiles(cosines: Cosines, score: float) -> Iterator[tuple[np.ndarray, np.ndar
     starts = range(0, len(vectors), _TILE)
     with Progress("Comparing", len(starts) * (len(starts) + 1) // 2, "tiles") as line:
         for top in starts:
-            rows = np.asarray(vectors[top : top + _TILE])
+            rows = cosines.units(slice(top, top + _TILE))
             for left in range(top, len(vectors), _TILE):
-                block = rows @ np.asarray(vectors[left : left + _TILE]).T
+                block = rows @ cosines.units(slice(left, left + _TILE)).T
                 likely = block >= score - bound  # the product proposes, the definition decides
                 across, down = np.nonzero(np.triu(likely, 1) if left == top else likely)
                 scores = cosines.between(across + top, down + left)

@@ -8,6 +8,7 @@ import numpy as np
 
 from smoothap.metrics.cosine import Cosines
 from smoothap.search._checksums import checksum as checksum_of
+from smoothap.search.vectors import Vectors
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
 
@@ -33,7 +34,7 @@ class Exact:
         return np.empty(0, np.int64)
 
 
-def open_engine(name: str, vectors: np.ndarray, checksum: str) -> Engine:
+def open_engine(name: str, vectors: Vectors, checksum: str) -> Engine:
     """The engine by a name that `checked_name` knows; `checksum` is that of the vectors."""
     if name == "auto":
         name = "exact" if len(vectors) <= EXACT_UP_TO else "hnsw"
@@ -91,15 +92,14 @@ def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
 class Neighbours:
     """The vectors (n, d) of an album around a query: an engine names candidates, and their exact scores decide."""
 
-    def __init__(self, vectors: np.ndarray, engine: str, checksum: str | None = None) -> None:
-        self._cosines, self._engine, self._checksum = Cosines(vectors), engine, checksum
+    def __init__(self, vectors: Vectors, engine: str, checksum: str | None = None) -> None:
+        self._vectors, self._cosines, self._engine, self._checksum = vectors, Cosines(vectors), engine, checksum
 
     @cached_property
     def engine(self) -> Engine:
         """Who names the candidates; built, or read from the user's cache, when it is first needed."""
-        vectors = self._cosines.vectors
-        checksum = self._checksum or checksum_of(np.ascontiguousarray(vectors).tobytes())
-        return open_engine(self._engine, vectors, checksum)
+        checksum = self._checksum or checksum_of(np.ascontiguousarray(self._vectors[:]).tobytes())
+        return open_engine(self._engine, self._vectors, checksum)
 
     def ranking(self, vector: np.ndarray, left_out: np.ndarray) -> Ranking:
         """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine."""

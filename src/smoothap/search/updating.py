@@ -19,6 +19,8 @@ import pyarrow as pa
 from smoothap.data.reading import ImageHead
 from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
+from smoothap.search._segments import is_settled
+from smoothap.search._settling import settle
 from smoothap.search._storage import Storage, relative
 from smoothap.search._unreadable import Refusal, read_refusals, write_refusals
 from smoothap.search.description import write_description
@@ -87,7 +89,7 @@ class Updater:
         """Take in the files of a walk; with `whole`, photos that are gone from it are removed from the album."""
         gone = walk.missing(self._rows) if whole else []
         if not remove_missing:
-            self._check_missing(gone)
+            refuse_missing(gone, len(self._rows), self.storage.folder, self.root)
         # The photo folder, the album or the model may have been moved.
         moved = replace(self.description, root=relative(self.root, self.storage.folder), source=self.source)
         if moved != self.description:
@@ -117,17 +119,6 @@ class Updater:
         write_refusals(self.storage.folder, {**others, **self._refusals})
         self._finish(gone)
         return self.report
-
-    def _check_missing(self, gone: list[str]) -> None:
-        """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
-        known = len(self._rows)
-        if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
-            examples = ", ".join(repr(path) for path in gone[:3])
-            raise ValueError(
-                f"{len(gone):,} of the {known:,} photos of {self.storage.folder} are not in {self.root}, such as "
-                f"{examples}: is this another folder, or is its disk not mounted? Nothing was changed. If they are "
-                "gone for good, take them out of the album with --remove-missing (in Python: remove_missing=True)."
-            )
 
     def _refuse(self, path: str, refusal: Refusal) -> None:
         self._refusals[path] = refusal
@@ -204,9 +195,7 @@ class Updater:
         )  # fmt: skip
 
     def _label(self, path: str) -> str | None:
-        label = None if self.labels is None else self.labels(path)
-        # A folder's name need not be UTF-8, a label is: what is not is spelled out.
-        return None if label is None else label.encode(errors="backslashreplace").decode()
+        return None if self.labels is None else spelled_label(self.labels, path)
 
     def _commit(self) -> None:
         if self._pending:
@@ -218,11 +207,11 @@ class Updater:
     def _finish(self, gone: list[str]) -> None:
         """Bring all rows into one segment, without those that are gone, if anything is to be done at all."""
         self.report.removed = sorted(gone)
-        description, photos, vectors = self.storage.load(original=True)
+        description, photos, _ = self.storage.load(original=True)
         table = self._relabelled(self._with_heads(self._with_new_times(photos)))
         keep = np.flatnonzero(~np.isin(photos.ids, [self.photos.ids[self._rows[path]] for path in gone]))
-        if len(description.segments) > 1 or gone or not table.equals(photos.table):
-            self.storage.rewrite(description, table, vectors, keep)
+        if gone or not table.equals(photos.table) or not is_settled(description.segments):
+            settle(self.storage, description, table.take(pa.array(keep)))
 
     def _with_new_times(self, photos: Photos) -> Photos:
         """The photos with the times of files that were written anew with the same content."""
@@ -260,11 +249,29 @@ def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
     return {"taken": None if head.taken is None else seconds_of(head.taken), "camera": head.camera}
 
 
+def refuse_missing(gone: list[str], known: int, folder: Path, root: Path) -> None:
+    """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
+    if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
+        examples = ", ".join(repr(path) for path in gone[:3])
+        raise ValueError(
+            f"{len(gone):,} of the {known:,} photos of {folder} are not in {root}, such as "
+            f"{examples}: is this another folder, or is its disk not mounted? Nothing was changed. If they are "
+            "gone for good, take them out of the album with --remove-missing (in Python: remove_missing=True)."
+        )
+
+
+def spelled_label(labels: Labels, path: str) -> str | None:
+    """The label of a path in UTF-8, which a folder's name need not be: what is not is spelled out."""
+    label = labels(path)
+    return None if label is None else label.encode(errors="backslashreplace").decode()
+
+
 def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
     """Take photos out of the album, whose ids are not given to any other."""
-    description, photos, vectors = storage.load(original=True)
+    description, photos, _ = storage.load(original=True)
     if rows := {photos.row_of(int(identity)) for identity in ids}:
-        storage.rewrite(description, photos.table, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
+        keep = np.setdiff1d(np.arange(len(photos)), sorted(rows))
+        settle(storage, description, photos.table.take(pa.array(keep)))
 
 
 def labels_by_folder(path: str) -> str | None:

@@ -1,0 +1,94 @@
+"""The vectors of an album as rows of several files, which are mapped into memory and never put together in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+FLOAT16, FLOAT32 = "float16", "float32"
+DTYPES = {FLOAT16: "<f2", FLOAT32: "<f4"}  # what an album may keep its vectors in, and what their files say
+
+
+def check_dtype(dtype: str) -> None:
+    """Refuse what an album cannot keep its vectors in."""
+    if dtype not in DTYPES:
+        raise ValueError(f"An album keeps its vectors in float32 or in float16, not in {dtype!r}.")
+
+
+class MappedVectors:
+    """Vectors (n, d) that give rows as an array does, in float32, whatever they are kept in.
+
+    >>> vectors = MappedVectors([np.eye(2, dtype=np.float16), np.ones((1, 2), np.float16)], 2)
+    >>> vectors[1:]
+    array([[0., 1.],
+           [1., 1.]], dtype=float32)
+
+    `places` (n,) says where each row stands among the rows of all pieces; None: they are in that order.
+    """
+
+    ndim, dtype = 2, np.dtype(np.float32)
+
+    def __init__(self, pieces: Sequence[np.ndarray], dimension: int, places: np.ndarray | None = None) -> None:
+        self._pieces, self._places = [np.asarray(piece) for piece in pieces], places
+        self._starts = np.cumsum([0, *map(len, pieces)])
+        self.shape = (int(self._starts[-1]) if places is None else len(places), dimension)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        """A row by its number, or some by a slice, their numbers (k,) or a choice (n,) of bool."""
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step == 1 and (view := self._view(start, stop)) is not None:
+                return view
+            return self._gathered(np.arange(start, stop, step))
+        numbers = np.asarray(rows)
+        if numbers.dtype == bool:
+            if numbers.shape != self.shape[:1]:
+                raise IndexError(f"a choice of shape {numbers.shape} among {len(self)} rows")
+            numbers = np.flatnonzero(numbers)
+        numbers = numbers.astype(np.int64)
+        if numbers.size and not (-len(self) <= numbers.min() and numbers.max() < len(self)):
+            raise IndexError(f"row {numbers.min()} or {numbers.max()} of {len(self)}")
+        numbers = np.where(numbers < 0, numbers + len(self), numbers)
+        return self._gathered(np.atleast_1d(numbers).ravel()).reshape(*numbers.shape, self.shape[1])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All rows as one array, for whoever knows that there is room for them."""
+        return np.asarray(self[:], dtype)
+
+    def some(self, rows: np.ndarray) -> MappedVectors:
+        """Some rows (k,) by their numbers as a view: nothing is read."""
+        return MappedVectors(self._pieces, self.shape[1], rows if self._places is None else self._places[rows])
+
+    def order(self) -> np.ndarray | None:
+        """Where each row stands among the rows of all files, (n,); None: they are in that order."""
+        return self._places
+
+    def _view(self, start: int, stop: int) -> np.ndarray | None:
+        """Rows that stand side by side in one file of float32, without a copy; None if they do not."""
+        piece = int(np.searchsorted(self._starts, start, side="right")) - 1
+        if self._places is not None or start >= stop or stop > self._starts[piece + 1]:
+            return None
+        rows = self._pieces[piece][start - self._starts[piece] : stop - self._starts[piece]]
+        return rows if rows.dtype == self.dtype else None
+
+    def _gathered(self, rows: np.ndarray) -> np.ndarray:
+        places = rows if self._places is None else self._places[rows]
+        pieces = np.searchsorted(self._starts, places, side="right") - 1
+        gathered = np.empty((len(rows), self.shape[1]), np.float32)
+        for piece in np.unique(pieces):
+            here = np.flatnonzero(pieces == piece)
+            gathered[here] = self._pieces[piece][places[here] - self._starts[piece]]
+        return gathered
+
+
+Vectors: TypeAlias = np.ndarray | MappedVectors  # (n, d): one file of float32 as it is, or several
+
+
+def some_rows(vectors: Vectors, rows: np.ndarray) -> Vectors:
+    """Some rows (k,) of vectors (n, d); those of files stay there."""
+    return vectors.some(np.asarray(rows)) if isinstance(vectors, MappedVectors) else vectors[rows]
