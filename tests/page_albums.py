@@ -61,13 +61,13 @@ def write_letters(folder, letters=LETTERS, faces=FACES):
     return metadata
 
 
-def pixel_album(folder, letters=LETTERS, faces=FACES, labelled=True):
-    """Letters in a folder as an album that takes photos."""
+def pixel_album(folder, letters=LETTERS, faces=FACES, labelled=True, path=None):
+    """Letters in a folder as an album that takes photos: in memory, or in a folder at `path`."""
     metadata = write_letters(folder, letters, faces)
     if not labelled:
         metadata = [{**each, "label": None} for each in metadata]
     vectors = Pixels().embed([Image.open(folder / each["path"]) for each in metadata]).numpy()
-    return PixelAlbum.from_arrays(vectors, metadata, root=folder, model=MODEL)
+    return PixelAlbum.from_arrays(vectors, metadata, path, root=folder, model=MODEL)
 
 
 def before_and_after(folder, noise=(1.6, 0.5)):

@@ -64,6 +64,22 @@ def test_search_prints_a_table_json_and_a_page(place, album, capsys):
     assert len(everything) == 24
 
 
+def test_a_filter_chooses_the_photos_that_are_ranked(place, album, capsys):
+    question = ("search", album, "--id", 1, "--all")
+    hits = json.loads(run(capsys, *question, "--folder", "class0", "--json"))["hits"]
+    assert {hit["path"].partition("/")[0] for hit in hits} == {"class0"}
+    assert "3 of 25 photos pass the filter." in run(capsys, *question, "--folder", "class0")
+    said = run(capsys, *question, "--from", "2020", "--until", "2021-06")
+    assert "Nothing was found." in said
+    assert "0 of 25 photos pass the filter. 25 have no date and are in no range of dates." in said
+    for option, value, reason in (
+        ("--folder", "none", "'class0'"), ("--camera", "Canon", "none that is known"), ("--from", "May", "A day is"),
+        ("--collection", "dog", "no collection 'dog'"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=reason):
+            run(capsys, *question, option, value)
+
+
 def test_feedback_box_and_several_photos(place, album, capsys):
     photos = [place / "photos" / "class0" / "000.png", place / "photos" / "class1" / "001.png"]
     answer = json.loads(run(capsys, "search", album, *photos, "--right", 3, "--wrong", 4, "--wrong", 5, "--json"))
@@ -131,16 +147,45 @@ def test_duplicates_are_listed(place, album, capsys):
     ]
     assert report["near"] == []
     near = json.loads(run(capsys, "duplicates", album, "--score", -1, "--json"))["near"]
-    assert [len(group) for group in near] == [24]  # of exact copies one takes part
+    assert [len(group) for group in near] == [25]
     assert "\u202e" not in run(capsys, "duplicates", album)
     for score in (2, -1.5, "nan"):
         with pytest.raises(ValueError, match="A score is a cosine, from -1 to 1"):
             run(capsys, "duplicates", album, "--score", score)
 
 
+def test_lesser_copies_are_moved_when_that_is_said_and_only_then(place, album, capsys, tmp_path):
+    own, photos = shutil.copytree(album, tmp_path / "album"), shutil.copytree(place / "photos", tmp_path / "photos")
+    run(capsys, "index", photos, "--out", own)
+    before, away = sorted(photos.rglob("*.png")), tmp_path / "away"
+    said = run(capsys, "duplicates", own, "--move", away)
+    assert "1 copies" in said
+    assert "Nothing was: say --really" in said
+    assert sorted(photos.rglob("*.png")) == before
+    assert not away.exists()
+    assert "1 copies were moved" in run(capsys, "duplicates", own, "--move", away, "--really")
+    assert len(sorted(photos.rglob("*.png"))) == len(before) - 1
+    assert "0 copies were moved" in run(capsys, "duplicates", own, "--move", away, "--really")
+    said = run(capsys, "duplicates", own, "--undo", away)
+    assert "1 photos were moved back" in said
+    assert f"smoothap index {photos} --out {own}" in said
+    assert sorted(photos.rglob("*.png")) == before
+    with pytest.raises(ValueError, match="--really and --near are about"):
+        run(capsys, "duplicates", own, "--really")
+
+
+def test_what_is_no_copy_is_not_listed_again(album, capsys, tmp_path):
+    own = shutil.copytree(album, tmp_path / "album")
+    (group,) = json.loads(run(capsys, "duplicates", own, "--score", 1, "--json"))["exact"]
+    assert (
+        json.loads(run(capsys, "duplicates", own, "--score", 1, "--not-copy", group[1]["id"], "--json"))["exact"] == []
+    )
+    assert json.loads(run(capsys, "duplicates", own, "--score", 1, "--json"))["exact"] == []
+    again = run(capsys, "duplicates", own, "--score", 1, "--copy-again", group[1]["id"], "--json")
+    assert len(json.loads(again)["exact"]) == 1
+
+
 def test_what_is_missing_is_said(place, album, capsys, tmp_path):
-    with pytest.raises(ValueError, match="give the --model"):
-        run(capsys, "index", place / "photos", "--out", tmp_path / "new")
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         run(capsys, "index", tmp_path / "none", "--out", tmp_path / "new", "--model", place / "model")
     assert not (tmp_path / "new").exists()
@@ -155,6 +200,26 @@ def test_what_is_missing_is_said(place, album, capsys, tmp_path):
     (tmp_path / "x.jpg").write_bytes(photo_bytes(3, form="JPEG")[:100])
     with pytest.raises(ValueError, match=r"x\.jpg"):
         run(capsys, "search", album, tmp_path / "x.jpg")
+
+
+def test_without_a_model_the_default_network_is_taken_and_named(place, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("smoothap.experiments.indexing.ARCHITECTURE", str(place / "model"))
+    said = run(capsys, "index", place / "photos", "--out", tmp_path / "new")
+    assert f"The network is {place / 'model'}, which is taken where no --model is given" in said
+    assert "The network is" not in run(capsys, "index", place / "photos", "--out", tmp_path / "new")
+
+
+def test_what_is_not_read_is_listed_by_kind_and_number(place, album, capsys, tmp_path):
+    photos = shutil.copytree(place / "photos", tmp_path / "photos")
+    for name in ("a.mov", "b.MOV", "c.txt", "bad.heic"):
+        (photos / name).write_bytes(b"bad")
+    said = run(capsys, "index", photos, "--out", tmp_path / "album", "--model", place / "model")
+    assert "Cannot be read: 1 .heic, 1 .jpg\n" in said
+    assert "Not read, no photos by their names: 2 .mov, 1 .txt\n" in said
+    listed = (tmp_path / "album" / "unreadable.csv").read_text()
+    assert all(name in listed for name in ("a.mov", "b.MOV", "c.txt", "bad.heic", "bad.jpg"))
+    report = json.loads(run(capsys, "index", photos, "--out", tmp_path / "album", "--json"))
+    assert report["other files"] == {".mov": 2, ".txt": 1}
 
 
 def test_an_album_is_made_only_of_photos_and_in_a_place_of_its_own(place, capsys, tmp_path):

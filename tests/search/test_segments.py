@@ -65,8 +65,8 @@ def test_rows_come_as_from_an_array():
     for vectors, wanted in (
         (MappedVectors(pieces, 24), VECTORS),
         (MappedVectors(pieces, 24, order), VECTORS[order]),
-        (MappedVectors(pieces, 24).some(order), VECTORS[order]),
-        (MappedVectors(pieces, 24, order).some(np.array([4, 4, 1])), VECTORS[order][[4, 4, 1]]),
+        (MappedVectors([VECTORS], 24, order), VECTORS[order]),
+        (MappedVectors([MappedVectors(pieces, 24, order)], 24, np.array([4, 4, 1])), VECTORS[order][[4, 4, 1]]),
         (MappedVectors([piece.astype(np.float16) for piece in pieces], 24), VECTORS.astype(np.float16)),
         (MappedVectors([], 24), np.zeros((0, 24))),
     ):

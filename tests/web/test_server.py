@@ -30,7 +30,7 @@ def search(client, album=0, **question):
 
 def test_what_albums_there_are_and_what_they_can(client, connect, albums):
     assert client.get("/api/albums").json()["albums"] == [
-        {"name": "letters", "photos": 96, "labelled": True, "takes_photos": True, "calibrated": False}
+        {"name": "letters", "photos": 96, "labelled": True, "takes_photos": True, "calibrated": False, "keeps": False}
     ]
     both = connect(albums).get("/api/albums").json()
     assert [each["takes_photos"] for each in both["albums"]] == [False, False]

@@ -18,6 +18,7 @@ app = App(
     help_epilogue="""Examples:
 
     smoothap demo
+    smoothap photos PHOTOS
     smoothap train --data folder:PHOTOS --out runs/mine
     smoothap evaluate --model runs/mine/model --data folder:PHOTOS
     smoothap index PHOTOS --model runs/mine/model --out ALBUM
@@ -69,8 +70,13 @@ _COMMANDS = {
         "smoothap doctor --check",
         "smoothap doctor --json",
     ),
+    "photos": (
+        "Search in a folder of photos: make an album of it, or bring it up to date, and open it as a page.",
+        "smoothap photos PHOTOS",
+    ),
     "index": (
         "Make an album of a folder of photos, or bring it up to date.",
+        "smoothap index PHOTOS --out ALBUM",
         "smoothap index PHOTOS --model runs/mine/model --out ALBUM",
     ),
     "search": (
@@ -78,10 +84,12 @@ _COMMANDS = {
         "smoothap search ALBUM photo.jpg -k 20",
         "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
         "smoothap search ALBUM photo.jpg --recall 0.95 --json",
+        "smoothap search ALBUM photo.jpg --folder holidays --from 2023-07 --camera iphone",
     ),
     "duplicates": (
-        "List photos that an album has twice, exactly or nearly.",
+        "List photos that an album has twice, exactly or nearly, and move the lesser copies away.",
         "smoothap duplicates ALBUM --score 0.98",
+        "smoothap duplicates ALBUM --move COPIES",
     ),
     "collection": (
         "Keep photos of an album in named collections, and take them out as files.",

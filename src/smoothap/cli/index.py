@@ -14,7 +14,7 @@ from smoothap.cli._options import Device, NetworkSize, Weights, check_folder, ch
 from smoothap.report.markup import visible
 
 if TYPE_CHECKING:
-    from smoothap.search import Album, UpdateReport
+    from smoothap.experiments.indexing import Indexed
 
 _LISTED = 10  # unreadable files that are printed
 
@@ -46,7 +46,8 @@ def index(
     out
         The folder of the album.
     model
-        The folder of a trained model, or a timm name for its published weights; needed for a new album only.
+        The folder of a trained model, or a timm name for its published weights; for a new album only. By default
+        tf_efficientnet_lite0.
     labels
         "folders", so that each photo is labelled by the folder it lies in, or a CSV file with the columns path
         (relative to that file's folder, or absolute) and label.
@@ -78,16 +79,23 @@ def index(
             f"{visible(indexed.unknown_paths[0])}",
             file=sys.stderr,
         )
-    _print_report(indexed.album, indexed.report, out, as_json)
+    print_report(indexed, out, as_json)
 
 
 def _listed(kinds: dict[str, int]) -> str:
     return ", ".join(f"{number:,} {visible(kind)}" for kind, number in kinds.items())
 
 
-def _print_report(album: Album, report: UpdateReport, out: Path, as_json: bool) -> None:
+def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
+    """What was done to an album, in words or as JSON."""
     from smoothap.search.walking import kinds_of
 
+    album, report = indexed.album, indexed.report
+    if indexed.chosen is not None and not as_json:
+        print(
+            f"The network is {indexed.chosen}, which is taken where no --model is given: it knows the things of "
+            "everyday photos. One that you train (smoothap train) knows your own."
+        )
     counts = {
         "photos": len(album), "added": len(report.added), "changed": len(report.changed),
         "unchanged": report.unchanged, "removed": len(report.removed), "relabelled": len(report.relabelled),

@@ -15,7 +15,7 @@ from smoothap.report.text_table import text_table
 
 if TYPE_CHECKING:
     from smoothap.data.reading import PixelBox
-    from smoothap.search import Album, Hit
+    from smoothap.search import Album, Filter, Hit
 
 Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
 
@@ -34,6 +34,12 @@ def search(
     alpha: float | None = None,
     right: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
     wrong: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
+    folder: str | None = None,
+    since: Annotated[str | None, Parameter(name="--from")] = None,
+    until: str | None = None,
+    camera: str | None = None,
+    collection: str | None = None,
+    in_no_collection: Annotated[bool, Parameter(negative=())] = False,
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
@@ -67,6 +73,18 @@ def search(
         Ids of photos that are right, from an earlier search: look for more like them.
     wrong
         Ids of photos that are wrong: look away from them.
+    folder
+        Look only at photos in this folder, relative to the photo folder, and in those inside it.
+    since
+        Look only at photos taken on this day or later: 2024-06-01, 2024-06 or 2024, by the camera's clock.
+    until
+        Look only at photos taken on this day or before, or in this month or year or before.
+    camera
+        Look only at photos by this camera; a part of its name will do.
+    collection
+        Look only at photos in this collection.
+    in_no_collection
+        Look only at photos that are in no collection yet.
     html
         A file for a page of thumbnails, which needs nothing else.
     engine
@@ -80,22 +98,31 @@ def search(
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
     if html is not None:
         check_file(html, "found.html", "--html")
-    from smoothap.search import Album
+    from smoothap.search import Album, Filter
+    from smoothap.search.filtering import day
     from smoothap.search.refining import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
+    where = Filter(
+        folder, None if since is None else day(since), None if until is None else day(until, last=True), camera,
+        collection, in_no_collection,
+    )  # fmt: skip
     hits = opened.search(
         [*photos, *id], k, box=None if box is None else _box(box), minimum=minimum, recall=recall,
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
+        where=where,
     )  # fmt: skip
     expected = _expectation(opened, hits, minimum, recall)
     if html is not None:
         names = [*map(str, photos), *(opened.photo(identity).path for identity in id)]
         _write_page(opened, hits, names, "" if expected is None else _sentence(expected), html)
     if as_json:
-        print(json.dumps({"hits": [asdict(hit) for hit in hits], "expected": expected}, indent=1))
-    else:
-        _print(hits, expected)
+        answer = {"hits": [asdict(hit) for hit in hits], "expected": expected}
+        print(json.dumps({**answer, **({"note": hits.note} if hits.note else {})}, indent=1))
+        return
+    _print(hits, expected)
+    if where:
+        print(_about_filter(opened, where), hits.note)
 
 
 def _box(text: str) -> PixelBox:
@@ -124,6 +151,17 @@ def _expectation(album: Album, hits: list[Hit], minimum: float | None, recall: f
 def _sentence(expected: Expectation) -> str:
     score, recall, precision = expected.values()
     return f"Down to score {score:.3f}: expect {recall:.0%} of the right photos, and {precision:.0%} of these right."
+
+
+def _about_filter(album: Album, where: Filter) -> str:
+    """How many photos passed; a photo without a date is in no range of dates, and nobody should wonder."""
+    passing = album.passing(where)
+    assert passing is not None
+    said = f"{int(passing.sum()):,} of {len(album):,} photos pass the filter."
+    undated = album.photos.column("taken").null_count
+    if undated and (where.since is not None or where.until is not None):
+        said += f" {undated:,} have no date and are in no range of dates."
+    return said
 
 
 def _print(hits: list[Hit], expected: Expectation | None) -> None:

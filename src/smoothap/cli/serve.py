@@ -30,6 +30,7 @@ def serve(
     name: Annotated[list[str] | None, Parameter(negative=())] = None,
     trusted_proxy: Annotated[list[str] | None, Parameter(negative=())] = None,
     requests_per_address: int = 400,
+    watch: Annotated[bool, Parameter(negative=())] = False,
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
     """Open an album as a page: give a photo and see all that look like it. With two albums, compare them.
@@ -54,6 +55,8 @@ def serve(
         The address of a proxy that says whom each request comes from (X-Forwarded-For).
     requests_per_address
         How many requests of one address are taken at once; more are told to come back (503).
+    watch
+        Take in photos that come into the photo folder while the page is open; for a page that only this computer sees.
     open_page
         Open the page in the browser.
     """
@@ -62,6 +65,11 @@ def serve(
         raise ValueError(
             f"On {name[0] if name else host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to "
             f"12 or more letters and digits, or leave {'--name' if name else '--host'} out."
+        )
+    if watch and (name or host not in LOOPBACK):
+        raise ValueError(
+            "--watch is for a page that only this computer sees: leave --host and --name out, or run smoothap index "
+            "beside the page."
         )
     for proxy in trusted_proxy or []:
         _checked_address(proxy)
@@ -73,14 +81,14 @@ def serve(
         raise ValueError("A token is 12 or more letters and digits, '-' and '_' (at most 200).")
     if not 0 <= port <= 65_535:
         raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         from smoothap.web.limits import Limits
         from smoothap.web.running import run_server
 
         albums = _open([path for path in (album, compare) if path is not None], model or [])
         run_server(
             albums, listener, host=host, names=name or [], proxies=trusted_proxy or [], token=token,
-            open_page=open_page, limits=Limits(per_address=requests_per_address),
+            open_page=open_page, watch=watch, limits=Limits(per_address=requests_per_address),
         )  # fmt: skip
 
 
@@ -110,7 +118,7 @@ def _open(paths: list[Path], models: list[Path]) -> dict[str, Album]:
     return albums
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Take the port before anything slow is loaded: whether it is free is known at once."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -120,3 +128,11 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0].lower()
         raise ValueError(f"{host}:{port} cannot be listened on ({reason}): give another --port or --host.") from error
+
+
+def listen_anywhere() -> socket.socket:
+    """The usual port of this machine, or any that is free where another program has that."""
+    try:
+        return listen("127.0.0.1", 8000)
+    except ValueError:
+        return listen("127.0.0.1", 0)

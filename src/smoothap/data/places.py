@@ -1,4 +1,4 @@
-"""Where files lie that are no data of the user's: our cache, and the folders of installed packages."""
+"""Where files lie that the user gave no place for: our cache, albums, and the folders of installed packages."""
 
 import importlib.util
 import os
@@ -12,6 +12,11 @@ from smoothap.files import write_atomically
 def cache_folder() -> Path:
     """Where this package may keep what it can compute again: $XDG_CACHE_HOME/smoothap, or ~/.cache/smoothap."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothap"
+
+
+def data_folder() -> Path:
+    """Where this package keeps what users make and gave no place for: $XDG_DATA_HOME/smoothap, or ~/.local/share/..."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "smoothap"
 
 
 def write_cache(path: Path, content: bytes | Callable[[Path], None]) -> None:

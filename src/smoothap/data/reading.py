@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
 
@@ -208,10 +209,10 @@ def _known_formats() -> tuple[str, ...]:
 
 @cache
 def _load_heif() -> None:
-    import pi_heif
-
     # Several photos are read at once: one thread for each. Of each, the photo alone.
-    pi_heif.register_heif_opener(decode_threads=1, thumbnails=False, depth_images=False, aux_images=False)
+    import_module("pi_heif").register_heif_opener(
+        decode_threads=1, thumbnails=False, depth_images=False, aux_images=False
+    )
 
 
 def load_all_formats() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         run_recipe,
         train_and_test,
     )
-    from smoothap.experiments.indexing import Indexed, index_photos
+    from smoothap.experiments.indexing import Indexed, album_place, index_photos
     from smoothap.experiments.rehearsal import Rehearsal
     from smoothap.experiments.self_check import Check, check_device
     from smoothap.methods import METHODS, open_methods
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIMENSION", "METHODS", "NETWORK", "SIZE", "BeforeAfter", "Check", "Demo", "FineTuned", "Frozen", "Indexed",
-    "Interrupted", "Rehearsal", "check_device", "compare_with_untrained", "evaluate_files", "evaluate_model",
-    "fine_tune", "freeze", "index_photos", "open_data", "open_methods", "open_model", "open_recipe", "run_demo",
-    "run_recipe", "train_and_test",
+    "Interrupted", "Rehearsal", "album_place", "check_device", "compare_with_untrained", "evaluate_files",
+    "evaluate_model", "fine_tune", "freeze", "index_photos", "open_data", "open_methods", "open_model", "open_recipe",
+    "run_demo", "run_recipe", "train_and_test",
 ]  # fmt: skip
 
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
@@ -44,7 +44,7 @@ _HOMES = {
     "smoothap.experiments.fine_tuning": (
         "FineTuned", "Interrupted", "fine_tune", "open_recipe", "run_recipe", "train_and_test",
     ),
-    "smoothap.experiments.indexing": ("Indexed", "index_photos"),
+    "smoothap.experiments.indexing": ("Indexed", "album_place", "index_photos"),
     "smoothap.experiments.rehearsal": ("Rehearsal",),
     "smoothap.experiments.self_check": ("Check", "check_device"),
     "smoothap.methods": ("METHODS", "open_methods"),

@@ -1,14 +1,18 @@
 """An album of a folder of photos: made, brought up to date, labelled and calibrated in one call."""
 
+import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import read_table
 from smoothap.data.image_set import ImageSet
+from smoothap.data.places import data_folder
 from smoothap.experiments.data_sets import open_data
 from smoothap.models import Embedder, open_model
+from smoothap.models.efficientnet_lite import ARCHITECTURE
 from smoothap.search import Album, UpdateReport
 from smoothap.search.description import COLLECTIONS, NAME, refuse_inside_album
 from smoothap.search.updating import Labels, labels_by_folder
@@ -20,11 +24,22 @@ _NETWORK = "network"  # the folder in an album for a network whose weights came 
 
 @dataclass(frozen=True, eq=False)
 class Indexed:
-    """An album that is up to date, what was done for that, and paths in the table of labels that name no photo."""
+    """An album that is up to date, what was done for that, and paths in the table of labels that name no photo.
+
+    `chosen` is the network that was taken for a new album because none was given.
+    """
 
     album: Album
     report: UpdateReport
     unknown_paths: list[str]
+    chosen: str | None = None
+
+
+def album_place(photos: Path | str) -> Path:
+    """Where the album of a folder lies for which no place was given: by the folder's own path, in the user's data."""
+    folder = Path(photos).resolve()
+    name = re.sub(r"[^\w.-]+", "-", folder.name).strip("-.")[:60] or "photos"
+    return data_folder() / "albums" / f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:10]}"
 
 
 def index_photos(
@@ -46,15 +61,17 @@ def index_photos(
         indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
         print(len(indexed.album), indexed.report.unreadable)
 
-    `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; it is
-    needed for a new album only. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to that
-    file's folder) and label. `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score means.
-    `remove_missing` and `workers` are those of `Album.update`.
+    `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; a new
+    album for which none is given is made by the default network, tf_efficientnet_lite0. `labels` is "folders", or a CSV
+    or Parquet file with the columns path (relative to that file's folder) and label. `calibrate` is NAME or NAME:PATH
+    of labelled photos to learn from what a score means. `remove_missing` and `workers` are those of `Album.update`.
     """
     photos, out = Path(photos), Path(out)
     is_new = not (out / NAME).exists()
+    chosen = ARCHITECTURE if is_new and model is None else None
+    model = model or chosen
     if is_new:
-        _check_new(photos, out, model)
+        _check_new(photos, out)
     label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos)
     labelled = None if calibrate is None else open_data(calibrate)
     unseen = [] if labelled is None else _unseen_images(labelled)
@@ -69,13 +86,11 @@ def index_photos(
     if labelled is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
         album.calibrate(vectors, classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes")
-    return Indexed(album, report, unknown)
+    return Indexed(album, report, unknown, chosen)
 
 
-def _check_new(photos: Path, out: Path, model: str | None) -> None:
+def _check_new(photos: Path, out: Path) -> None:
     """See that there is something to make an album of, and a place for it, before there is an album."""
-    if model is None:
-        raise ValueError(f"{out} is a new album: give the --model that is to make its vectors.")
     refuse_inside_album(out)
     walk(photos)
     # Hidden files and the network are what an index that was stopped in its first moments leaves; collections may be

@@ -97,6 +97,15 @@ def writing(folder: Path) -> Generator[None]:
         raise DiskFullError(error.errno, f"The disk of {folder} is full, and nothing changed: make room.") from error
 
 
+def stamp(folder: Path) -> str:
+    """What changes whenever the file is replaced."""
+    try:
+        status = (folder / NAME).stat()
+    except FileNotFoundError:
+        return "none"
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
 def read(folder: Path) -> CollectionFile:
     """The collections of an album; none where nobody has made any."""
     file = folder / NAME

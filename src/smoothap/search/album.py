@@ -22,7 +22,8 @@ from smoothap.search.collections import Collections
 from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
-from smoothap.search.photos import Hit, Photo, Photos, records_of, table_of
+from smoothap.search.filtering import Filter
+from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
@@ -244,6 +245,11 @@ class Album:
             raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
         return self._storage
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the album lies; None for one in memory."""
+        return None if self._storage is None else self._storage.folder
+
     def _known_root(self) -> Path:
         if self.root is None:
             raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
@@ -340,14 +346,15 @@ class Album:
         alpha: float = ALPHA,
         right: Iterable[int] = (),
         wrong: Iterable[int] = (),
-    ) -> list[Hit]:
+        where: Filter | None = None,
+    ) -> Hits:
         """The k photos most like the query, best first.
 
         `box` (x, y, width, height, in pixels) is the part of the query's image to search with. A photo that is itself
         the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
         score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
-        `wrong` are ids that the user marked.
+        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at, by any engine.
         """
         if k < 1:
             raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
@@ -357,10 +364,10 @@ class Album:
         vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
-        left_out = [*query_ids, *wrong]
+        left_out, passing = self._rows([*query_ids, *wrong]), self.passing(where)
         if expand:
-            rows, scores = self._neighbours.nearest(vector, expand, self._rows(left_out))
-            vector = expanded(vector, self.vectors[rows], scores, alpha)
+            first = self._neighbours.nearest(vector, expand, left_out, passing)
+            vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
         if recall is not None:
             if self.calibration is None:
                 raise ValueError(
@@ -369,12 +376,16 @@ class Album:
                 )
             minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
         if everything or minimum is not None:
-            return self._hits(*self.ranking(vector, left_out).best(minimum=minimum))
-        return self._hits(*self._neighbours.nearest(vector, k, self._rows(left_out)))
+            return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
+        return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))
 
-    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = ()) -> Ranking:
-        """All photos ranked for a query's vector (d,), but for the ids left out: exact, whatever the engine."""
-        return self._neighbours.ranking(vector, self._rows(left_out))
+    def passing(self, where: Filter | None) -> np.ndarray | None:
+        """Which photos pass a filter, (n,) bool in the order of `photos`; None: all, where nothing is asked of them."""
+        return where.passing(self.photos, lambda: self.collections) if where else None
+
+    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = (), where: Filter | None = None) -> Ranking:
+        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact, by any engine."""
+        return self._neighbours.ranking(vector, self._rows(left_out), self.passing(where))
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
@@ -406,7 +417,7 @@ class Album:
     def _rows(self, ids: Iterable[int]) -> np.ndarray:
         return np.array([self.photos.row_of(int(identity)) for identity in ids], np.int64)
 
-    def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
+    def _hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "") -> Hits:
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         hits = zip(ids, scores.tolist(), paths, labels, strict=True)
-        return [Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)]
+        return Hits((Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)), note)

@@ -60,31 +60,41 @@ def import_collections(album: Album, source: Path, *, progress: bool = True) -> 
     exports it; of a CSV, the columns collection and path are enough, with paths relative to the photo folder or to the
     folder of the table. Photos that are not in the album are reported.
     """
-    report = ImportReport()
     if source.is_dir():
+        report = ImportReport()
         listed = _in_folders(source, report)
         known = ids_of(album, [one.path for one in listed], progress=progress)
-        ids = [known[one.path] for one in listed]
-    elif source.is_file():
-        listed = _in_json(source) if source.suffix.lower() == ".json" else _in_csv(source)
-        ids = _named_in_a_list(album, listed, source.parent)
-    else:
-        raise FileNotFoundError(f"There is no {source}: give a folder of folders, or a CSV or JSON file.")
+        return _put(album, listed, [known[one.path] for one in listed], report, source.name)
+    if source.is_file():
+        return import_text(album, source.read_bytes(), source.name, source.parent)
+    raise FileNotFoundError(f"There is no {source}: give a folder of folders, or a CSV or JSON file.")
+
+
+def import_text(album: Album, content: bytes, name: str = "a list", folder: Path | None = None) -> ImportReport:
+    """Take in the content of a CSV or JSON file of this name; paths may be relative to the folder, if it is given."""
+    is_json = content.lstrip()[:1] in (b"{", b"[")
+    listed = _in_json(content, name) if is_json else _in_csv(content, name)
+    return _put(album, listed, _named_in_a_list(album, listed, folder), ImportReport(), name)
+
+
+def _put(
+    album: Album, listed: Sequence[_Listed], ids: Sequence[int | None], report: ImportReport, name: str
+) -> ImportReport:
     groups: dict[str, tuple[list[int], list[int]]] = {}
     for one, identity in zip(listed, ids, strict=True):
         if identity is None:
             report.unknown.append(one.path)
         else:
-            right, wrong = groups.setdefault(one.collection, ([], []))
+            right, wrong = groups.setdefault(checked_name(one.collection), ([], []))
             (right if one.right else wrong).append(identity)
     if not groups:
         examples = ", ".join(repr(path) for path in report.unknown[:3])
         what = (
             f"None of its {len(report.unknown):,} photos, such as {examples}, is" if examples else "No photo of it is"
         )
-        raise ValueError(f"Nothing was imported from {source}. {what} in the album: index the photos first.")
-    album.collections.put([(name, *marks) for name, marks in groups.items()], f"imported {source.name}")
-    report.photos = {name: len(right) + len(wrong) for name, (right, wrong) in groups.items()}
+        raise ValueError(f"Nothing was imported from {name}. {what} in the album: index the photos first.")
+    album.collections.put([(collection, *marks) for collection, marks in groups.items()], f"imported {name}")
+    report.photos = {collection: len(right) + len(wrong) for collection, (right, wrong) in groups.items()}
     return report
 
 
@@ -110,20 +120,22 @@ def _possible_name(folder: str) -> str:
     return checked_name("".join(letter if letter.isprintable() else " " for letter in spelled)[:LONGEST_NAME])
 
 
-def _in_csv(source: Path) -> list[_Listed]:
-    text = source.read_bytes().decode("utf-8-sig", errors="surrogateescape")
+def _in_csv(content: bytes, name: str) -> list[_Listed]:
+    text = content.decode("utf-8-sig", errors="surrogateescape")
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:
-        raise ValueError(f"{source} is no table: {error}.") from error
+        raise ValueError(f"{name} is no table: {error}.") from error
     listed: list[_Listed] = []
     for line, row in enumerate(rows, start=2):
-        cells = {str(name).strip().lower(): _plain(cell or "") for name, cell in row.items() if isinstance(cell, str)}
+        cells = {
+            str(column).strip().lower(): _plain(cell or "") for column, cell in row.items() if isinstance(cell, str)
+        }
         if not {"collection", "path"} <= cells.keys():
-            raise ValueError(f"{source} has no columns collection and path, but {', '.join(map(repr, row))}.")
+            raise ValueError(f"{name} has no columns collection and path, but {', '.join(map(repr, row))}.")
         mark = cells.get("mark", "").strip().lower()
         if mark not in _MARKS:
-            raise ValueError(f"{source}, line {line}: mark is right or wrong, not {mark!r}.")
+            raise ValueError(f"{name}, line {line}: mark is right or wrong, not {mark!r}.")
         listed.append(_Listed(cells["collection"], cells["path"], _digits(cells.get("sha256", "")), _MARKS[mark]))
     return listed
 
@@ -133,15 +145,15 @@ def _plain(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell
 
 
-def _in_json(source: Path) -> list[_Listed]:
+def _in_json(content: bytes, name: str) -> list[_Listed]:
     try:
         return [
             _Listed(str(one["name"]), str(photo["path"]), _digits(photo.get("sha256", "")), _MARKS[photo["mark"]])
-            for one in json.loads(source.read_text(encoding="utf-8"))["collections"]
+            for one in json.loads(content)["collections"]
             for photo in one["photos"]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{source} is no JSON that smoothap collection exported.") from error
+        raise ValueError(f"{name} is no JSON that smoothap collection exported.") from error
 
 
 def _digits(text: object) -> str:
@@ -151,7 +163,7 @@ def _digits(text: object) -> str:
         return ""
 
 
-def _named_in_a_list(album: Album, listed: Sequence[_Listed], folder: Path) -> list[int | None]:
+def _named_in_a_list(album: Album, listed: Sequence[_Listed], folder: Path | None) -> list[int | None]:
     """The ids of photos that a list names by path and perhaps by content."""
     by_path = _by_path(album, [one.path for one in listed], folder)
     wanted = [Member(_UNKNOWN, one.path, one.sha256) for one in listed]
@@ -162,9 +174,9 @@ def _named_in_a_list(album: Album, listed: Sequence[_Listed], folder: Path) -> l
     return [None if member is None else member.id for member in chosen]
 
 
-def _by_path(album: Album, paths: Sequence[str], folder: Path) -> list[Member | None]:
+def _by_path(album: Album, paths: Sequence[str], folder: Path | None) -> list[Member | None]:
     """The photos at paths of the album, or at those of files of a folder that lie below the photo folder."""
-    below = [_below(album.root, folder / path) for path in paths]
+    below = [None if folder is None else _below(album.root, folder / path) for path in paths]
     choices = [[Member(_UNKNOWN, one, "") for one in pair if one] for pair in zip(below, paths, strict=True)]
     lookup = Lookup([member for pair in choices for member in pair], album.photos)
     return [next(filter(None, (lookup.found([member])[0] for member in pair)), None) for pair in choices]

@@ -50,9 +50,9 @@ class Collections:
         self.folder, self.photos = folder, photos
 
     @property
-    def version(self) -> int:
-        """Grows with every change to any collection."""
-        return files.read(self.folder).next
+    def version(self) -> str:
+        """Changes with any collection; known without reading them."""
+        return files.stamp(self.folder)
 
     def all(self) -> dict[str, Collection]:
         """All collections by name, oldest first."""

@@ -107,7 +107,7 @@ def read_description(folder: Path) -> Description:
     """What the album is; a file that differs in any letter from what was written is refused."""
     file = folder / NAME
     if not file.is_file():
-        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --model MODEL --out {folder}")
+        raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
     values = _SEALED.read(file)
     learnt, parts, dtype = values.pop("learnt", None), values.pop("parts", []), values.pop("dtype", FLOAT32)
     kinds = _SEGMENT if learnt is None else {**_SEGMENT, "learnt": str}

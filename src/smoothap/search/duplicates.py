@@ -1,6 +1,6 @@
 """Photos that look alike: all pairs of an album, exact and tile by tile, and the groups that they form."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +8,8 @@ import torch
 
 from smoothap.metrics.cosine import Cosines, error_bound
 from smoothap.progress import Progress
-from smoothap.search.photos import Photo, Photos
-from smoothap.search.vectors import Vectors, some_rows
+from smoothap.search.photos import Photos
+from smoothap.search.vectors import Vectors
 
 _TILE = 2048
 
@@ -20,20 +20,6 @@ class Pair(NamedTuple):
     first: int
     second: int
     score: float
-
-
-def exact_copies(photos: Photos) -> list[list[Photo]]:
-    """Groups of photos whose files are the same to the byte."""
-    return [[photos[row] for row in rows] for rows in _rows_by_content(photos) if len(rows) > 1]
-
-
-def near_copies(photos: Photos, vectors: Vectors, score: float) -> list[list[Photo]]:
-    """Groups of photos linked by scores of their vectors (n, d) at or above `score`, one of exact copies only."""
-    if not -1 <= score <= 1:
-        raise ValueError(f"A score is a cosine, from -1 to 1, such as 0.98, not {score}.")
-    rows = [copies[0] for copies in _rows_by_content(photos)]
-    pairs = pairs_above(vectors if len(rows) == len(photos) else some_rows(vectors, np.array(rows)), score)
-    return [[photos[rows[place]] for place in group] for group in _groups(pairs)]
 
 
 def pairs_above(vectors: Vectors, score: float, limit: int = 10_000_000) -> list[Pair]:
@@ -70,7 +56,7 @@ def _tiles(cosines: Cosines, score: float) -> Iterator[tuple[np.ndarray, np.ndar
                     yield across + top, down + left, scores
 
 
-def _rows_by_content(photos: Photos) -> list[list[int]]:
+def rows_by_content(photos: Photos) -> list[list[int]]:
     """The rows of each different file in their order; a photo whose checksum is not known is like no other."""
     groups: dict[bytes | int, list[int]] = {}
     for row, digest in enumerate(photos.column("sha256").to_pylist()):
@@ -78,10 +64,10 @@ def _rows_by_content(photos: Photos) -> list[list[int]]:
     return list(groups.values())
 
 
-def _groups(pairs: list[Pair]) -> list[list[int]]:
+def linked(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Rows that are linked by pairs, directly or through others: each group and the list of groups in order."""
     group_of: dict[int, list[int]] = {}
-    for first, second, _ in pairs:
+    for first, second in pairs:
         groups = group_of.setdefault(first, [first]), group_of.setdefault(second, [second])
         if groups[0] is not groups[1]:
             smaller, larger = sorted(groups, key=len)

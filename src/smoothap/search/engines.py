@@ -1,16 +1,17 @@
 """Who names the nearest vectors: an engine proposes rows, and a ranking of exact scores decides."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from smoothap.metrics.cosine import Cosines
-from smoothap.search._checksums import checksum as checksum_of
-from smoothap.search.vectors import Vectors
+from smoothap.search.vectors import Vectors, checksum_of_rows
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
+_SPARE = 4  # times as many candidates as should be needed are asked for where a filter takes some of them away
 
 
 class Engine(Protocol):
@@ -76,6 +77,14 @@ class Ranking:
         return rows, self.scores[rows]
 
 
+class Nearest(NamedTuple):
+    """The best rows, their scores, and what there is to say about how they were found."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+    note: str
+
+
 def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
     """The rows of the k highest of scores (n,), highest first, the earlier row first among equals."""
     k = min(k, len(scores))
@@ -98,22 +107,52 @@ class Neighbours:
     @cached_property
     def engine(self) -> Engine:
         """Who names the candidates; built, or read from the user's cache, when it is first needed."""
-        checksum = self._checksum or checksum_of(np.ascontiguousarray(self._vectors[:]).tobytes())
+        checksum = self._checksum or checksum_of_rows(self._vectors)
         return open_engine(self._engine, self._vectors, checksum)
 
-    def ranking(self, vector: np.ndarray, left_out: np.ndarray) -> Ranking:
-        """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine."""
-        scores = self._cosines.of(vector)
+    def ranking(self, vector: np.ndarray, left_out: np.ndarray, passing: np.ndarray | None = None) -> Ranking:
+        """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine.
+
+        `passing` (n,) bool: which rows count at all.
+        """
+        if passing is None:
+            scores = self._cosines.of(vector)
+        else:
+            scores, rows = np.full(len(passing), -np.inf), np.flatnonzero(passing)
+            scores[rows] = self._cosines.of(vector, rows)
         scores[left_out] = -np.inf
         return Ranking(scores)
 
-    def nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The k rows that score best with a query's vector (d,), but for those left out, and their scores."""
-        wanted = min(k + len(left_out), len(self._cosines.vectors))
-        candidates = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else ()
-        if len(candidates) < wanted:  # too many for the engine, or it gave fewer than were wanted
-            return self.ranking(vector, left_out).best(k)
-        candidates = np.setdiff1d(candidates, left_out)
+    def nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray, passing: np.ndarray | None = None) -> Nearest:
+        """The k rows that score best with a query's vector (d,), but for those left out; of `passing` (n,) bool."""
+        candidates = self._candidates(vector, k, left_out, passing)
+        if candidates is None:
+            rows, scores = self.ranking(vector, left_out, passing).best(k)
+            return Nearest(rows, scores, "" if passing is None else self._fallen_back(int(passing.sum())))
         scores = self._cosines.of(vector, candidates)
         best = best_rows(scores, k)
-        return candidates[best], scores[best]
+        return Nearest(candidates[best], scores[best], "")
+
+    def _candidates(
+        self, vector: np.ndarray, k: int, left_out: np.ndarray, passing: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Rows among which the engine expects the best k; None where all have to be compared."""
+        number = len(self._cosines.vectors)
+        if passing is None:
+            wanted = enough = min(k + len(left_out), number)
+        else:
+            those, enough = int(passing.sum()), k + len(left_out)
+            if those <= EXACT_UP_TO:  # as few as are compared one by one in an album of their own
+                return None
+            wanted = min(_SPARE * math.ceil(enough * number / those), self.engine.limit)
+        named = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else np.empty(0, np.int64)
+        candidates = named if passing is None else named[passing[named]]
+        # Too many for the engine, or it gave fewer than were wanted, or too few of them pass.
+        return None if len(candidates) < enough else np.setdiff1d(candidates, left_out)
+
+    def _fallen_back(self, those: int) -> str:
+        """What is said where a filter took the work from an engine that names candidates."""
+        if self._engine == "exact" or (self._engine == "auto" and len(self._cosines.vectors) <= EXACT_UP_TO):
+            return ""
+        name = "hnsw" if self._engine == "auto" else self._engine
+        return f"{those:,} photos pass the filter: all of them were compared, exactly, and {name} was not needed."

@@ -73,6 +73,14 @@ class Hit:
     rank: int
 
 
+class Hits(list[Hit]):
+    """Answers, best first; `note` says what there is to know about how they were found, "" for nothing."""
+
+    def __init__(self, hits: Iterable[Hit] = (), note: str = "") -> None:
+        super().__init__(hits)
+        self.note = note
+
+
 class NoSuchPhoto(KeyError, ValueError):  # noqa: N818
     """An id that no photo of the album has."""
 

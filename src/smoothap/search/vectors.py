@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -25,13 +26,14 @@ class MappedVectors:
     array([[0., 1.],
            [1., 1.]], dtype=float32)
 
-    `places` (n,) says where each row stands among the rows of all pieces; None: they are in that order.
+    `places` (n,) says where each row stands among the rows of all pieces; None: they are in that order. A piece may be
+    some vectors of this kind itself.
     """
 
     ndim, dtype = 2, np.dtype(np.float32)
 
-    def __init__(self, pieces: Sequence[np.ndarray], dimension: int, places: np.ndarray | None = None) -> None:
-        self._pieces, self._places = [np.asarray(piece) for piece in pieces], places
+    def __init__(self, pieces: Sequence[Vectors], dimension: int, places: np.ndarray | None = None) -> None:
+        self._pieces, self._places = list(pieces), places
         self._starts = np.cumsum([0, *map(len, pieces)])
         self.shape = (int(self._starts[-1]) if places is None else len(places), dimension)
 
@@ -60,10 +62,6 @@ class MappedVectors:
         """All rows as one array, for whoever knows that there is room for them."""
         return np.asarray(self[:], dtype)
 
-    def some(self, rows: np.ndarray) -> MappedVectors:
-        """Some rows (k,) by their numbers as a view: nothing is read."""
-        return MappedVectors(self._pieces, self.shape[1], rows if self._places is None else self._places[rows])
-
     def order(self) -> np.ndarray | None:
         """Where each row stands among the rows of all files, (n,); None: they are in that order."""
         return self._places
@@ -73,7 +71,7 @@ class MappedVectors:
         piece = int(np.searchsorted(self._starts, start, side="right")) - 1
         if self._places is not None or start >= stop or stop > self._starts[piece + 1]:
             return None
-        rows = self._pieces[piece][start - self._starts[piece] : stop - self._starts[piece]]
+        rows = np.asarray(self._pieces[piece][start - self._starts[piece] : stop - self._starts[piece]])
         return rows if rows.dtype == self.dtype else None
 
     def _gathered(self, rows: np.ndarray) -> np.ndarray:
@@ -89,6 +87,9 @@ class MappedVectors:
 Vectors: TypeAlias = np.ndarray | MappedVectors  # (n, d): one file of float32 as it is, or several
 
 
-def some_rows(vectors: Vectors, rows: np.ndarray) -> Vectors:
-    """Some rows (k,) of vectors (n, d); those of files stay there."""
-    return vectors.some(np.asarray(rows)) if isinstance(vectors, MappedVectors) else vectors[rows]
+def checksum_of_rows(vectors: Vectors) -> str:
+    """The SHA-256 of all numbers in order, as float32; some rows are read at a time."""
+    digest, step = hashlib.sha256(), max(1, (1 << 22) // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        digest.update(np.ascontiguousarray(vectors[start : start + step]).data)
+    return digest.hexdigest()

@@ -35,6 +35,7 @@ class SearchRequest(BaseModel, extra="forbid"):
     limit: int = Field(60, ge=1, le=200)
     minimum: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
     recall: float | None = Field(None, gt=0, le=1, description="The shortest list expected to hold this share.")
+    collection: Identity | None = Field(None, description="Ask with the marks of this collection, by its key.")
     right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
     wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
 
@@ -45,19 +46,6 @@ class PhotoPart(BaseModel, extra="forbid"):
     box: ShareBox = Field(description="Left, top, width and height as shares of the photo's width and height.")
 
 
-class BasketPhoto(BaseModel, extra="forbid"):
-    """A photo in the basket, with the score it was found by."""
-
-    id: Identity
-    score: float | None = Field(None, ge=-1.001, le=1.001)
-
-
-class Basket(BaseModel, extra="forbid"):
-    """Photos to list."""
-
-    photos: list[BasketPhoto] = Field(max_length=5_000)
-
-
 class AlbumInfo(BaseModel):
     """An album and what can be done with it."""
 
@@ -66,6 +54,7 @@ class AlbumInfo(BaseModel):
     labelled: bool
     takes_photos: bool = Field(description="Whether it has a model to embed a photo with.")
     calibrated: bool
+    keeps: bool = Field(description="Whether it has a folder to keep collections in.")
 
 
 class AlbumList(BaseModel):

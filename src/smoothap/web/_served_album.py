@@ -103,6 +103,13 @@ class ServedAlbum:
         """A short name of the album's model, which no other model has."""
         return _key(repr(self.album.model and asdict(self.album.model)).encode())
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the album has a folder to keep collections in."""
+        with contextlib.suppress(ValueError):
+            return self.album.collections is not None
+        return False
+
     def warm_up(self) -> None:
         """Load what the first photo needs; what is wrong with it is told when that comes."""
         if self.album.model is not None:
@@ -213,7 +220,11 @@ class ServedAlbum:
             vector = self.album.vectors[row]
         else:
             raise HTTPException(409, "A search needs a photo of the album or a vector: give one of them.")
-        return self._kept_ranking(vector.tobytes(), row, tuple(request.right), tuple(request.wrong))
+        right, wrong = tuple(request.right), tuple(request.wrong)
+        if request.collection is not None:
+            marked = self.album.collections[request.collection]
+            right, wrong = right + marked.right, wrong + marked.wrong
+        return self._kept_ranking(vector.tobytes(), row, right, wrong)
 
     def _hits(
         self, labelled: LabelledRanking, minimum: float | None, first: int, last: int
@@ -237,10 +248,10 @@ class ServedAlbum:
         rows, scores = self._ranking_for(request).ranking.best(minimum=self._minimum(request))
         return _csv(zip(count(1), scores.tolist(), *self.album.photos.named(rows), strict=False))
 
-    def list_of_basket(self, basket: list[schemas.BasketPhoto]) -> str:
-        """The photos of a basket, as CSV."""
-        photos = [(place, chosen.score, self.album.photo(chosen.id)) for place, chosen in enumerate(basket, start=1)]
-        return _csv((place, score, photo.path, photo.label) for place, score, photo in photos)
+    def ids_of(self, request: schemas.SearchRequest) -> list[int]:
+        """The ids of everything that the request finds."""
+        rows, _ = self._ranking_for(request).ranking.best(minimum=self._minimum(request))
+        return self.album.photos.ids[rows].tolist()
 
 
 def typical_photo(albums: Sequence[ServedAlbum]) -> list[int] | None:
@@ -274,12 +285,12 @@ def _key(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
-def _csv(rows: Iterable[tuple[int, float | None, str, str | None]]) -> str:
+def _csv(rows: Iterable[tuple[int, float, str, str | None]]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\r\n")
     writer.writerow(("rank", "score", "photo", "label"))
     for rank, score, path, label in rows:
-        writer.writerow((rank, "" if score is None else f"{score:.6f}", _cell(path), _cell(label or "")))
+        writer.writerow((rank, f"{score:.6f}", _cell(path), _cell(label or "")))
     return stream.getvalue()
 
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Path, Query, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
@@ -16,19 +16,24 @@ from starlette.types import ASGIApp
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
+from smoothap.search.collections import NoSuchCollection
 from smoothap.search.photos import NoSuchPhoto
 from smoothap.web import LOOPBACK
 from smoothap.web import _schemas as schemas
-from smoothap.web._current_albums import Albums, CurrentAlbums
+from smoothap.web._album_choice import AllAlbums, ChosenAlbum, PhotoNumber
+from smoothap.web._collection_routes import add_collection_routes
+from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
 from smoothap.web._schemas import error_response
-from smoothap.web._served_album import ServedAlbum
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
-_FILES |= {f"/{name}.js": f"{name}.js" for name in ("page", "ask", "box", "column", "curve")}
+_SCRIPTS = (
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "keeping", "quality", "slider",
+)  # fmt: skip
+_FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
 _SENTENCES = {  # for what the router says of itself
     "Not Found": "There is no such address here.",
@@ -38,7 +43,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorInfo, "description": meaning}
     for status, meaning in {
         400: "A request that cannot be read", 401: "No token, or a wrong one", 403: "Sent by a page of another site",
-        404: "No such album or photo", 408: "Sent too slowly", 409: "Not possible in this album",
+        404: "No such album, photo or collection", 408: "Sent too slowly", 409: "Not possible in this album",
         413: "More bytes than are taken", 421: "Sent to a name that is not ours",
         422: "A value or a photo out of bounds",
         503: "Too busy: try again in a second",
@@ -57,26 +62,7 @@ _CSV: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The list"}
 }
 
-AlbumNumber = Annotated[int, Path(ge=0, le=1_000, description="Its place among the albums, from 0.")]
-PhotoNumber = Annotated[int, Path(ge=0, le=2**53)]
 PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`, so that it can be kept.")]
-
-
-async def _current_albums(request: Request) -> Albums:
-    return await request.app.state.albums.current()
-
-
-# FastAPI asks for this once for each request, which so sees one version of each album.
-AllAlbums = Annotated[Albums, Depends(_current_albums)]
-
-
-async def _chosen_album(albums: AllAlbums, album: AlbumNumber) -> ServedAlbum:
-    if album >= len(albums):
-        raise HTTPException(404, f"There is no album {album}: this server has {len(albums)}, counted from 0.")
-    return albums[album]
-
-
-ChosenAlbum = Annotated[ServedAlbum, Depends(_chosen_album)]
 
 
 def create_app(
@@ -120,6 +106,7 @@ def create_app(
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
     _add_routes(app, current, queue, limits)
+    add_collection_routes(app, queue)
     guarded = BoundedRequests(app, limits, proxies)
     return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
 
@@ -141,6 +128,7 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: 
                 labelled=served.labels is not None,
                 takes_photos=served.album.model is not None,
                 calibrated=served.album.calibration is not None,
+                keeps=served.keeps,
             )
             for served in albums
         ]
@@ -203,16 +191,11 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: 
         """The same as a list to download, from its beginning and whole."""
         return _list(await queue.run(served.list_of, request))
 
-    @app.post("/api/albums/{album}/basket.csv", response_class=Response, responses=_CSV)
-    async def basket_list(served: ChosenAlbum, basket: schemas.Basket) -> Response:
-        """Chosen photos as a list to download."""
-        return _list(await queue.run(served.list_of_basket, basket.photos))
-
 
 async def _answer_error(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return error_response(error.status_code, _SENTENCES.get(error.detail, error.detail))
-    if isinstance(error, NoSuchPhoto):
+    if isinstance(error, (NoSuchPhoto, NoSuchCollection)):
         return error_response(404, str(error))
     if isinstance(error, UnreadableImage):
         return error_response(422, f"This photo cannot be used: {error.reason}.")

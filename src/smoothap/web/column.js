@@ -1,4 +1,7 @@
 // One album's photos on the page: a grid that loads as one scrolls, with marks, by pointer and by key.
+//
+// A question is a search; {members: KEY}, the photos of a collection; {next: KEY, seen}, those most worth a look for it;
+// or null, the album in its order.
 
 import { askJson, post } from "./ask.js";
 
@@ -19,7 +22,7 @@ export function count(number, noun) {
 }
 
 export class Column {
-  // page: {pick(column, id), marked(), kept(column, hit), inBasket(column, id), failed(error)}
+  // page: {pick(column, id), mark(column, hits, kind), markOf(column, id), marks(hit), shown(column), failed(error)}
   constructor(album, number, role, page) {
     Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0 });
     this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
@@ -30,7 +33,8 @@ export class Column {
     this.grid = make("ol", { className: "grid" });
     this.message = make("p", { className: "message", hidden: true });
     this.sentinel = make("div", { className: "sentinel" });
-    const header = make("header", {}, this.heading, this.note, this.csv);
+    this.tools = make("div", { className: "tools" });
+    const header = make("header", {}, this.heading, this.note, this.tools, this.csv);
     this.element = make("section", { className: `column ${role}` }, header, this.grid, this.message, this.sentinel);
     this.element.setAttribute("aria-label", `Photos of ${album.name}`);
     this.grid.addEventListener("click", (event) => this.click(event));
@@ -57,12 +61,13 @@ export class Column {
       this.question = question;
       this.version = answer.version;
       this.hits = [];
-      this.total = answer.total;
+      this.total = answer.total ?? answer.hits.length;
       const inside = this.grid.contains(document.activeElement);
       this.grid.replaceChildren();
-      this.append(question ? answer.hits : answer.photos);
+      this.append(answer.hits ?? answer.photos);
       if (inside) this.focus(this.grid.firstElementChild); // whoever came by keyboard goes on from the first photo
-      this.showSummary(question ? answer : null);
+      this.showSummary(answer);
+      this.page.shown(this, answer);
       return answer;
     } finally {
       if (turn === this.turn) this.element.classList.remove("waiting");
@@ -70,9 +75,11 @@ export class Column {
   }
 
   fetch(question, offset) {
-    return question
-      ? askJson(`${this.base}/search`, { ...question, offset, limit: PAGE })
-      : askJson(`${this.base}/photos?offset=${offset}&limit=${PAGE}`);
+    const page = `offset=${offset}&limit=${PAGE}`;
+    if (question === null) return askJson(`${this.base}/photos?${page}`);
+    if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}`);
+    if (question.next !== undefined) return askJson(`${this.base}/collections/${question.next}/next`, { limit: PAGE, seen: question.seen });
+    return askJson(`${this.base}/search`, { ...question, offset, limit: PAGE });
   }
 
   async more() {
@@ -82,7 +89,7 @@ export class Column {
     try {
       const answer = await this.fetch(this.question, this.hits.length);
       if (turn !== this.turn) return;
-      if (answer.version === this.version) this.append(this.question ? answer.hits : answer.photos);
+      if (answer.version === this.version) this.append(answer.hits ?? answer.photos);
       else await this.show(this.question); // the album was indexed meanwhile: a list has one version from end to end
     } catch (error) {
       this.page.failed(error);
@@ -100,31 +107,30 @@ export class Column {
   }
 
   showSummary(answer) {
-    this.csv.hidden = answer === null || answer.total === 0;
-    const parts = [];
-    if (answer === null) {
-      parts.push(this.total ? count(this.total, "photo") : "");
-    } else {
-      parts.push(count(answer.total, "photo"));
-      if (answer.right_in_list !== null && answer.curve) {
-        parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
-      }
-      if (answer.expected_recall !== null) {
-        const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
-        parts.push(`expected recall ${recall}%, precision ${precision}%`);
-      }
+    const searched = answer.ranked !== undefined;
+    this.csv.hidden = !searched || answer.total === 0;
+    const parts = [this.total ? count(this.total, "photo") : ""];
+    if (searched && answer.right_in_list !== null && answer.curve) {
+      parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
+    }
+    if (searched && answer.expected_recall !== null) {
+      const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
+      parts.push(`expected recall ${recall}%, precision ${precision}%`);
     }
     this.note.textContent = parts.join(" · ");
     this.message.hidden = this.total > 0;
-    this.message.textContent = answer === null
-      ? "This album is empty. Fill it with: smoothap index PHOTOS --model MODEL --out ALBUM"
-      : "No photo scores as high as that: move the slider to the left.";
+    this.message.textContent = searched
+      ? "No photo scores as high as that: move the slider to the left."
+      : this.question === null
+        ? "This album is empty. Fill it with: smoothap index PHOTOS --model MODEL --out ALBUM"
+        : "There is no photo to show.";
   }
 
   tile(hit, first) {
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
-    const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${hit.score.toFixed(3)}${verdict && `, ${verdict}`}` : known;
+    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : `${Math.round(100 * hit.score)}%`; // of belonging
+    const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${score}${verdict && `, ${verdict}`}` : known;
     const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, loading: "lazy", decoding: "async" });
     const picture = make("button", { type: "button", className: "picture", title: `Search with ${known}`, tabIndex: first ? 0 : -1 }, image);
     const tile = make("li", { className: `tile ${verdict}` }, picture);
@@ -132,11 +138,11 @@ export class Column {
     if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
     if (hit.rank) {
       const rank = make("span", { className: "rank", textContent: hit.rank });
-      tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: hit.score.toFixed(3) })));
+      tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
     }
     tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name, title: hit.name })));
-    if (hit.rank) {
-      const marks = [["yes", "✓", "Right (R)"], ["no", "✗", "Wrong (W)"], ["keep", "★", "Into the basket (B)"]];
+    if (this.page.marks(hit)) {
+      const marks = [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]];
       tile.append(make("div", { className: "marks" }, ...marks.map(([kind, sign, meaning]) => {
         const button = make("button", { type: "button", className: kind, textContent: sign, title: meaning, tabIndex: -1 });
         button.setAttribute("aria-label", `${meaning}: ${known}`);
@@ -149,9 +155,9 @@ export class Column {
 
   // The buttons of a tile as they stand.
   markTile(tile, id) {
-    const mark = this.marks.get(id);
+    const mark = this.page.markOf(this, id);
     tile.classList.toggle("no", mark === "wrong");
-    const pressed = { yes: mark === "right", no: mark === "wrong", keep: this.page.inBasket(this, id) };
+    const pressed = { yes: mark === "right", no: mark === "wrong" };
     for (const [kind, is] of Object.entries(pressed)) tile.querySelector(`.${kind}`)?.setAttribute("aria-pressed", is);
   }
 
@@ -164,15 +170,11 @@ export class Column {
     const hit = this.hits.find((shown) => shown.id === id);
     if (action === "picture") {
       this.page.pick(this, id);
-    } else if (hit.rank && action === "keep") {
-      this.page.kept(this, hit);
-    } else if (hit.rank) {
+    } else if (this.page.marks(hit)) {
       const mark = action === "yes" ? "right" : "wrong";
-      if (this.marks.get(id) === mark) this.marks.delete(id);
-      else this.marks.set(id, mark);
-      this.page.marked(`${hit.name} ${this.marks.get(id) === mark ? `is marked ${mark}` : "is not marked any more"}`);
+      this.page.mark(this, [hit], this.page.markOf(this, id) === mark ? "neither" : mark);
+      this.markTile(tile, id);
     }
-    this.markTile(tile, id);
   }
 
   click(event) {
@@ -183,7 +185,7 @@ export class Column {
   key(event) {
     const tile = event.target.closest(".tile");
     if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
-    const action = { r: "yes", w: "no", b: "keep" }[event.key.toLowerCase()];
+    const action = { r: "yes", w: "no" }[event.key.toLowerCase()];
     if (action) {
       this.act(tile, action);
     } else {
@@ -205,6 +207,11 @@ export class Column {
     picture.tabIndex = 0;
     picture.focus();
     if (tile.nextElementSibling === null) this.more();
+  }
+
+  // The shown photos that are not marked.
+  unmarked() {
+    return this.hits.filter((hit) => this.page.markOf(this, hit.id) === undefined);
   }
 
   marked(kind) {

@@ -17,6 +17,7 @@ from smoothap.web._schemas import error_response
 Result = TypeVar("Result")
 _BUSY = "The server is busy: try again in a second."
 _TOO_MANY = "Too many requests come from your address at once: try again in a second."
+STREAMED = "smoothap.streamed"  # in a request's scope: its answer is made while it is sent, and lies in no memory
 _PIECE = 1 << 16  # bytes of an answer that are handed over at once
 
 
@@ -25,6 +26,7 @@ class Limits:
     """What the server takes on; whatever is beyond is refused with 408, 413 or 503, at once."""
 
     upload_bytes: int = 50_000_000  # of one photo: phones write JPEGs of 50 megapixels
+    list_bytes: int = 10_000_000  # of a list of collections to import: 50,000 photos
     text_bytes: int = 256_000  # of any other request
     bytes_in_flight: int = 120_000_000  # of all requests together: two of the largest photos, and small ones
     requests: int = 200  # that are complete and being worked on
@@ -126,7 +128,7 @@ class BoundedRequests:
                 # The work is done: a visitor who does not take the answer keeps no place from others.
                 begun = True
                 self._requests -= 1
-                size = int(dict(message["headers"]).get(b"content-length", 0))
+                size = 0 if scope.get(STREAMED) else int(dict(message["headers"]).get(b"content-length", 0))
                 # A list of any length is sent while nobody else waits, and small answers always.
                 refused = size > _PIECE and self._unread > 0 and self._unread + size > self.limits.unread_bytes
                 if refused:
@@ -153,7 +155,8 @@ class BoundedRequests:
                 self._requests -= 1
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
-        limit = self.limits.upload_bytes if scope["path"].endswith("/embed") else self.limits.text_bytes
+        larger = {"embed": self.limits.upload_bytes, "import": self.limits.list_bytes}
+        limit = larger.get(scope["path"].rpartition("/")[2], self.limits.text_bytes)
         too_large = HTTPException(413, f"That is more than the {limit:,} bytes taken here: send a smaller file.")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced[:20]) > limit:

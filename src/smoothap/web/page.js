@@ -2,8 +2,10 @@
 
 import { Lost, ask, askJson, onBack, post } from "./ask.js";
 import { ShareBox } from "./box.js";
-import { Column, count, make, save } from "./column.js";
-import { drawCurves, percent } from "./curve.js";
+import { Column, count, make } from "./column.js";
+import { Keeping } from "./keeping.js";
+import { showQuality } from "./quality.js";
+import { Slider } from "./slider.js";
 
 const $ = (id) => document.getElementById(id);
 const ROLES = ["before", "after"];
@@ -12,9 +14,10 @@ let server = null;
 let begun = null; // the promise of the first answer
 let columns = [];
 let query = null; // {ids} for a photo of the album by its id in each column, or {file} for another; {label, name}
-let lowest = null; // of the slider: nothing is asked for when it stands there
-const basket = new Map(); // "column id" -> {column, hit}
+let keeping = null; // the collections of the album, where there is one album and it can keep them
+let refined = false; // whether the marks are part of the question
 
+const slider = new Slider(() => search());
 const box = new ShareBox($("stage"), $("query-image"), $("box"), () => search());
 
 // ---- telling
@@ -82,6 +85,7 @@ function setQuery(next, address) {
   if (query?.file) URL.revokeObjectURL($("query-image").src);
   query = { ...next, vectors: new Map() };
   for (const column of columns) column.marks.clear();
+  refined = false;
   box.set(null);
   $("query-image").src = address;
   $("query-image").alt = `The query: ${next.name}`;
@@ -93,7 +97,7 @@ function setQuery(next, address) {
   $("query-name").replaceChildren(make("bdi", { textContent: next.label === null ? next.name : `${next.name} (${next.label})` }));
   $("query-name").hidden = false;
   $("controls").hidden = false;
-  resetSlider();
+  slider.reset();
 }
 
 $("query-image").addEventListener("error", () => {
@@ -118,15 +122,11 @@ async function vectorOf(column, photo) {
 }
 
 async function question(column) {
-  const request = { right: column.marked("right"), wrong: column.marked("wrong") };
+  const request = { ...slider.question() };
+  if (refined && keeping) request.collection = keeping.collections.chosen;
+  else if (refined) Object.assign(request, { right: column.marked("right"), wrong: column.marked("wrong") });
   if (query.ids) request.photo = query.ids[columns.indexOf(column)];
   if (query.file || box.value) Object.assign(request, await vectorOf(column, request.photo));
-  const value = Number($("slider").value);
-  if ($("slider").dataset.kind === "recall") {
-    if (value < 1) request.recall = value;
-  } else if (lowest !== null && value > lowest) {
-    request.minimum = value;
-  }
   return request;
 }
 
@@ -137,8 +137,8 @@ async function search() {
     const answers = await Promise.all(columns.map(async (column) => column.show(await question(column))));
     if (answers.includes(null)) return; // a later search is on its way
     well();
-    showQuality(answers);
-    showRange(answers);
+    showQuality(columns, answers, { isLabelled: server.albums.every((album) => album.labelled), isForeign: Boolean(query.file) });
+    slider.range(answers);
     showMarks();
     query.answered = true;
     say(columns.map((column, place) => `${column.album.name}: ${count(answers[place].total, "photo")}`).join("; "));
@@ -151,114 +151,42 @@ async function search() {
 // A photo that nothing can be done with is no query.
 function forget() {
   query = null;
+  refined = false;
   $("query-image").hidden = $("query-name").hidden = $("controls").hidden = $("quality").hidden = true;
   $("query-image").removeAttribute("src");
   $("stage").classList.add("empty");
   $("stage").tabIndex = -1;
 }
 
-function showQuality(answers) {
-  const labelled = server.albums.every((album) => album.labelled);
-  const drawn = answers.map((answer, place) => ({
-    name: columns[place].album.name, before: columns[place].role === "before", curve: answer.curve,
-  })).filter(({ curve }) => curve !== null);
-  $("quality").hidden = !labelled;
-  $("curves").replaceChildren(...(drawn.length ? [drawCurves(drawn)] : []));
-  $("legend").replaceChildren(...drawn.map(({ name, before, curve }) => make(
-    "li", {}, make("span", { className: before ? "line before" : "line" }),
-    make("bdi", { textContent: name }), make("b", { textContent: `AP ${percent(curve.average_precision)}` }),
-  )));
-  $("quality-note").textContent = drawn.length
-    ? `${count(drawn[0].curve.positives, "right photo")} among ${count(answers[0].ranked, "other")}; AP is exact, over the whole ranking.`
-    : query.file
-      ? "A photo from outside has no label, so there is nothing to count."
-      : "No other photo has this label, so there is nothing to find.";
+function searchAgain() {
+  refined = true;
+  return search();
+}
+
+// How many photos are marked as right and as wrong.
+function markCounts() {
+  if (keeping) return keeping.collections.counts();
+  const [right, wrong] = ["right", "wrong"].map((kind) => columns.reduce((sum, column) => sum + column.marked(kind).length, 0));
+  return { right, wrong };
 }
 
 function showMarks() {
-  const [right, wrong] = ["right", "wrong"].map((kind) => columns.reduce((sum, column) => sum + column.marked(kind).length, 0));
+  const { right, wrong } = markCounts();
   $("again").disabled = right + wrong === 0;
   $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
-  $("clear").hidden = right + wrong === 0;
+  $("clear").hidden = keeping !== null || right + wrong === 0;
+  $("keep-above").hidden = keeping === null || query === null || slider.isOpen;
+  $("keep-above").textContent = `Keep all ${(columns[0]?.total ?? 0).toLocaleString("en")} of these`;
 }
 
-// ---- the slider
-
-function resetSlider() {
-  lowest = null;
-  const recall = document.querySelector('input[name="kind"]:checked').value === "recall";
-  Object.assign($("slider"), recall ? { min: 0.5, max: 1, step: 0.01, value: 1 } : { min: -1, max: 1, step: 0.005, value: -1 });
-  $("slider").dataset.kind = recall ? "recall" : "score";
-  $("slider-label").textContent = recall ? "recall of about" : "score at least";
-  showSlider();
-}
-
-function showRange(answers) {
-  if ($("slider").dataset.kind === "recall" || lowest !== null) return showSlider();
-  const ends = answers.filter((answer) => answer.lowest !== null);
-  lowest = Math.floor(200 * Math.min(0.995, ...ends.map((answer) => answer.lowest))) / 200;
-  const highest = Math.ceil(200 * Math.max(lowest + 0.005, ...ends.map((answer) => answer.highest))) / 200;
-  Object.assign($("slider"), { min: lowest, max: highest, value: lowest });
-  return showSlider();
-}
-
-function showSlider() {
-  const value = Number($("slider").value);
-  const recall = $("slider").dataset.kind === "recall";
-  const everything = recall ? value >= 1 : lowest === null || value <= lowest;
-  $("slider-value").textContent = everything ? "any: all photos" : recall ? `${Math.round(100 * value)}%` : value.toFixed(3);
-}
-
-let sliding = null;
-$("slider").addEventListener("input", () => {
-  showSlider();
-  clearTimeout(sliding);
-  sliding = setTimeout(search, 200);
-});
-$("slider-kind").addEventListener("change", () => {
-  resetSlider();
-  search();
-});
-
-// ---- the basket
-
-function key(column, id) {
-  return `${column.number} ${id}`;
-}
-
-function kept(column, hit) {
-  const name = key(column, hit.id);
-  if (!basket.delete(name)) basket.set(name, { column, hit });
-  say(`${hit.name} is ${basket.has(name) ? "in" : "out of"} the basket`);
-  showBasket();
-}
-
-function showBasket() {
-  $("basket-count").textContent = basket.size;
-  $("basket-empty").hidden = basket.size > 0;
-  $("basket-csv").disabled = $("basket-clear").disabled = basket.size === 0;
-  $("basket-list").replaceChildren(...[...basket].map(([name, { column, hit }]) => {
-    const remove = make("button", { type: "button", textContent: "Remove" });
-    remove.setAttribute("aria-label", `Remove ${hit.name} from the basket`);
-    remove.addEventListener("click", () => {
-      basket.delete(name);
-      showBasket();
-    });
-    return make("li", {}, make("img", { src: column.address(hit, "thumbnail"), alt: hit.name, title: hit.name }), remove);
-  }));
-  for (const column of columns) column.markTiles();
-}
-
-async function downloadBasket() {
-  try {
-    for (const column of columns) {
-      const photos = [...basket.values()].filter((kept) => kept.column === column).map(({ hit }) => ({ id: hit.id, score: hit.score }));
-      if (!photos.length) continue;
-      save(await (await post(`${column.base}/basket.csv`, { photos })).blob(), "basket.csv");
-    }
-  } catch (error) {
-    failed(error);
+// Marks that no collection keeps: for the next search, and gone with the next query.
+function markForNow(column, hits, kind) {
+  for (const { id } of hits) {
+    if (kind === "neither") column.marks.delete(id);
+    else column.marks.set(id, kind);
   }
+  say(`${hits[0].name} ${kind === "neither" ? "is not marked any more" : `is marked ${kind}`}`);
+  showMarks();
 }
 
 // ---- hands on the page
@@ -301,7 +229,11 @@ document.addEventListener("drop", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.target.matches?.("input:not([type=range]):not([type=radio])")) return;
-  const action = { n: drawOne, u: () => $("choose").click(), s: () => !$("again").disabled && search() }[event.key.toLowerCase()];
+  if (event.target.matches?.("select")) return;
+  const action = {
+    n: drawOne, u: () => $("choose").click(), s: () => !$("again").disabled && searchAgain(),
+    ...(keeping?.keys(event.shiftKey) ?? {}),
+  }[event.key.toLowerCase()];
   if (action) {
     event.preventDefault();
     action();
@@ -312,22 +244,18 @@ $("whole").addEventListener("click", () => {
   box.set(null);
   search();
 });
-$("again").addEventListener("click", search);
+$("again").addEventListener("click", searchAgain);
 $("clear").addEventListener("click", () => {
   for (const column of columns) column.marks.clear();
   for (const column of columns) column.markTiles();
+  refined = false;
   search();
 });
 $("mistake-close").addEventListener("click", well);
-for (const name of ["basket", "keys"]) $(`${name}-open`).addEventListener("click", () => $(name).showModal());
+$("keys-open").addEventListener("click", () => $("keys").showModal());
 for (const button of document.querySelectorAll("dialog .close")) {
   button.addEventListener("click", () => button.closest("dialog").close());
 }
-$("basket-csv").addEventListener("click", downloadBasket);
-$("basket-clear").addEventListener("click", () => {
-  basket.clear();
-  showBasket();
-});
 window.addEventListener("hashchange", open);
 
 // ---- the beginning
@@ -342,8 +270,19 @@ async function begin() {
     return;
   }
   const two = server.albums.length === 2;
-  const page = { pick, kept, failed, inBasket: (column, id) => basket.has(key(column, id)), marked: (text) => { say(text); showMarks(); } };
+  const page = {
+    pick, failed,
+    marks: (hit) => keeping !== null || Boolean(hit.rank),
+    mark: (column, hits, kind) => (keeping ? keeping.mark(hits, kind) : markForNow(column, hits, kind)),
+    markOf: (column, id) => (keeping?.collections.marks ?? column.marks).get(id),
+    shown: (column, answer) => keeping?.shown(column, answer),
+  };
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
+  const [album] = server.albums;
+  keeping = two || !album.keeps ? null : new Keeping(columns[0], {
+    say, failed, search, changed: showMarks, nameOfQuery: () => query?.label ?? query?.name ?? null,
+  });
+  await keeping?.begin();
   $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
   $("title").replaceChildren(make("bdi", { textContent: names(server.albums) }));
@@ -355,7 +294,6 @@ async function begin() {
     : "Click any photo to search with it: this album has no model to see others with.";
   $("choose-label").hidden = !server.albums.every((album) => album.takes_photos);
   $("stage-hint").textContent = $("choose-label").hidden ? "Click a photo" : "Drop or paste a photo";
-  showBasket();
   if (location.hash.startsWith("#photo=")) {
     await open();
   } else if (server.start) {
@@ -376,7 +314,6 @@ async function resume() {
     return failed(error);
   }
   forget();
-  basket.clear();
   history.replaceState(null, "", location.pathname);
   return begin();
 }

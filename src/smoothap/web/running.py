@@ -3,15 +3,18 @@
 import asyncio
 import contextlib
 import socket
+import threading
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from smoothap.report.markup import visible
 from smoothap.search import Album
+from smoothap.search.watching import Watcher
 from smoothap.web import LOOPBACK
 from smoothap.web._server import create_app
 from smoothap.web.limits import Limits
@@ -29,11 +32,13 @@ def run_server(
     proxies: Sequence[str] = (),
     token: str | None = None,
     open_page: bool = False,
+    watch: bool = False,
     limits: Limits | None = None,
 ) -> None:
     """Serve the albums on a bound socket until interrupted.
 
     names: other names that visitors reach it by. proxies: addresses of proxies that tell their visitors' addresses.
+    watch: take in photos as they come.
     """
     _allow_connections()
     limits = limits or Limits()
@@ -52,8 +57,27 @@ def run_server(
     if open_page:
         webbrowser.open(address)
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), _watching(albums if watch else {}):
         http_server(app, limits).run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def _watching(albums: Mapping[str, Album]) -> Generator[None]:
+    """While this lasts, the albums follow their photo folders; the server sees each new version by itself."""
+    stop, threads = threading.Event(), list[threading.Thread]()
+    for name, album in albums.items():
+        if album.folder is None or album.root is None or album.model is None:
+            raise ValueError(f"{name} has no photo folder or no model, so it cannot be watched: leave --watch out.")
+        watcher = Watcher(album.reopened(), lambda said, name=name: print(f"{name}: {visible(said)}", flush=True))
+        threads.append(threading.Thread(target=watcher.run, args=(stop,), name=f"watch {name}", daemon=True))
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(5)  # an update that takes longer is stopped with the program, and goes on with the next one
 
 
 def http_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:

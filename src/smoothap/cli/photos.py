@@ -1,0 +1,57 @@
+"""`smoothap photos`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from smoothap import experiments
+from smoothap.cli._options import Device, check_folder
+from smoothap.cli.index import print_report
+from smoothap.cli.serve import listen, listen_anywhere
+
+
+def photos(
+    folder: Path,
+    /,
+    *,
+    album: Path | None = None,
+    model: str | None = None,
+    port: int | None = None,
+    open_page: Annotated[bool, Parameter(name="--open")] = True,
+    watch: bool = True,
+    device: Device = None,
+) -> None:
+    """Search in a folder of photos: makes an album of it, or brings it up to date, and opens it as a page.
+
+    Your photos stay where they are and are not changed. The album goes into a folder of its own, which is printed: run
+    this again and only what is new is looked at. While the page is open, photos that come into the folder are taken in.
+
+    Parameters
+    ----------
+    folder
+        The folder of photos, with any folders in it.
+    album
+        The folder of the album, if not the one of its own.
+    model
+        The folder of a trained model, or a timm name, for a new album; by default tf_efficientnet_lite0.
+    port
+        The port of the page; by default 8000, or any that is free.
+    open_page
+        Open the page in the browser.
+    watch
+        Take in photos that come while the page is open.
+    """
+    place = experiments.album_place(folder) if album is None else album
+    check_folder(place, "--album")
+    with listen_anywhere() if port is None else listen("127.0.0.1", port) as listener:
+        from smoothap.numerics.devices import chosen_device
+        from smoothap.web.running import run_server
+
+        print(f"Photos  {folder}\nAlbum   {place}", flush=True)
+        indexed = experiments.index_photos(folder, place, model=model, device=str(chosen_device(device)))
+        print_report(indexed, place, as_json=False)
+        name = folder.resolve().name or str(folder)
+        run_server({name: indexed.album}, listener, host="127.0.0.1", open_page=open_page, watch=watch)
