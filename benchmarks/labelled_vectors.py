@@ -35,17 +35,25 @@ def all_vectors(model: str, data: str, size: int | None, keep: Path | None) -> t
     )
 
 
-def _embedded(
-    model: str, data: str, size: int | None, part: str, images: ImageSet, keep: Path | None
+def unseen_vectors(
+    model: str, data: str, size: int | None, keep: Path | None, *, features: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    key = hashlib.sha256(f"{model} {data} {size} {part} {len(images)}".encode()).hexdigest()[:16]
+    """The test classes of a set, by the model or, with `features`, by its backbone: vectors (n, d), labels (n,)."""
+    return _embedded(model, data, size, "test", next(iter(open_data(data).tests.values())), keep, features)
+
+
+def _embedded(
+    model: str, data: str, size: int | None, part: str, images: ImageSet, keep: Path | None, features: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    what = f"{model} {data} {size} {part} {len(images)}{' features' if features else ''}"
+    key = hashlib.sha256(what.encode()).hexdigest()[:16]
     file = None if keep is None else keep / f"{key}.npz"
     if file is not None and file.is_file():
         with np.load(file, allow_pickle=False) as known:
             return known["vectors"], known["labels"]
     embedder = open_model(model, size=None if Path(model).is_dir() else size)
     report = (keep or Path()) / f"{key}-unreadable.csv"
-    embedded = embed_set(embedder, ImageDataset(images, embedder.transform, report=report))
+    embedded = embed_set(embedder, ImageDataset(images, embedder.transform, report=report), features=features)
     vectors, labels = embedded.vectors, images.labels[embedded.rows]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)

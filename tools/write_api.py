@@ -15,7 +15,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-ROOMS = tuple(f"smoothap.{room}" for room in ("losses", "ranking", "metrics", "models", "experiments", "search"))
+_PUBLIC = "losses", "ranking", "metrics", "models", "experiments", "search", "learning"
+ROOMS = tuple(f"smoothap.{room}" for room in _PUBLIC)
 WIDTH = 110
 HEADING = """# Python reference
 

@@ -14,12 +14,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.models import Embedder
 from smoothap.search import Album, updating
 from smoothap.search._storage import Storage
+from smoothap.search.description import Learnt
+from smoothap.search.projection import Projection
 
 
 def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
@@ -37,6 +40,11 @@ def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
         ids = [photo.id for photo in album.photos]
         album.remove(choose.sample(ids, min(2, len(ids))))
         album.add(sorted((folder / "photos").rglob("*.png"))[:6], progress=False)
+        if album.learnt is None:
+            weight = np.random.default_rng(choose.randrange(1000)).normal(size=(5, 8)).astype(np.float32)
+            album.learn(Projection(weight, np.zeros(5, np.float32)), Learnt(5, 5, 20, (0.2, 0.1, 0.3)), None)
+        else:
+            album.unlearn()
 
 
 def check(folder: Path, owners: dict[int, str]) -> int:
@@ -47,6 +55,7 @@ def check(folder: Path, owners: dict[int, str]) -> int:
         owner = owners.setdefault(photo.id, photo.path)
         assert owner == photo.path, f"id {photo.id} was {owner} and is {photo.path}"
         assert album.thumbnail(photo.id)
+    assert (album.vectors == album.projected(album.model_vectors()[1])).all()
     lengths = (album.vectors.astype(float) ** 2).sum(axis=1) if len(album) else 1.0
     assert abs(lengths - 1).max() < 1e-4 if len(album) else True
     assert len(set(album.photos.paths())) == len(album)
@@ -84,11 +93,16 @@ def main() -> None:
         description, photos, _ = Storage(folder / "album").load()
         named = {f"{kind}-{segment.number:06d}" for segment in description.segments for kind in ("vectors", "photos")}
         named |= {f"thumbnails-{number:06d}" for number in photos.column("pack").to_pylist()}
+        if description.learnt is not None:
+            named |= {f"learnt-{segment.number:06d}" for segment in description.segments}
+            named.add(f"projection-{description.learnt.number:06d}")
         there = {file.stem for file in (folder / "album").glob("*-*")} | {
             file.name for file in (folder / "album").glob(".*.partial")
         }
         interrupted += len(description.segments) > 1 or bool(there - named)
     album = Album.open(folder / "album")
+    if album.learnt is not None:
+        album.unlearn()
     album.update(labels=updating.labels_by_folder, progress=False)
     check(folder, owners)
     fresh = Album.create(folder / "fresh", model, folder / "photos")

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from photo_makers import photo_folder, tiny_model
@@ -10,6 +11,8 @@ from promises import short_or_long
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model, write_model
 from smoothap.search import Album
+from smoothap.search.description import Learnt
+from smoothap.search.projection import Projection
 from smoothap.search.updating import labels_by_folder
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
@@ -64,10 +67,15 @@ def album(tmp_path, monkeypatch):
     album = Album.create(tmp_path / "album", tiny_model(tmp_path / "model"), photo_folder(tmp_path / "photos", 6))
     album.update(labels=labels_by_folder, progress=False)
     album.calibrate(album.vectors, album.photos.labels(), "itself")
+    projection = Projection(np.eye(5, 8, dtype=np.float32), np.full(5, 0.1, np.float32))
+    album.learn(projection, Learnt(5, 5, 20, (0.2, 0.1, 0.3)), album.calibration)
     return tmp_path / "album"
 
 
-@pytest.mark.parametrize("kind", ["vectors-*.npy", "photos-*.parquet", "album.json", "thumbnails-*.pack"])
+@pytest.mark.parametrize(
+    "kind",
+    ["vectors-*.npy", "photos-*.parquet", "album.json", "thumbnails-*.pack", "learnt-*.npy", "projection-*.npy"],
+)
 def test_a_flipped_album_is_refused(album, kind, measured):
     count = short_or_long(30, 150)
     # thumbnails are looked at when they are shown, and all of them by `verify`

@@ -6,6 +6,7 @@ import random
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from promises import short_or_long
@@ -13,6 +14,8 @@ from torn_disk import PowerCut, TornDisk
 
 from smoothap.models import Embedder
 from smoothap.search import Album, updating
+from smoothap.search.description import Learnt
+from smoothap.search.projection import Projection
 
 pytestmark = pytest.mark.promise(10)
 
@@ -53,7 +56,21 @@ def calibrate(folder, model):
     album.calibrate(album.vectors, album.photos.labels(), "itself")
 
 
-CHANGES = {"update": update, "add": add, "remove": remove, "calibrate": calibrate}
+def learn(folder, model):
+    projection = Projection(np.eye(5, 8, dtype=np.float32), np.full(5, 0.1, np.float32))
+    opened(folder, model).learn(projection, Learnt(5, 5, 20, (0.2, 0.1, 0.3)), None)
+
+
+def unlearn(folder, model):
+    if (album := opened(folder, model)).learnt is None:
+        learn(folder, model)
+        album = opened(folder, model)
+    album.unlearn()
+
+
+CHANGES = {
+    "update": update, "add": add, "remove": remove, "calibrate": calibrate, "learn": learn, "unlearn": unlearn,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +86,7 @@ def check(folder, model):
     album.verify()
     paths = album.photos.paths()
     assert len(set(paths)) == len(paths) == len(album.vectors)
+    assert (album.vectors == album.projected(album.model_vectors()[1])).all()
     return set(paths)
 
 
@@ -105,7 +123,9 @@ def test_whenever_the_power_goes_the_album_is_whole(kind, made, tmp_path, monkey
             pytest.fail("a change has no end")
         shutil.rmtree(folder)
     assert runs >= 1
-    assert kind in ("add", "calibrate") or len(seen) >= 2  # the old album and the new one were both met
+    assert (
+        kind in ("add", "calibrate", "learn", "unlearn") or len(seen) >= 2
+    )  # the old album and the new one were both met
     measured(f"{runs} power cuts while an album does {kind}")
 
 

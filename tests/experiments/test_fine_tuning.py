@@ -52,12 +52,14 @@ def test_the_model_that_comes_back_is_the_one_that_was_saved(photos, tmp_path):
     assert (saved.eval().embed(images) == tuned.model.eval().embed(images)).all()
 
 
-def test_a_batch_shrinks_to_few_classes_unless_its_size_was_given(photos, tmp_path):
-    fine_tune(f"folder:{photos}", tmp_path / "free", settings=replace(QUICK, steps=1), **NETWORK)
-    used = json.loads((tmp_path / "free" / "checkpoint.json").read_text())["settings"]
+@pytest.mark.parametrize("given", [None, 200])
+def test_a_batch_shrinks_to_few_classes_and_says_so(photos, tmp_path, capsys, given):
+    settings = replace(QUICK, steps=1)
+    fine_tune(f"folder:{photos}", tmp_path / "run", settings=settings, batch_size=given, **NETWORK)
+    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
     assert used["batch_size"] == 24  # 6 classes, 4 images of each
-    with pytest.raises(ValueError, match="classes"):
-        fine_tune(f"folder:{photos}", tmp_path / "given", batch_size=QUICK.batch_size, settings=QUICK, **NETWORK)
+    asked = given or QUICK.batch_size
+    assert f"Batches have 24 images, not {asked}: 4 of each of 6 classes." in capsys.readouterr().out
 
 
 def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):

@@ -27,7 +27,7 @@ app = App(
 
 Every command explains itself: smoothap COMMAND --help
 Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments,
-3 a training that did not improve the network, 130 interrupted.""",
+3 a training that did not improve the network or the album, 130 interrupted.""",
     version=_version,
 )
 app.register_install_completion_command(help="Install completion for bash, zsh, fish or PowerShell.", help_epilogue="")
@@ -85,6 +85,12 @@ _COMMANDS = {
         "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
         "smoothap search ALBUM photo.jpg --recall 0.95 --json",
         "smoothap search ALBUM photo.jpg --folder holidays --from 2023-07 --camera iphone",
+    ),
+    "learn": (
+        "Let an album learn from its collections which photos belong together, if that helps.",
+        "smoothap learn ALBUM",
+        "smoothap learn ALBUM --check",
+        "smoothap learn ALBUM --undo",
     ),
     "duplicates": (
         "List photos that an album has twice, exactly or nearly, and move the lesser copies away.",

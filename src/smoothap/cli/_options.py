@@ -25,11 +25,15 @@ Size = Annotated[int, Parameter(help="The side of the images in pixels.")]
 NetworkSize = Annotated[int | None, Parameter(help="The side of the images in pixels, for a network by its timm name.")]
 TestName = Annotated[str | None, Parameter(help="Which of the set's test protocols; by default the first.")]
 TestFraction = Annotated[
-    float | None, Parameter(help="The share of the classes to test on, for folder, csv and parquet; by default half.")
+    float | None,
+    Parameter(
+        help="The share of the classes to test on, for folder, album, csv and parquet; by default half, for album a "
+        "quarter."
+    ),
 ]
 TestClasses = Annotated[
     Path | None,
-    Parameter(help="A file that names the classes to test on, one a line, for folder, csv and parquet."),
+    Parameter(help="A file that names the classes to test on, one a line, for folder, album, csv and parquet."),
 ]
 Device = Annotated[
     str | None, Parameter(help="Such as cpu, cuda or mps; by default the accelerator where there is one.")

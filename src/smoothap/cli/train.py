@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import fields, replace
 from math import isnan
@@ -276,6 +277,21 @@ def _print_training(tuned: FineTuned) -> None:
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")
     next_ones = [f"smoothap evaluate --model {model} --data {tuned.data}"] if tuned.after else []
-    next_ones += [f"smoothap export {model}"] if tuned.improved else []
+    if tuned.improved:
+        next_ones += _from_album(tuned) or [f"smoothap export {model}"]
     if next_ones:
         print("Next: " + "\n      ".join(next_ones))
+
+
+def _from_album(tuned: FineTuned) -> list[str]:
+    """What to do with a model that an album's collections trained: an album beside it, and both on one page."""
+    kind, _, album = shlex.split(tuned.data)[0].partition(":")
+    if kind != "album":
+        return []
+    from smoothap.search import Album
+
+    beside = Path(album).with_name(f"{Path(album).name}-{tuned.folder.name}")
+    photos, old, new, model = (
+        shlex.quote(str(place)) for place in (Album.open(album).root, album, beside, tuned.folder / "model")
+    )
+    return [f"smoothap index {photos} --model {model} --out {new}", f"smoothap serve {old} {new}"]

@@ -21,6 +21,7 @@ class Benchmark:
     tests: dict[str, ImageSet]
     warnings: tuple[str, ...] = ()
     averages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tests_are_chosen: bool = False  # by the user, who can choose fewer test classes or none
 
     @property
     def sets(self) -> list[ImageSet]:
@@ -51,9 +52,20 @@ class Benchmark:
         if classes - fewest < 2:
             raise ValueError(
                 f"{self.name} has {classes} classes to train on, too few to learn from and to hold some out of: "
-                "training wants at least 4."
+                f"training wants at least 4.{self._how_to_have_more(classes)}"
             )
         return split_by_class(images, max(fraction, fewest / classes), seed, ("train", "validation"))
+
+    def _how_to_have_more(self, classes: int) -> str:
+        """A sentence on classes that were set aside, if the user can take them back."""
+        if not self.tests_are_chosen or not self.tests:
+            return ""
+        tested = sum(test.classes for test in self.tests.values())
+        return (
+            f" {tested} of its {classes + tested} classes were set aside to test on: give a smaller --test-fraction, 0 "
+            "for none, and --validation-fraction 0 to hold none out while training (in Python: test_fraction and "
+            "Settings.validation_fraction)."
+        )
 
     def training_fold(self, fold: int, folds: int, seed: int = 0) -> tuple[ImageSet, ImageSet]:
         """The training images without one of `folds` disjoint parts of their classes, and that part, to validate on."""

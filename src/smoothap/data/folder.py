@@ -34,13 +34,13 @@ def folder(
                 "on classes that were not trained on: put each class on one side, or merge the two folders and let a "
                 "fraction of the classes be held out."
             )
-        tests = {"test": test}
+        tests, chosen = {"test": test}, False
     else:
         images = labelled_by_folder(root, name)
-        train, tests = chosen_split(images, test_fraction, test_classes, seed)
+        (train, tests), chosen = chosen_split(images, test_fraction, test_classes, seed), True
     lonely = sum(int((np.bincount(test.labels) == 1).sum()) for test in tests.values())
     warning = f"{lonely:,} test classes have one image only: as queries they have nothing to find."
-    return Benchmark(name, train, tests, warnings=(warning,) if lonely else ())
+    return Benchmark(name, train, tests, warnings=(warning,) if lonely else (), tests_are_chosen=chosen)
 
 
 def labelled_by_folder(root: Path, name: str) -> ImageSet:

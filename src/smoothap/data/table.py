@@ -32,7 +32,7 @@ def table(
         raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
     if protocol:
         return _given_protocol(images, *(_truths(path, column, columns[column]) for column in protocol))
-    return Benchmark(name, *chosen_split(images, test_fraction, test_classes, seed))
+    return Benchmark(name, *chosen_split(images, test_fraction, test_classes, seed), tests_are_chosen=True)
 
 
 def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:

@@ -45,6 +45,12 @@ DATA = {
     "folder": _Data(
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
     ),
+    "album": _Data(
+        "smoothap.experiments.collection_classes:collection_classes",
+        "the folder of an album with collections",
+        chooses_split=True,
+        drawn=True,
+    ),
     "csv": _Data(
         "smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True
     ),
@@ -79,7 +85,9 @@ def open_data(
         if test_fraction is not None:
             options["test_fraction"] = test_fraction
     elif test_fraction is not None or test_classes is not None:
-        raise ValueError(f"{name} comes with its split: the test classes can be chosen for folder, csv and parquet.")
+        raise ValueError(
+            f"{name} comes with its split: the test classes can be chosen for folder, album, csv and parquet."
+        )
     if split and (not data.drawn or test_classes is not None):
         raise ValueError(f"{name} has one split of its classes here: others can be drawn for {_drawn_sets()}.")
     if split:

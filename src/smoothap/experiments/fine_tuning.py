@@ -156,7 +156,7 @@ def fine_tune(
 
     `data` and `test_on` are NAME or NAME:PATH, `model` is a timm name or the folder of a trained model, `size` the side
     of the images: by default 112 pixels, or what the trained model takes. `transform` has further changes to the views,
-    such as {"flip": False}. Without a `batch_size` it is that of the settings, or less where training classes are few.
+    such as {"flip": False}. The `batch_size` is by default that of the settings; it is less where classes are few.
     With `frozen` the backbone stays as it is, and what is behind it learns in seconds from features that are computed
     once, of so many `feature_views` of each image besides the test view; `hidden` gives a new layer that many hidden
     numbers. The settings are `QUICK` by default, or `FROZEN`.
@@ -194,7 +194,7 @@ def fine_tune(
     split = {"--test-fraction": test_fraction, "--test-classes": test_classes}
     options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
     trainings = (run or run_recipe)(
-        recipe, data, out, transform=views, fewer_images=batch_size is None, test_on=test_on, options=options,
+        recipe, data, out, transform=views, fewer_images=True, test_on=test_on, options=options,
         **running,
     )  # fmt: skip
     tuned = next(tuned for _, tuned in trainings)
@@ -241,7 +241,9 @@ def run_recipe(
     benchmark = recipe.data(Path(data).expanduser())
     name = data if data.partition(":")[0] in DATA else f"{benchmark.name}:{data}"
     tests = [benchmark, *(test if isinstance(test, Benchmark) else open_data(test) for test in test_on)]
-    experiment = _Experiment(recipe, tests, name + options, weights, dict(transform or {}), fewer_images, running)
+    experiment = _Experiment(
+        recipe, tests, shlex.quote(name) + options, weights, dict(transform or {}), fewer_images, running
+    )
     with joined_processes() as processes:
         for number, (training, settings) in enumerate(recipe.trainings().items()):
             if training and processes.rank == 0:
@@ -270,8 +272,7 @@ class _Experiment:
         if settings.validation_fraction:
             training, validation = benchmark.train_and_validation(settings.seed, settings.validation_fraction)
         if self.fewer_images:
-            largest = training.classes * settings.per_class
-            settings = replace(settings, batch_size=min(settings.batch_size, largest))
+            settings = _smaller_batches(settings, training, shown)
         torch.manual_seed(settings.seed)
         model = self.recipe.model(self.weights)
         model.transform = replace(model.transform, **self.transform)
@@ -317,3 +318,16 @@ class _Experiment:
         model.transform = trained.transform
         model.to(trained.device)
         return reports_on(self.tests, model, folder, workers=self.running.get("workers", 0))
+
+
+def _smaller_batches(settings: Settings, training: ImageSet, shown: bool) -> Settings:
+    """The settings with batches that are no larger than few training classes allow; says so where they are smaller."""
+    largest = training.classes * settings.per_class
+    if settings.batch_size <= largest:
+        return settings
+    if shown:
+        print(
+            f"Batches have {largest} images, not {settings.batch_size}: {settings.per_class} of each of "
+            f"{training.classes} classes."
+        )
+    return replace(settings, batch_size=largest)

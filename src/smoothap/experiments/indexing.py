@@ -85,7 +85,9 @@ def index_photos(
     report = album.update(labels=label_of, remove_missing=remove_missing, workers=workers, progress=progress)
     if labelled is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
-        album.calibrate(vectors, classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes")
+        album.calibrate(
+            album.projected(vectors), classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes"
+        )
     return Indexed(album, report, unknown, chosen)
 
 

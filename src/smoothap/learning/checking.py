@@ -1,9 +1,10 @@
 """Cross-validation: what learning does for photos, and for things, that were left out of it.
 
-Photos are left out in halves, twice over: how well does a photo that was not learnt from find the others of its collection? Whole
-collections are left out too: things that the album is not taught should not suffer. Each photo left out is ranked among
-all others that are left out with it and some photos of the album that nobody has marked. Of these, some may belong to
-the collection after all; that lowers the figures before and after alike, so that few are taken.
+Photos are left out in halves, twice over: how well does a photo that was not learnt from find the others of its
+collection? Whole collections are left out too: things that the album is not taught should not suffer. Each photo left
+out is ranked among all others that are left out with it and some photos of the album that nobody has marked. Of these,
+a few may belong to the collection after all; that lowers the figures before and after alike, so that not many are
+taken.
 """
 
 from collections.abc import Callable, Iterator

@@ -16,19 +16,19 @@ from smoothap.search._checksums import checksum
 from smoothap.search._identity import AlbumModel, ModelIdentity
 from smoothap.search._queries import Query, query_vector
 from smoothap.search._segments import vectors_checksum
-from smoothap.search._storage import Storage, relative
+from smoothap.search._storage import Storage
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
 from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
-from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
+from smoothap.search.photos import Hit, Hits, Photo, Photos
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
 from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
-from smoothap.search.vectors import FLOAT32, MappedVectors, Vectors, check_dtype
+from smoothap.search.vectors import FLOAT32, Vectors
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
@@ -107,14 +107,7 @@ class Album:
         which has then to be given again when the album is opened to be asked with images. With `dtype` "float16" the
         vectors take half of the room, and scores are those of the rounded vectors, exactly.
         """
-        check_dtype(dtype)
-        storage = Storage(Path(path))
-        known = AlbumModel.of(model, storage.folder, device)
-        assert known.identity is not None
-        with storage.creating():
-            place = relative(Path(root), storage.folder)
-            empty = Description(known.identity.dimension, root=place, dtype=dtype)
-            write_description(storage.folder, known.described(empty))
+        known = create_empty(Path(path), model, Path(root), device, dtype)
         album = cls.open(path, engine=engine)
         album._model = known
         return album
@@ -138,22 +131,12 @@ class Album:
         a model folder or the name of published weights is found again when the album is opened. `dtype` is what the
         vectors are kept in, as in `create`.
         """
-        check_dtype(dtype)
-        rows = unit_vectors(vectors)
-        records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
-        if model is None or isinstance(model, ModelIdentity):
-            known = AlbumModel(model, album=folder)
-        else:
-            known = AlbumModel.of(model, folder)
-        description = known.described(Description(rows.shape[1], dtype=dtype))
+        folder = None if path is None else Path(path)
+        made = of_arrays(vectors, metadata, folder, None if root is None else Path(root), model, dtype)
         if folder is None:
-            kept = rows if dtype == FLOAT32 else MappedVectors([rows.astype(dtype)], rows.shape[1])
-            return cls(Photos(table_of(records)), kept, description=description, model=known, root=root, engine=engine)
-        storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
-        with storage.creating():
-            storage.append(replace(description, root=place), records, rows, [None] * len(rows))
+            return cls(*made.rows, description=made.description, model=made.model, root=root, engine=engine)
         album = cls.open(folder, engine=engine)
-        album._model = known
+        album._model = made.model
         return album
 
     def update(

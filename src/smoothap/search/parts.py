@@ -21,7 +21,7 @@ import pyarrow as pa
 from smoothap.search._segments import is_settled
 from smoothap.search._settling import adopt, settle
 from smoothap.search._storage import Storage
-from smoothap.search._unreadable import Refusal, read_refusals, write_refusals
+from smoothap.search._unreadable import read_refusals, write_refusals
 from smoothap.search.description import NAME, Description, Part, read_description, write_description
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
 from smoothap.search.updating import Labels, Updater, UpdateReport, refuse_missing, remove_rows, spelled_label
@@ -133,9 +133,7 @@ class PartUpdate:
             earlier = read_refusals(self._storage.folder)
             write_refusals(staging.folder, {path: why for path, why in earlier.items() if self.share.holds(path)})
         files = Walk(wanted, self._mine.unreadable, self._mine.others)
-        updater = Updater(
-            staging, self.model, description.source, self.root, self.labels, self.progress, self.readers
-        )
+        updater = Updater(staging, self.model, description.source, self.root, self.labels, self.progress, self.readers)
         made = updater.run(files, whole=False, remove_missing=False)
         self.report.unreadable, self.report.others = made.unreadable, made.others
         listed = {file.path: (file.bytes, file.modified) for file in wanted}
@@ -169,9 +167,7 @@ class PartUpdate:
             write_description(self._storage.folder, description)
         self._finish(gone)
 
-    def _with_ids(
-        self, tables: list[pa.Table], photos: Photos, known: dict[str, int], next_id: int
-    ) -> list[pa.Table]:
+    def _with_ids(self, tables: list[pa.Table], photos: Photos, known: dict[str, int], next_id: int) -> list[pa.Table]:
         """The tables of the part's photos with ids of the album: those of changed photos stay."""
         numbered: list[pa.Table] = []
         for table in tables:
@@ -193,7 +189,9 @@ class PartUpdate:
         reported, files = self.report.unreadable, {file.path for file in self._mine.files}
         given = len(files | reported.keys())
         if lost := [path for path in files if path not in reported and path not in present]:
-            raise RuntimeError(f"{len(lost):,} photos of part {self.share}, such as {lost[0]!r}, are lost: nothing is kept.")
+            raise RuntimeError(
+                f"{len(lost):,} photos of part {self.share}, such as {lost[0]!r}, are lost: nothing is kept."
+            )
         return Part(self.share.number, self.share.of, given, given - len(reported), len(reported))
 
     def _finish(self, gone: list[str]) -> None:

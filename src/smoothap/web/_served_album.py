@@ -100,8 +100,9 @@ class ServedAlbum:
 
     @cached_property
     def model_key(self) -> str:
-        """A short name of the album's model, which no other model has."""
-        return _key(repr(self.album.model and asdict(self.album.model)).encode())
+        """A short name of the album's model and of what was learnt since, which nothing else has."""
+        learnt = self.album.learnt
+        return _key(repr((self.album.model and asdict(self.album.model), learnt and learnt.projection)).encode())
 
     @property
     def keeps(self) -> bool:
@@ -127,7 +128,7 @@ class ServedAlbum:
                 model = self.album.embedder()
             except (OSError, ValueError) as error:
                 raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-            vector = model.embed([image], progress=False)[0].numpy()
+            vector = self.album.projected(model.embed([image], progress=False).numpy())[0]
         return schemas.Vector(vector=schemas.packed(vector), model=self.model_key)
 
     def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
@@ -214,7 +215,9 @@ class ServedAlbum:
         row = None if request.photo is None else self.album.photos.row_of(request.photo)
         if request.vector is not None:
             if request.model not in (None, self.model_key):
-                raise HTTPException(409, "The album was made anew by another model: give the photo again.")
+                raise HTTPException(
+                    409, "The album was made anew by another model, or has learnt: give the photo again."
+                )
             vector = unit(schemas.unpacked(request.vector, self.album.vectors.shape[1]))
         elif row is not None:
             vector = self.album.vectors[row]

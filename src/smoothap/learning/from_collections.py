@@ -1,5 +1,6 @@
 """`smoothap learn`: an album learns from its collections, if that helps."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from smoothap.learning.checking import TOLERATED_LOSS, Check, check, trainings
@@ -27,7 +28,9 @@ class Learning:
     reason: str  # a sentence
 
 
-def learn(album: Album, *, check_only: bool = False, progress: bool = True) -> Learning:
+def learn(
+    album: Album, *, check_only: bool = False, progress: bool = True, told: Callable[[float], None] | None = None
+) -> Learning:
     """Teach an album what its collections say, where cross-validation shows that this helps: `smoothap learn`.
 
         album = Album.open("album")
@@ -35,29 +38,45 @@ def learn(album: Album, *, check_only: bool = False, progress: bool = True) -> L
         album.unlearn()  # takes it back
 
     The model's own vectors stay in the album, and every learning begins with them. No photo is read. With `check_only`
-    nothing is written.
+    nothing is written. `told` is called now and then with the share of the work that is done.
     """
     photos, vectors = album.model_vectors()
     lessons = Lessons.of(album.collections.all(), photos)
     enough = lessons.sizes >= FEWEST_PHOTOS
     collections, marked = int(enough.sum()), int(lessons.member[:, enough].any(axis=1).sum())
     if collections < FEWEST_COLLECTIONS:
-        reason = (
-            f"{_kept(album)} To learn, it wants at least {FEWEST_COLLECTIONS} collections of {FEWEST_PHOTOS} photos "
-            f"or more, and it has {collections}: keep more things, and learn again."
-        )
-        return Learning(False, collections, marked, None, reason)
-    with one_thread(), Progress("Learning", (1 + trainings(lessons)) * STEPS, "steps", shown=progress) as line:
+        return Learning(False, collections, marked, None, f"{_kept(album)} {too_few(collections)}")
+    steps = (1 + trainings(lessons)) * STEPS
+    with one_thread(), Progress("Learning", steps, "steps", shown=progress) as line:
+
+        def step() -> None:
+            line.advance()
+            if told is not None:
+                told(line.done / steps)
+
         start = Start.of(vectors, lessons.rows)
-        checked = check(vectors, lessons, start, line.advance)
+        checked = check(vectors, lessons, start, step)
         if not checked.is_clear or check_only:
             reason = _verdict(checked) if checked.is_clear else f"{_kept(album)} {_verdict(checked)}"
             return Learning(False, collections, marked, checked, reason)
-        end = train_projection(vectors, lessons, start, line.advance)
+        end = train_projection(vectors, lessons, start, step)
     projection = between(start.projection(), end, checked.strength)
     gain = checked.taught
     album.learn(projection, Learnt(projection.dimension, collections, marked, tuple(gain)), checked.calibration)
     return Learning(True, collections, marked, checked, _verdict(checked))
+
+
+def collections_enough(album: Album) -> int:
+    """How many collections of an album have photos enough to be learnt from."""
+    return sum(len(one.right) >= FEWEST_PHOTOS for one in album.collections.all().values())
+
+
+def too_few(collections: int) -> str:
+    """What to say of an album that has so many collections, and not enough."""
+    return (
+        f"To learn, it wants at least {FEWEST_COLLECTIONS} collections of {FEWEST_PHOTOS} photos or more, and it has "
+        f"{collections}: keep more things, and learn again."
+    )
 
 
 def _kept(album: Album) -> str:
