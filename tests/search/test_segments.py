@@ -73,6 +73,9 @@ def test_rows_come_as_from_an_array():
         assert vectors.shape == wanted.shape
         assert np.array_equal(np.asarray(vectors), wanted)
         assert np.asarray(vectors).dtype == np.float32
+        factors = RANDOM.standard_normal((24, 3))
+        assert np.allclose(vectors @ factors, np.asarray(wanted, float) @ factors)
+        assert (vectors @ factors[:, 0]).shape == wanted.shape[:1]
         for rows in (slice(15, 25), slice(None, None, -7), slice(30, 2), [], np.arange(len(wanted)) % 3 == 1):
             assert np.array_equal(vectors[rows], wanted[rows])
         if len(wanted) > 3:
@@ -157,8 +160,9 @@ def test_small_segments_are_brought_together(many, tmp_path, monkeypatch):
     several, _ = many
     monkeypatch.setattr(_segments, "ENOUGH", 50)
     several.remove([89])
-    # The first two with the third are enough for one segment, and the last is left alone.
-    assert [segment.rows for segment in several._description.segments] == [77, 12]
+    # The third is large enough to stay, so that the last is left alone.
+    assert [segment.rows for segment in several._description.segments] == [21, 56, 12]
+    assert several.vectors.order() is None
     monkeypatch.setattr(_segments, "ENOUGH", 1000)
     several.remove([88])
     assert [segment.rows for segment in several._description.segments] == [88]

@@ -31,7 +31,9 @@ def index(
     calibrate: str | None = None,
     remove_missing: Annotated[bool, Parameter(negative=())] = False,
     device: Device = None,
-    workers: int | None = None,
+    part: str | None = None,
+    workers: int = 1,
+    float16: Annotated[bool, Parameter(negative=())] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
@@ -57,8 +59,13 @@ def index(
     remove_missing
         Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
         when all are gone, or more than ten and a tenth of them.
+    part
+        NUMBER/OF, such as 3/64: look at the photos that fall to this part alone, and count them in when all of it is
+        done. For batch systems, which compute all parts at once, on any machines that share the folders.
     workers
-        How many photos are read at once; by default one for each core.
+        How many processes share the work; by default this one does it, with all cores.
+    float16
+        Keep the vectors of a new album in half of the room. Scores are those of the rounded vectors, exactly.
     as_json
         Print the report as JSON.
     """
@@ -71,7 +78,8 @@ def index(
 
     indexed = experiments.index_photos(
         photos, out, model=model, weights=weights, size=size, labels=labels, calibrate=calibrate,
-        remove_missing=remove_missing, device=str(chosen_device(device)), workers=workers,
+        remove_missing=remove_missing, device=str(chosen_device(device)), part=part, workers=workers,
+        float16=float16,
     )  # fmt: skip
     if indexed.unknown_paths:
         print(
@@ -80,6 +88,17 @@ def index(
             file=sys.stderr,
         )
     print_report(indexed, out, as_json)
+    if part is not None and not as_json:
+        _print_parts(indexed, part)
+
+
+def _print_parts(indexed: Indexed, part: str) -> None:
+    there = indexed.album.parts
+    this = next(known for known in there if known.name == part)
+    print(f"Part {part}: {this.given:,} files given, {this.indexed:,} indexed, {this.reported:,} reported")
+    missing = sorted(set(range(1, this.of + 1)) - {known.number for known in there if known.of == this.of})
+    listed = ", ".join(f"{number:,}" for number in missing[:_LISTED]) + (" ..." if len(missing) > _LISTED else "")
+    print(f"{len(missing):,} parts are missing: {listed}" if missing else "All parts are there.")
 
 
 def _listed(kinds: dict[str, int]) -> str:

@@ -44,14 +44,14 @@ class MadeElsewhere:
 def of_arrays(
     vectors: np.ndarray,
     metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]],
-    folder: Path | None,
-    root: Path | None,
+    path: Path | str | None,
+    root: Path | str | None,
     model: Embedder | ModelIdentity | Path | str | None,
     dtype: str,
 ) -> MadeElsewhere:
     """Make an album of vectors (n, d) and what is said about them, in a new folder if one is given."""
     check_dtype(dtype)
-    rows = unit_vectors(vectors)
+    folder, rows = None if path is None else Path(path), unit_vectors(vectors)
     records = records_of(metadata, len(rows))
     if model is None or isinstance(model, ModelIdentity):
         known = AlbumModel(model, album=folder)
@@ -61,7 +61,7 @@ def of_arrays(
     if folder is not None:
         storage = Storage(folder)
         with storage.creating():
-            place = None if root is None else relative(root, folder)
+            place = None if root is None else relative(Path(root), folder)
             storage.append(replace(description, root=place), records, rows, [None] * len(rows))
     kept = rows if dtype == FLOAT32 else MappedVectors([rows.astype(dtype)], rows.shape[1])
     return MadeElsewhere((Photos(table_of(records)), kept), description, known)

@@ -45,16 +45,15 @@ def groups_of(segments: Sequence[Segment], live: np.ndarray) -> list[list[int]]:
             continue
         if segment.part is not None:
             parts.setdefault(segment.part, []).append(place)
-        elif live[place] >= ENOUGH:
-            groups.append([place])
+        elif live[place] >= ENOUGH:  # whose neighbours do not become one past it: ids stay in the order of rows
+            groups += [small, [place]]
+            small = []
         else:
             small.append(place)
             if live[small].sum() >= ENOUGH:
                 groups.append(small)
                 small = []
-    if small:
-        groups.append(small)
-    return [*groups, *parts.values()]
+    return [group for group in (*groups, small, *parts.values()) if group]
 
 
 def vectors_checksum(segments: Sequence[Segment], vectors: Vectors) -> str:

@@ -223,6 +223,18 @@ class Storage:
         write_description(self.folder, description)
         return description
 
+    def remember_places(self, root: Path, source: str, patience: float = 0.0) -> None:
+        """Write down where photos and model lie now, if that has changed."""
+        place = relative(root, self.folder)
+        if (known := read_description(self.folder)) != replace(known, root=place, source=source):
+            with self.writing(patience):
+                write_description(self.folder, replace(read_description(self.folder), root=place, source=source))
+
+    def calibrate(self, calibration: dict[str, Any]) -> None:
+        """Keep what scores mean."""
+        with self.writing():
+            write_description(self.folder, replace(read_description(self.folder), calibration=calibration))
+
     def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
         """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
         with self.writing():

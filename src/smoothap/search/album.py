@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
+from smoothap.search._creating import create_empty, of_arrays
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, query_vector
+from smoothap.search._queries import Query, embedded, query_vector
 from smoothap.search._segments import vectors_checksum
 from smoothap.search._storage import Storage
 from smoothap.search.calibration import Calibration, calibrate
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
+from smoothap.search.description import COLLECTIONS, Description, Learnt, Part
 from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
@@ -107,9 +108,12 @@ class Album:
         which has then to be given again when the album is opened to be asked with images. With `dtype` "float16" the
         vectors take half of the room, and scores are those of the rounded vectors, exactly.
         """
-        known = create_empty(Path(path), model, Path(root), device, dtype)
+        return cls._opened(path, engine, create_empty(Path(path), model, Path(root), device, dtype))
+
+    @classmethod
+    def _opened(cls, path: Path | str, engine: str, model: AlbumModel) -> Album:
         album = cls.open(path, engine=engine)
-        album._model = known
+        album._model = model
         return album
 
     @classmethod
@@ -131,13 +135,10 @@ class Album:
         a model folder or the name of published weights is found again when the album is opened. `dtype` is what the
         vectors are kept in, as in `create`.
         """
-        folder = None if path is None else Path(path)
-        made = of_arrays(vectors, metadata, folder, None if root is None else Path(root), model, dtype)
-        if folder is None:
+        made = of_arrays(vectors, metadata, path, root, model, dtype)
+        if path is None:
             return cls(*made.rows, description=made.description, model=made.model, root=root, engine=engine)
-        album = cls.open(folder, engine=engine)
-        album._model = made.model
-        return album
+        return cls._opened(path, engine, made.model)
 
     def update(
         self,
@@ -228,6 +229,10 @@ class Album:
             raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
         return self._storage
 
+    def remember_places(self) -> None:
+        """Write down where photos and model lie now, for other processes that open the album."""
+        self._known_storage().remember_places(self._known_root(), self._model.source)
+
     @property
     def folder(self) -> Path | None:
         """Where the album lies; None for one in memory."""
@@ -270,24 +275,22 @@ class Album:
         if self._storage is None:
             self._description = replace(self._description, calibration=learnt.to_dict())
         else:
-            with self._storage.writing():
-                description = replace(read_description(self._storage.folder), calibration=learnt.to_dict())
-                write_description(self._storage.folder, description)
+            self._storage.calibrate(learnt.to_dict())
             self._reload()
         return replace(learnt, photos=len(self))
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
-        model = self.embedder()
-        if not isinstance(image, Image.Image):
-            image = read_image(image, box=box)
-        elif box is not None:
-            image = cut(image, box)
-        return self.projected(model.embed([image], progress=False).numpy())[0]
+        return embedded(self, image, box)
 
     def projected(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (n, d) by the album's model as it compares them: projected if it has learnt, else as they are."""
         return vectors if self._projection is None else self._projection(unit_vectors(vectors))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that were computed one by one (`smoothap index --part`), and are there."""
+        return self._description.parts
 
     @property
     def learnt(self) -> Learnt | None:

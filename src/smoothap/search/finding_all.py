@@ -14,6 +14,7 @@ import numpy as np
 from smoothap.search.album import Album
 from smoothap.search.collections import Collection
 from smoothap.search.photos import Hit
+from smoothap.search.vectors import Vectors
 
 WIDTH = 0.2  # of the kernel exp((cosine - 1) / WIDTH): photos further apart tell little of each other
 RIDGE = 0.03
@@ -76,7 +77,7 @@ def _rows(album: Album, ids: Iterable[int]) -> np.ndarray:
     return np.array([album.photos.row_of(identity) for identity in ids], np.int64)
 
 
-def _nearest(vectors: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _nearest(vectors: Vectors, right: np.ndarray, others: np.ndarray) -> np.ndarray:
     if len(others) <= NEAREST:
         return others
     scores = (vectors @ vectors[right].mean(axis=0))[others]
@@ -100,7 +101,7 @@ def _missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, 
 class Belonging:
     """How likely a photo belongs to a collection, learnt from rows of an album's vectors that are right and wrong."""
 
-    def __init__(self, vectors: np.ndarray, right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> None:
+    def __init__(self, vectors: Vectors, right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> None:
         drawn = np.random.default_rng(0).choice(others, min(DRAWN, len(others)), replace=False)
         self._rows = np.concatenate([right, wrong, drawn])
         is_right = np.arange(len(self._rows)) < len(right)
@@ -111,7 +112,7 @@ class Belonging:
         marks = len(right) + len(wrong)
         self._mean, self._spread = _correction(left_out[:marks], is_right[:marks])
 
-    def chances(self, vectors: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def chances(self, vectors: Vectors, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The chance of each row, (n,), and draws of how many of them belong, (m,)."""
         logits = np.empty(len(rows))
         for start in range(0, len(rows), 4096):
@@ -119,9 +120,7 @@ class Belonging:
             logits[part] = _kernel(vectors[rows[part]], vectors[self._rows]) @ self._weights + self._offset
         random = np.random.default_rng(0)
         slopes, offsets = random.multivariate_normal(self._mean, self._spread, _DRAWS).T
-        sums = [
-            _logistic(max(slope, 0.1) * logits + offset).sum() for slope, offset in zip(slopes, offsets, strict=True)
-        ]
+        sums = [_logistic(max(slope, 0.1) * logits + offset).sum() for slope, offset in zip(slopes, offsets, strict=True)]
         return _logistic(self._mean[0] * logits + self._mean[1]), random.poisson(sums).astype(float)
 
 
@@ -133,9 +132,7 @@ def _logistic(values: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-np.clip(values, -40, 40)))
 
 
-def _kernel_regression(
-    kernel: np.ndarray, is_right: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, float, np.ndarray]:
+def _kernel_regression(kernel: np.ndarray, is_right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
     """Logistic regression by Newton's steps: weights (n,), offset, and the logit of each row as if it were left out."""
     number = len(kernel)
     solution = np.zeros(number + 1)

@@ -1,4 +1,4 @@
-"""An album in parts, for batch systems and many processes: each part is computed alone, and is there whole or not at all.
+"""An album in parts, for batch systems and many processes: each is computed alone, and is there whole or not at all.
 
 A photo belongs to the part that its path falls to, so that every process finds its own share of a source by itself. The
 photos of a part that the album lacks are embedded into a small album of their own, in ALBUM/.parts, which goes on where
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from smoothap.models import Embedder
 
 PATIENCE = 600.0  # seconds that a finished part waits for others that are being counted in
-_FOLDER = ".parts"
+PARTS = ".parts"  # the folder in an album for parts that are not whole yet
 _PATHS_AT_ONCE = 1 << 16
 
 
@@ -56,7 +56,11 @@ class Share(NamedTuple):
 
     def holds(self, path: str) -> bool:
         """Whether a photo falls to this part: by its path alone, so that it stays there when others come and go."""
-        return zlib.crc32(os.fsencode(path)) % self.of == self.number - 1
+        return self.place(path) == self.number - 1
+
+    def place(self, path: str) -> int:
+        """Which of all parts a photo falls to, from 0."""
+        return zlib.crc32(os.fsencode(path)) % self.of
 
     def of_walk(self, walk: Walk) -> Walk:
         """What of a source falls to this part."""
@@ -71,8 +75,8 @@ class Share(NamedTuple):
 class PartUpdate:
     """One run over the files of one part; `walk` is the whole source, or all of it that falls to this part.
 
-    With `apart` the part keeps segments of its own and is listed in the album; without, it is a piece of work whose rows
-    are brought together with others when all are done.
+    With `apart` the part keeps segments of its own and is listed in the album; without, it is a piece of work whose
+    rows are brought together with others when all are done.
     """
 
     folder: Path  # of the album
@@ -94,7 +98,7 @@ class PartUpdate:
         description, photos, _ = self._storage.load(original=True)
         gone = self._gone(photos)
         wanted = self._wanted(photos)
-        place = self._storage.folder / _FOLDER / f"{self.share.number:06d}-of-{self.share.of:06d}"
+        place = self._storage.folder / PARTS / f"{self.share.number:06d}-of-{self.share.of:06d}"
         staging = Storage(place)
         with staging.writing():
             self._compute(staging, description, wanted)
@@ -229,14 +233,6 @@ def settle_album(folder: Path) -> None:
         storage.sweep(description, photos.table)
         if not is_settled(description.segments):
             settle(storage, description, photos.table)
-
-
-def missing_parts(description: Description) -> dict[int, list[int]]:
-    """The numbers of parts that are not there, by how many there are to be."""
-    there: dict[int, set[int]] = {}
-    for part in description.parts:
-        there.setdefault(part.of, set()).add(part.number)
-    return {of: sorted(set(range(1, of + 1)) - numbers) for of, numbers in there.items()}
 
 
 def _goes_on(place: Path, empty: Description) -> bool:

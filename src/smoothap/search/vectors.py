@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 FLOAT16, FLOAT32 = "float16", "float32"
+_AT_ONCE = 1 << 14  # rows
 DTYPES = {FLOAT16: "<f2", FLOAT32: "<f4"}  # what an album may keep its vectors in, and what their files say
 
 
@@ -18,8 +20,10 @@ def check_dtype(dtype: str) -> None:
         raise ValueError(f"An album keeps its vectors in float32 or in float16, not in {dtype!r}.")
 
 
-class MappedVectors:
+class MappedVectors(NDArrayOperatorsMixin):
     """Vectors (n, d) that give rows as an array does, in float32, whatever they are kept in.
+
+    What asks for all of them at once, such as `vectors + 1` or `np.asarray(vectors)`, puts them together in memory.
 
     >>> vectors = MappedVectors([np.eye(2, dtype=np.float16), np.ones((1, 2), np.float16)], 2)
     >>> vectors[1:]
@@ -61,6 +65,21 @@ class MappedVectors:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows as one array, for whoever knows that there is room for them."""
         return np.asarray(self[:], dtype)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        whole = (np.asarray(value) if isinstance(value, MappedVectors) else value for value in inputs)
+        return getattr(function, method)(*whole, **options)
+
+    def astype(self, dtype: Any) -> np.ndarray:
+        """All rows as one array of another type."""
+        return self[:].astype(dtype)
+
+    def __matmul__(self, other: np.ndarray) -> np.ndarray:
+        """The product with a vector (d,) or a matrix (d, k), some rows at a time."""
+        product = np.empty((len(self), *other.shape[1:]), np.result_type(self.dtype, other.dtype))
+        for start in range(0, len(self), _AT_ONCE):
+            product[start : start + _AT_ONCE] = self[start : start + _AT_ONCE] @ other
+        return product
 
     def order(self) -> np.ndarray | None:
         """Where each row stands among the rows of all files, (n,); None: they are in that order."""
