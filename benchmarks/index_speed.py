@@ -26,7 +26,7 @@ from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.search import Album
 from smoothap.search._identity import load_model
-from smoothap.search.preparing import PreparedPhoto, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, files_below, prepared_in_order
 from smoothap.search.updating import BATCH
 from smoothap.search.walking import walk
 
@@ -57,7 +57,8 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
     files = files[:: max(1, len(files) // options.most)][: options.most]
 
     def prepare() -> list[PreparedPhoto]:
-        outcomes = prepared_in_order(photos, ((file, None) for file in files), model.transform, options.workers)
+        wanted = ((file, None) for file in files)
+        outcomes = prepared_in_order(files_below(photos), wanted, model.transform, options.workers)
         return [outcome for outcome in outcomes if isinstance(outcome, PreparedPhoto)]
 
     views = torch.stack([photo.view for photo in prepare() if photo.view is not None])

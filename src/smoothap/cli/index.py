@@ -20,7 +20,7 @@ _LISTED = 10  # unreadable files that are printed
 
 
 def index(
-    photos: Path,
+    photos: str,
     /,
     *,
     out: Path,
@@ -33,6 +33,7 @@ def index(
     device: Device = None,
     part: str | None = None,
     workers: int = 1,
+    ray: str | None = None,
     float16: Annotated[bool, Parameter(negative=())] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
@@ -44,7 +45,8 @@ def index(
     Parameters
     ----------
     photos
-        The folder of photos, with any folders in it.
+        The folder of photos, with any folders in it; or tar shards such as 'shards/*.tar', Parquet files that hold
+        images, or an address that fsspec opens, such as s3://bucket/photos.
     out
         The folder of the album.
     model
@@ -64,6 +66,9 @@ def index(
         done. For batch systems, which compute all parts at once, on any machines that share the folders.
     workers
         How many processes share the work; by default this one does it, with all cores.
+    ray
+        The address of a Ray cluster whose machines share the work, "auto" for the one that this machine belongs to, or
+        "local" to start one for this call. Photos, album and model lie where all machines find them by the same names.
     float16
         Keep the vectors of a new album in half of the room. Scores are those of the rounded vectors, exactly.
     as_json
@@ -78,7 +83,7 @@ def index(
 
     indexed = experiments.index_photos(
         photos, out, model=model, weights=weights, size=size, labels=labels, calibrate=calibrate,
-        remove_missing=remove_missing, device=str(chosen_device(device)), part=part, workers=workers,
+        remove_missing=remove_missing, device=str(chosen_device(device)), part=part, workers=workers, ray=ray,
         float16=float16,
     )  # fmt: skip
     if indexed.unknown_paths:
@@ -115,11 +120,8 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
             f"The network is {indexed.chosen}, which is taken where no --model is given: it knows the things of "
             "everyday photos. One that you train (smoothap train) knows your own."
         )
-    counts = {
-        "photos": len(album), "added": len(report.added), "changed": len(report.changed),
-        "unchanged": report.unchanged, "removed": len(report.removed), "relabelled": len(report.relabelled),
-        "unreadable": len(report.unreadable),
-    }  # fmt: skip
+    names = "added", "changed", "unchanged", "removed", "relabelled", "unreadable"
+    counts = {"photos": len(album), **{name: indexed.counts[name] for name in names}}
     others, unreadable = kinds_of(report.others), kinds_of(report.unreadable)
     calibration = album.calibration
     if as_json:
@@ -134,7 +136,7 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
         print(f"  {visible(path)}: {visible(reason)}")
     if report.others:
         print(f"Not read, no photos by their names: {_listed(others)}")
-    if report.unreadable or report.others:
+    if counts["unreadable"] or indexed.counts["others"]:
         print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
     if calibration is not None:
         print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")

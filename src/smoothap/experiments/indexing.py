@@ -3,7 +3,8 @@
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from smoothap.data.benchmark import Benchmark
@@ -12,12 +13,14 @@ from smoothap.data.places import data_folder
 from smoothap.experiments.data_sets import open_data
 from smoothap.experiments.labels import read_labels
 from smoothap.experiments.parallel_indexing import update_in_processes
+from smoothap.experiments.ray_indexing import update_on_ray
 from smoothap.files import locked
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE
 from smoothap.search import Album, UpdateReport
 from smoothap.search.description import COLLECTIONS, NAME, read_description, refuse_inside_album
 from smoothap.search.parts import PARTS, PATIENCE, PartUpdate, Share
+from smoothap.search.sources import open_source
 from smoothap.search.vectors import FLOAT32
 from smoothap.search.walking import walk
 from smoothap.training.evaluation import embed_sets
@@ -29,13 +32,15 @@ _NETWORK = "network"  # the folder in an album for a network whose weights came 
 class Indexed:
     """An album that is up to date, what was done for that, and paths in the table of labels that name no photo.
 
-    `chosen` is the network that was taken for a new album because none was given.
+    `chosen` is the network that was taken for a new album because none was given. `counts` says how many photos were
+    added, changed and so on; on Ray that is all there is, and the report is empty.
     """
 
     album: Album
     report: UpdateReport
     unknown_paths: list[str]
     chosen: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def album_place(photos: Path | str) -> Path:
@@ -58,6 +63,7 @@ def index_photos(
     device: str | None = None,
     part: str | None = None,
     workers: int = 1,
+    ray: str | None = None,
     float16: bool = False,
     progress: bool = True,
 ) -> Indexed:
@@ -66,43 +72,57 @@ def index_photos(
         indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
         print(len(indexed.album), indexed.report.unreadable)
 
-    `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; a new
-    album for which none is given is made by the default network, tf_efficientnet_lite0. `labels` is "folders", or a CSV
-    or Parquet file with the columns path (relative to that file's folder) and label. `calibrate` is NAME or NAME:PATH
-    of labelled photos to learn from what a score means. `remove_missing` is that of `Album.update`. With `part`, such
-    as 3/64, only the photos that fall to that part are looked at, for batch systems that compute each part alone; with
-    more than one of `workers`, so many processes share the work. `float16` keeps the vectors of a new album in half of
-    the room.
+    `photos` is a folder, tar shards (`shards/*.tar`), Parquet files that hold images, or any address that fsspec
+    opens, such as `s3://bucket/photos`. `model` is the folder of a trained model or a timm name, with `weights` from a
+    file and a `size` if you like; a new album for which none is given is made by the default network,
+    tf_efficientnet_lite0. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to its
+    folder) and label. `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score means.
+    `remove_missing` is that of `Album.update`. With `part`, such as 3/64, only the photos that fall to that part are
+    looked at, for batch systems that compute each part alone; with more than one of `workers`, so many processes share
+    the work. `ray` is the address of a Ray cluster whose machines do it ("auto": the one this machine belongs to,
+    "local": one that is started for this call). `float16` keeps the vectors of a new album in half of the room.
     """
     share = None if part is None else Share.parse(part)
+    if ray is not None and (workers != 1 or share is not None):
+        raise ValueError("Ray divides the work by itself: leave --workers and --part out.")
     if share is not None and (workers != 1 or calibrate is not None):
         raise ValueError(
             "A part is computed alone, by one process, and calibrates nothing: leave out the other option."
         )
-    photos, out = Path(photos), Path(out)
-    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos)
+    source, out = open_source(str(photos)), Path(out)
+    root = None if source else Path(photos)
+    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, root)
     labelled = None if calibrate is None else open_data(calibrate)
     unseen = [] if labelled is None else _unseen_images(labelled)
+    listing = source.walk() if source else walk(Path(photos), out)
     network = _Network(model, size, weights, device, "float16" if float16 else "float32")
     if share is None:
-        album, chosen = network.album(photos, out)
+        album, chosen = network.album(root, out)
     else:  # others may be making the same album
         refusal = f"Another process is making the album {out}, and takes long: run this again."
         with locked(out / PARTS, refusal, PATIENCE):
-            album, chosen = network.album(photos, out)
+            album, chosen = network.album(root, out)
             album.remember_places()
-    if share is not None:
-        report = PartUpdate(
-            out, album.embedder, photos, share, walk(photos, out), label_of, remove_missing, progress=progress
-        ).run()
+    counts = None
+    if ray is not None:
+        counts = update_on_ray(
+            album, str(photos), listing, ray, labels=labels, remove_missing=remove_missing, progress=progress
+        )
+        report = UpdateReport()
     elif workers != 1:
         report = update_in_processes(
-            album, walk(photos, out), workers=workers, labels=labels, device=device,
+            album, str(photos), listing, workers=workers, labels=labels, device=device,
             remove_missing=remove_missing, progress=progress,
         )  # fmt: skip
+    elif share is not None or source:
+        read = source.read if source else None
+        report = PartUpdate(
+            out, album.embedder, root, share or Share(1, 1), listing, label_of, remove_missing,
+            progress=progress, apart=share is not None, read=read,
+        ).run()  # fmt: skip
     else:
         report = album.update(labels=label_of, remove_missing=remove_missing, progress=progress)
-    if share is not None or workers != 1:
+    if share is not None or source or workers != 1 or ray is not None:
         album = album.reopened()
         album.collections.refresh()
     if labelled is not None:
@@ -110,13 +130,12 @@ def index_photos(
         album.calibrate(
             album.projected(vectors), classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes"
         )
-    return Indexed(album, report, unknown, chosen)
+    return Indexed(album, report, unknown, chosen, counts or report.counts())
 
 
-def _check_new(photos: Path, out: Path) -> None:
-    """See that there is something to make an album of, and a place for it, before there is an album."""
+def _check_new(out: Path) -> None:
+    """See that there is a place for an album, before there is one."""
     refuse_inside_album(out)
-    walk(photos)
     # Hidden files and the network are what an index that was stopped in its first moments leaves; collections may be
     # those of an earlier album of these photos.
     files = [file.name for file in out.iterdir()] if out.exists() else []
@@ -134,20 +153,20 @@ class _Network:
     device: str | None
     dtype: str
 
-    def album(self, photos: Path, out: Path) -> tuple[Album, str | None]:
+    def album(self, root: Path | None, out: Path) -> tuple[Album, str | None]:
         """The album in a folder, new if there is none, and the network that was taken because none was given."""
         is_new = not (out / NAME).exists()
         chosen = ARCHITECTURE if is_new and self.model is None else None
         if is_new:
-            _check_new(photos, out)
+            _check_new(out)
         elif self.dtype != FLOAT32 and read_description(out).dtype != self.dtype:
             raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums, and for join.")
         source = self._source(self.model or chosen)
         if not is_new or source is None:
-            return Album.open(out, root=photos, model=source, device=self.device), chosen
+            return Album.open(out, root=root, model=source, device=self.device), chosen
         if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
             source = source.save(out / _NETWORK)
-        return Album.create(out, source, photos, device=self.device, dtype=self.dtype), chosen
+        return Album.create(out, source, root, device=self.device, dtype=self.dtype), chosen
 
     def _source(self, model: str | None) -> Embedder | str | None:
         if model is not None and self.weights is not None:

@@ -7,13 +7,17 @@ from smoothap.data.columns import read_table
 from smoothap.search.updating import Labels, labels_by_folder
 
 
-def read_labels(labels: str, photos: Path) -> tuple[Labels, list[str]]:
+def read_labels(labels: str, photos: Path | None) -> tuple[Labels, list[str]]:
     """What gives the label of a photo by its path below `photos`, and paths of the table that name no file there.
 
     Paths in a table are relative to its folder, or absolute, as in every table of images.
     """
     if labels == "folders":
         return labels_by_folder, []
+    if photos is None:
+        raise ValueError(
+            "Photos that lie in no folder of this machine are labelled by their folders only: --labels folders."
+        )
     file = Path(labels)
     if not file.is_file():
         raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")

@@ -23,6 +23,7 @@ from smoothap.search.walking import Walk
 
 def update_in_processes(
     album: Album,
+    photos: str,
     walk: Walk,
     *,
     workers: int,
@@ -34,7 +35,7 @@ def update_in_processes(
     """Bring an album up to date by so many processes; stopped at any moment, the next run does what is missing."""
     if workers < 1:
         raise ValueError(f"workers is how many processes embed photos, at least 1, not {workers}.")
-    work = plan(album, walk, workers=workers, labels=labels, device=device, remove_missing=remove_missing)
+    work = plan(album, photos, walk, workers=workers, labels=labels, device=device, remove_missing=remove_missing)
     threads = max(1, (os.cpu_count() or 1) // workers)
     total = UpdateReport()
     with Progress("Indexing", len(walk.files), "photos", shown=progress) as line:
@@ -47,19 +48,20 @@ def update_in_processes(
 
 
 def plan(
-    album: Album, walk: Walk, *, workers: int, labels: str | None, device: str | None, remove_missing: bool
+    album: Album, photos: str, walk: Walk, *, workers: int, labels: str | None, device: str | None, remove_missing: bool
 ) -> PartWork:
     """Divide an update into parts: list what falls to each, and see that not too much is missing."""
     assert album.folder is not None
-    assert album.root is not None
     paths = album.photos.paths()
     if not remove_missing:
-        refuse_missing(walk.missing(paths), len(paths), album.folder, album.root)
+        refuse_missing(walk.missing(paths), len(paths), album.folder, photos)
     album.remember_places()
     number = max(len(walk.files), len(paths))
     of = max(workers, math.ceil(number / PHOTOS_A_PART))
     write_listings(album.folder, walk, of)
-    return PartWork(str(album.root), str(album.folder), of, labels, device)
+    # On another machine, or from another folder, a relative path would be another place.
+    places = photos if "://" in photos else str(Path(photos).absolute()), str(album.folder.absolute())
+    return PartWork(*places, of, labels if labels in (None, "folders") else str(Path(labels).absolute()), device)
 
 
 def finish(work: PartWork) -> None:

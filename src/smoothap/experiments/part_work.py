@@ -10,6 +10,7 @@ from smoothap.experiments.labels import read_labels
 from smoothap.files import write_atomically
 from smoothap.search import Album, UpdateReport
 from smoothap.search.parts import PARTS, PartUpdate, Share
+from smoothap.search.sources import Source, open_source
 from smoothap.search.walking import PhotoFile, Walk
 
 PHOTOS_A_PART = 4096
@@ -29,16 +30,20 @@ class PartWork:
 
     @cached_property
     def _album(self) -> Album:
-        return Album.open(self.out, root=self.photos, device=self.device)
+        return Album.open(self.out, root=None if self._source else self.photos, device=self.device)
+
+    @cached_property
+    def _source(self) -> Source | None:
+        return open_source(self.photos)
 
     def compute(self, number: int) -> UpdateReport:
         """Compute one part, and count it in; what is missing was approved of by whoever listed it."""
-        photos = Path(self.photos)
-        labels = None if self.labels is None else read_labels(self.labels, photos)[0]
-        walk = _read(_file(Path(self.out), number))
+        root = None if self._source else Path(self.photos)
+        labels = None if self.labels is None else read_labels(self.labels, root)[0]
         return PartUpdate(
-            Path(self.out), self._album.embedder, photos, Share(number, self.of), walk, labels,
-            remove_missing=True, readers=self.readers, progress=False, apart=False,
+            Path(self.out), self._album.embedder, root, Share(number, self.of), _read(_file(Path(self.out), number)),
+            labels, remove_missing=True, readers=self.readers, progress=False, apart=False,
+            read=self._source.read if self._source else None,
         ).run()  # fmt: skip
 
 

@@ -20,14 +20,18 @@ if TYPE_CHECKING:
     from smoothap.models import Embedder
 
 
-def create_empty(folder: Path, model: Embedder | Path | str, root: Path, device: str | None, dtype: str) -> AlbumModel:
+def create_empty(
+    folder: Path, model: Embedder | Path | str, root: Path | str | None, device: str | None, dtype: str
+) -> AlbumModel:
     """Make an album without photos in a folder, and give its model back."""
     check_dtype(dtype)
     known = AlbumModel.of(model, folder, device)
     assert known.identity is not None
     storage = Storage(folder)
     with storage.creating():
-        empty = Description(known.identity.dimension, root=relative(root, folder), dtype=dtype)
+        empty = Description(
+            known.identity.dimension, root=None if root is None else relative(Path(root), folder), dtype=dtype
+        )
         write_description(folder, known.described(empty))
     return known
 

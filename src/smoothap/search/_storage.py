@@ -44,6 +44,7 @@ from smoothap.search.description import (
 )
 from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 from smoothap.search.projection import Projection
+from smoothap.search.refining import unit_vectors
 from smoothap.search.vectors import DTYPES, FLOAT32, MappedVectors, Vectors
 
 _SUFFIXES = {  # by the kind of file
@@ -223,11 +224,11 @@ class Storage:
         write_description(self.folder, description)
         return description
 
-    def remember_places(self, root: Path, source: str, patience: float = 0.0) -> None:
+    def remember_places(self, root: Path | None, source: str) -> None:
         """Write down where photos and model lie now, if that has changed."""
-        place = relative(root, self.folder)
+        place = None if root is None else relative(root, self.folder)
         if (known := read_description(self.folder)) != replace(known, root=place, source=source):
-            with self.writing(patience):
+            with self.writing():
                 write_description(self.folder, replace(read_description(self.folder), root=place, source=source))
 
     def calibrate(self, calibration: dict[str, Any]) -> None:
@@ -292,7 +293,7 @@ class Storage:
             sums["vectors"] = checksum(write_atomically(self.file("vectors", number), write))
         if "learnt" not in sums and (projection := self._projection_of(description)) is not None:
             # What is projected is what the album keeps, so that it does not matter when it is.
-            kept = (np.asarray(part, DTYPES[description.dtype]).astype(np.float32) for part in parts)
+            kept = (unit_vectors(np.asarray(part, DTYPES[description.dtype])) for part in parts)
             write = partial(write_vectors, parts=map(projection, kept), dimension=projection.dimension)
             sums["learnt"] = checksum(write_atomically(self.file("learnt", number), write))
         return Segment(number, table.num_rows, **sums)

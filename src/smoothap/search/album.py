@@ -96,7 +96,7 @@ class Album:
         cls,
         path: Path | str,
         model: Embedder | Path | str,
-        root: Path | str,
+        root: Path | str | None,
         *,
         engine: str = "auto",
         device: str | None = None,
@@ -108,7 +108,7 @@ class Album:
         which has then to be given again when the album is opened to be asked with images. With `dtype` "float16" the
         vectors take half of the room, and scores are those of the rounded vectors, exactly.
         """
-        return cls._opened(path, engine, create_empty(Path(path), model, Path(root), device, dtype))
+        return cls._opened(path, engine, create_empty(Path(path), model, root, device, dtype))
 
     @classmethod
     def _opened(cls, path: Path | str, engine: str, model: AlbumModel) -> Album:
@@ -231,7 +231,7 @@ class Album:
 
     def remember_places(self) -> None:
         """Write down where photos and model lie now, for other processes that open the album."""
-        self._known_storage().remember_places(self._known_root(), self._model.source)
+        self._known_storage().remember_places(self.root, self._model.source)
 
     @property
     def folder(self) -> Path | None:

@@ -24,8 +24,9 @@ from smoothap.search._storage import Storage
 from smoothap.search._unreadable import read_refusals, write_refusals
 from smoothap.search.description import NAME, Description, Part, read_description, write_description
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
+from smoothap.search.preparing import Read
 from smoothap.search.updating import Labels, Updater, UpdateReport, refuse_missing, remove_rows, spelled_label
-from smoothap.search.walking import PhotoFile, Walk
+from smoothap.search.walking import PhotoFile, Walk, container_of
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -60,7 +61,7 @@ class Share(NamedTuple):
 
     def place(self, path: str) -> int:
         """Which of all parts a photo falls to, from 0."""
-        return zlib.crc32(os.fsencode(path)) % self.of
+        return zlib.crc32(os.fsencode(container_of(path))) % self.of
 
     def of_walk(self, walk: Walk) -> Walk:
         """What of a source falls to this part."""
@@ -81,7 +82,7 @@ class PartUpdate:
 
     folder: Path  # of the album
     model: Callable[[], Embedder]  # the album's own
-    root: Path
+    root: Path | None
     share: Share
     walk: Walk
     labels: Labels | None = None
@@ -89,6 +90,7 @@ class PartUpdate:
     readers: int | None = None
     progress: bool = True
     apart: bool = True
+    read: Read | None = None
     report: UpdateReport = field(default_factory=UpdateReport)
 
     def run(self) -> UpdateReport:
@@ -100,7 +102,8 @@ class PartUpdate:
         wanted = self._wanted(photos)
         place = self._storage.folder / PARTS / f"{self.share.number:06d}-of-{self.share.of:06d}"
         staging = Storage(place)
-        with staging.writing():
+        # A process that was killed may still be ending, and hold on to what another run of the same work takes over.
+        with staging.writing(0.0 if self.apart else PATIENCE):
             self._compute(staging, description, wanted)
             with self._storage.writing(PATIENCE):
                 self._count_in(staging, gone)
@@ -120,7 +123,7 @@ class PartUpdate:
         known = _rows_of(photos, self.share.holds)
         gone = self.walk.missing(known)
         if not self.remove_missing:
-            refuse_missing(gone, len(known), self._storage.folder, self.root)
+            refuse_missing(gone, len(known), self._storage.folder, self.root or "the source")
         return gone
 
     def _compute(self, staging: Storage, description: Description, wanted: list[PhotoFile]) -> None:
@@ -137,17 +140,19 @@ class PartUpdate:
             earlier = read_refusals(self._storage.folder)
             write_refusals(staging.folder, {path: why for path, why in earlier.items() if self.share.holds(path)})
         files = Walk(wanted, self._mine.unreadable, self._mine.others)
-        updater = Updater(staging, self.model, description.source, self.root, self.labels, self.progress, self.readers)
+        updater = Updater(
+            staging, self.model, description.source, self.root, self.labels, self.progress,
+            workers=self.readers, read=self.read,
+        )  # fmt: skip
         made = updater.run(files, whole=False, remove_missing=False)
         self.report.unreadable, self.report.others = made.unreadable, made.others
         listed = {file.path: (file.bytes, file.modified) for file in wanted}
         _, photos, _ = staging.load()
+        sizes, times = (whole_numbers(photos.table[name]) for name in ("bytes", "modified"))
         stale = [
-            photo.id
-            for photo, size, time in zip(
-                photos, *(whole_numbers(photos.table[name]) for name in ("bytes", "modified")), strict=True
-            )
-            if listed.get(photo.path) != (size, time) or photo.path in made.unreadable
+            int(photos.ids[row])
+            for row, path in enumerate(photos.paths())
+            if listed.get(path) != (sizes[row], times[row]) or path in made.unreadable
         ]
         remove_rows(staging, stale)
 

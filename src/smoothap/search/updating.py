@@ -25,7 +25,7 @@ from smoothap.search._storage import Storage, relative
 from smoothap.search._unreadable import Refusal, read_refusals, write_refusals
 from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, seconds_of, whole_numbers
-from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, heads_of, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, Read, RefusedPhoto, files_below, heads_of, prepared_in_order
 from smoothap.search.walking import PhotoFile, Walk
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class UpdateReport:
         """How many image files were looked at."""
         return len(self.added) + len(self.changed) + self.unchanged + len(self.unreadable)
 
+    def counts(self) -> dict[str, int]:
+        """How many paths stand in each place, and how many files were seen."""
+        names = ("added", "changed", "removed", "relabelled", "unreadable", "others")
+        return {**{name: len(getattr(self, name)) for name in names}, "unchanged": self.unchanged, "seen": self.seen}
+
 
 @dataclass(eq=False)
 class Updater:
@@ -65,10 +70,11 @@ class Updater:
     storage: Storage
     model: Callable[[], Embedder]
     source: str
-    root: Path
+    root: Path | None  # the photo folder; None: `read` knows where the photos are
     labels: Labels | None
     progress: bool
     workers: int | None = None
+    read: Read | None = None
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -89,9 +95,9 @@ class Updater:
         """Take in the files of a walk; with `whole`, photos that are gone from it are removed from the album."""
         gone = walk.missing(self._rows) if whole else []
         if not remove_missing:
-            refuse_missing(gone, len(self._rows), self.storage.folder, self.root)
+            refuse_missing(gone, len(self._rows), self.storage.folder, self.root or "the source")
         # The photo folder, the album or the model may have been moved.
-        moved = replace(self.description, root=relative(self.root, self.storage.folder), source=self.source)
+        moved = replace(self.description, root=self._root_below(), source=self.source)
         if moved != self.description:
             self.description = moved
             write_description(self.storage.folder, moved)
@@ -124,6 +130,15 @@ class Updater:
         self._refusals[path] = refusal
         self.report.unreadable[path] = refusal.reason
 
+    def _root_below(self) -> str | None:
+        return None if self.root is None else relative(self.root, self.storage.folder)
+
+    def _reading(self) -> Read:
+        if self.read is not None:
+            return self.read
+        assert self.root is not None
+        return files_below(self.root)
+
     def _take_in(self, wanted: list[tuple[PhotoFile, bytes | None]]) -> None:
         if not wanted:
             return
@@ -139,7 +154,7 @@ class Updater:
         """Ask the photos of an album from before there were dates and cameras in it; no vector is made anew."""
         unasked = self.photos.column("camera").is_null().to_numpy(zero_copy_only=False)
         rows = [row for path in unchanged if unasked[row := self._rows[path]]]
-        if not rows:
+        if not rows or self.root is None:
             return
         files = [self.root / self.photos[row].path for row in rows]
         with Progress("Dates and cameras", len(rows), "photos", shown=self.progress) as line:
@@ -155,7 +170,7 @@ class Updater:
         import torch
 
         batch: list[PreparedPhoto] = []
-        for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform, self.workers), start=1):
+        for number, outcome in enumerate(prepared_in_order(self._reading(), wanted, transform, self.workers), start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
                 when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
@@ -249,7 +264,7 @@ def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
     return {"taken": None if head.taken is None else seconds_of(head.taken), "camera": head.camera}
 
 
-def refuse_missing(gone: list[str], known: int, folder: Path, root: Path) -> None:
+def refuse_missing(gone: list[str], known: int, folder: Path, root: Path | str) -> None:
     """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
     if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
         examples = ", ".join(repr(path) for path in gone[:3])
