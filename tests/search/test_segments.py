@@ -8,6 +8,7 @@ import pytest
 
 from smoothap.search import Album, _segments
 from smoothap.search._settling import settle
+from smoothap.search._storage import Storage
 from smoothap.search.vectors import MappedVectors
 
 RANDOM = np.random.default_rng(7)
@@ -197,3 +198,44 @@ def test_the_graph_of_another_order_is_another_graph(tmp_path):
         files.append([segment.vectors for segment in opened._description.segments])
     assert files[0] == files[1]
     assert sums[0] != sums[1]
+
+
+def test_a_large_album_maps_what_it_says_of_its_photos(many, tmp_path, monkeypatch):
+    monkeypatch.setattr("smoothap.search._storage.MANY", 10)
+    _, one = many
+    first = Album.open(tmp_path / "several")
+    reads = []
+    read = Storage._photos
+    monkeypatch.setattr(Storage, "_photos", lambda *given: reads.append(given) or read(*given))
+    again = Album.open(tmp_path / "several")
+    assert reads == []
+    assert again.photos.table.equals(first.photos.table)
+    assert again.photos.table.equals(one.photos.table)
+    assert again.search(3) == one.search(3)
+    with again._storage.writing():  # a photo that is replaced: rows are no longer in the order of files
+        records = [{**one.photos.record(4), "label": "new"}]
+        again._storage.append(again._description, records, one.vectors[80:81], [None])
+    for _ in range(2):
+        changed = Album.open(tmp_path / "several")
+        assert changed.photos[4].label == "new"
+        assert np.array_equal(changed.vectors[4], one.vectors[80])
+        assert np.array_equal(changed.vectors[5], one.vectors[5])
+    assert len(reads) == 5
+
+
+def test_a_damaged_or_foreign_table_in_the_cache_is_not_believed(many, tmp_path, monkeypatch):
+    monkeypatch.setattr("smoothap.search._storage.MANY", 10)
+    wanted = Album.open(tmp_path / "several").photos.table
+    folder = Path(os.environ["XDG_CACHE_HOME"], "smoothap", "tables")
+    file = next(folder.glob("*.arrow"))
+    content = file.read_bytes()
+    for damage in (content[:-9], b"", bytes(len(content)), content.replace(b"00000004", b"00000005")):
+        file.write_bytes(damage)
+        assert Album.open(tmp_path / "several").photos.table.equals(wanted)
+        assert file.read_bytes() == content  # written anew
+    folder.chmod(0o777)
+    reads = []
+    read = Storage._photos
+    monkeypatch.setattr(Storage, "_photos", lambda *given: reads.append(given) or read(*given))
+    assert Album.open(tmp_path / "several").photos.table.equals(wanted)
+    assert len(reads) == 4

@@ -93,16 +93,23 @@ def _folder() -> Path:
     return cache_folder() / "indices"
 
 
+def belongs_to_us(*places: Path) -> bool:
+    """Whether only this user can have written the folder and the files in it."""
+    if os.name != "posix":
+        return True
+    for place in places:
+        status = place.lstat()
+        others_may_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if status.st_uid != os.getuid() or others_may_write or stat.S_ISLNK(status.st_mode):
+            return False
+    return True
+
+
 def _is_ours(folder: Path, file: Path) -> bool:
     """Whether the file is one that this user wrote, in a folder that no other can write to, and is whole."""
     try:
-        if os.name == "posix":
-            for place in (folder, file, _sum_file(file)):
-                status = place.lstat()
-                others_may_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-                if status.st_uid != os.getuid() or others_may_write or stat.S_ISLNK(status.st_mode):
-                    return False
-        return _sum_file(file).read_text(encoding="ascii").strip() == checksum_of(file)
+        ours = belongs_to_us(folder, file, _sum_file(file))
+        return ours and _sum_file(file).read_text(encoding="ascii").strip() == checksum_of(file)
     except (OSError, ValueError):
         return False
 

@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 
 from smoothap.files import DiskFullError, is_full, link, locked, write_atomically
 from smoothap.search._checksums import check, checksum
+from smoothap.search._mapped_table import MANY, keep_mapped, read_mapped
 from smoothap.search._segments import last_places
 from smoothap.search._settling import settle
 from smoothap.search.description import (
@@ -51,6 +52,7 @@ _SUFFIXES = {  # by the kind of file
     "vectors": "npy", "photos": "parquet", "thumbnails": "pack", "projection": "npy", "learnt": "npy",
 }  # fmt: skip
 _SEGMENT_KINDS = "vectors", "photos", "learnt"
+_MANY_FILES = 1 << 60  # bytes, for `check`: files of a large album are not summed again, however small each is
 _LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
 
 
@@ -116,18 +118,33 @@ class Storage:
         description = read_description(self.folder)
         while True:
             try:
-                tables = [self._photos(segment, always) for segment in description.segments]
-                vectors = self._all_vectors(description, always, original)
+                table, places = self._all_photos(description.segments, always)
+                vectors, dimension = self._all_vectors(description, always, original)
                 self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
                 known, description = description, read_description(self.folder)
                 if description == known:
                     raise
-        photos, array = _together(tables, *vectors)
+        photos = Photos(table)
         if len(photos) and int(photos.ids[-1]) >= description.next_id:
             raise ValueError(f"{self.folder / NAME} counts {description.next_id} photos, and there are more: damaged.")
-        return description, photos, array
+        alone = len(vectors) == 1 and places is None and vectors[0].dtype == np.float32
+        return description, photos, vectors[0] if alone else MappedVectors(vectors, dimension, places)
+
+    def _all_photos(self, segments: Sequence[Segment], always: bool) -> tuple[pa.Table, np.ndarray | None]:
+        """The photos of all segments in the order of ids, and where each stands, (n,); None: in that order."""
+        many = sum(segment.rows for segment in segments) >= MANY
+        if many and not always:
+            for segment in segments:
+                check(self.file("photos", segment.number), segment.photos, size=_MANY_FILES)
+            if (kept := read_mapped(segments)) is not None:
+                return kept
+        together = _together([self._photos(segment, always) for segment in segments])
+        if many and not always:
+            keep_mapped(segments, *together)
+            return read_mapped(segments) or together
+        return together
 
     def _all_vectors(self, description: Description, always: bool, original: bool) -> tuple[list[np.ndarray], int]:
         """The vectors of each segment, and how many numbers each has; what is not asked for is checked too."""
@@ -358,14 +375,11 @@ def relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path.resolve(), folder.resolve())
 
 
-def _together(tables: list[pa.Table], vectors: list[np.ndarray], dimension: int) -> tuple[Photos, Vectors]:
-    """Segments as one, in the order of ids; the last row of an id counts."""
-    if not tables:
-        return Photos(SCHEMA.empty_table()), np.zeros((0, dimension), np.float32)
-    table = pa.concat_tables(tables)
+def _together(tables: list[pa.Table]) -> tuple[pa.Table, np.ndarray | None]:
+    """Segments as one, in the order of ids, and where each row stands, (n,); the last row of an id counts."""
+    table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     ids = whole_numbers(table["id"])
     if (np.diff(ids) > 0).all():
-        alone = len(vectors) == 1 and vectors[0].dtype == np.float32
-        return Photos(table), vectors[0] if alone else MappedVectors(vectors, dimension)
+        return table, None
     places = last_places(tables, np.unique(ids))
-    return Photos(table.take(pa.array(places))), MappedVectors(vectors, dimension, places)
+    return table.take(pa.array(places)), places
