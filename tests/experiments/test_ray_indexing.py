@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
-from smoothap.experiments import index_photos, parallel_indexing
+from smoothap.experiments import _parallel_indexing, index_photos
 from smoothap.search import Album
 from smoothap.search.parts import PARTS
 from smoothap.search.walking import walk
@@ -40,7 +40,7 @@ def cluster():
 def place(tmp_path, monkeypatch):
     """A model, 120 photos and one file that is none; parts of ten photos."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(parallel_indexing, "PHOTOS_A_PART", 10)
+    monkeypatch.setattr(_parallel_indexing, "PHOTOS_A_PART", 10)
     tiny_model(tmp_path / "model")
     photo_folder(tmp_path / "photos", 120)
     (tmp_path / "photos" / "broken.jpg").write_bytes(b"no image")
@@ -106,7 +106,7 @@ def test_a_killed_actor_loses_nothing(cluster, place):
 def test_a_killed_driver_loses_nothing(cluster, place):
     command = [
         sys.executable, "-c",
-        "import sys; from smoothap.experiments import index_photos, parallel_indexing as p; p.PHOTOS_A_PART = 10;"
+        "import sys; from smoothap.experiments import index_photos, _parallel_indexing as p; p.PHOTOS_A_PART = 10;"
         "index_photos(sys.argv[1], sys.argv[2], model=sys.argv[3], ray=sys.argv[4], progress=False)",
         *(str(place / name) for name in ("photos", "album", "model")), cluster,
     ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from photo_makers import photo_bytes, photo_folder
 
-from smoothap.experiments import index_photos, part_work
+from smoothap.experiments import _part_work, index_photos
 from smoothap.models import Embedder
 from smoothap.search import Album, updating
 from smoothap.search.joining import join_albums
@@ -164,8 +164,8 @@ def test_a_disk_that_is_not_mounted_empties_no_part(photos, tmp_path, model):
 
 
 def test_several_processes_make_the_album_of_one(odd_photos, tmp_path, model, monkeypatch):
-    monkeypatch.setattr(part_work, "PHOTOS_A_PART", 4)
-    monkeypatch.setattr("smoothap.experiments.parallel_indexing.PHOTOS_A_PART", 4)
+    monkeypatch.setattr(_part_work, "PHOTOS_A_PART", 4)
+    monkeypatch.setattr("smoothap.experiments._parallel_indexing.PHOTOS_A_PART", 4)
     indexed = index_photos(
         odd_photos, tmp_path / "album", model=str(model), labels="folders", workers=2, progress=False
     )
@@ -186,7 +186,7 @@ def test_kill_9_of_all_processes_loses_nothing(tmp_path, model):
     photos = photo_folder(tmp_path / "many", 300)
     command = [
         sys.executable, "-c",
-        "import sys; from smoothap.experiments import index_photos, parallel_indexing as p; p.PHOTOS_A_PART = 30;"
+        "import sys; from smoothap.experiments import index_photos, _parallel_indexing as p; p.PHOTOS_A_PART = 30;"
         "index_photos(sys.argv[1], sys.argv[2], model=sys.argv[3], workers=2, progress=False)",
         str(photos), str(tmp_path / "album"), str(model),
     ]  # fmt: skip
@@ -222,7 +222,7 @@ def _workers_of(album: Path) -> list[str]:
 
 
 def test_a_process_that_dies_is_a_sentence(photos, tmp_path, model, monkeypatch):
-    monkeypatch.setattr("smoothap.experiments.parallel_indexing.sys.executable", shutil.which("false") or "/bin/false")
+    monkeypatch.setattr("smoothap.experiments._parallel_indexing.sys.executable", shutil.which("false") or "/bin/false")
     with pytest.raises(RuntimeError, match=r"ended \(exit code 1\).*run this again"):
         index_photos(photos, tmp_path / "album", model=str(model), workers=2, progress=False)
     with pytest.raises(ValueError, match="at least 1, not 0"):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from photo_makers import photo_bytes
 
-from smoothap.experiments import index_photos, parallel_indexing
+from smoothap.experiments import _parallel_indexing, index_photos
 from smoothap.models import Embedder
 from smoothap.search import Album
 from smoothap.search.parts import Share
@@ -149,7 +149,7 @@ def test_shards_at_an_address(shards, tmp_path, model):
 
 
 def test_all_photos_of_a_shard_fall_to_one_part_and_processes_share_shards(shards, tmp_path, model, monkeypatch):
-    monkeypatch.setattr(parallel_indexing, "PHOTOS_A_PART", 5)
+    monkeypatch.setattr(_parallel_indexing, "PHOTOS_A_PART", 5)
     paths = [f"train-000.tar/{number}.png" for number in range(50)]
     assert len({Share(1, 64).place(path) for path in paths}) == 1
     rows = [f"a.parquet/{group:06}/{row:06}" for group in range(9) for row in range(9)]

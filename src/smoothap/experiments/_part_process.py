@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Any
 
-from smoothap.experiments.part_work import PartWork
+from smoothap.experiments._part_work import PartWork
 
 
 def _listen(jobs: "queue.Queue[dict[str, Any] | None]", idle: threading.Event) -> None:

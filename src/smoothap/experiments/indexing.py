@@ -10,10 +10,10 @@ from pathlib import Path
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.places import data_folder
+from smoothap.experiments._labels import read_labels
+from smoothap.experiments._parallel_indexing import update_in_processes
+from smoothap.experiments._ray_indexing import update_on_ray
 from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.labels import read_labels
-from smoothap.experiments.parallel_indexing import update_in_processes
-from smoothap.experiments.ray_indexing import update_on_ray
 from smoothap.files import locked
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from smoothap.experiments.labels import read_labels
+from smoothap.experiments._labels import read_labels
 from smoothap.files import write_atomically
 from smoothap.search import Album, UpdateReport
 from smoothap.search.parts import PARTS, PartUpdate, Share

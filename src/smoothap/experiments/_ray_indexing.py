@@ -11,8 +11,8 @@ from collections import Counter
 from importlib import import_module
 from typing import Any
 
-from smoothap.experiments.parallel_indexing import finish, plan
-from smoothap.experiments.part_work import PartWork
+from smoothap.experiments._parallel_indexing import finish, plan
+from smoothap.experiments._part_work import PartWork
 from smoothap.progress import Progress
 from smoothap.search import Album
 from smoothap.search.walking import Walk

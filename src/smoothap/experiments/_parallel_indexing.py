@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from smoothap.experiments.part_work import PHOTOS_A_PART, PartWork, remove_listings, write_listings
+from smoothap.experiments._part_work import PHOTOS_A_PART, PartWork, remove_listings, write_listings
 from smoothap.progress import Progress
 from smoothap.search import Album, UpdateReport
 from smoothap.search.parts import settle_album
