@@ -33,7 +33,7 @@ FROZEN = "tests/training/test_frozen.py"
 CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test_the_rest_elsewhere.py"
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
-SEGMENTS = "tests/search/test_segments.py"
+SEGMENTS, PARTS, SOURCES = (f"tests/search/test_{name}.py" for name in ("segments", "parts", "sources"))
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
@@ -249,6 +249,21 @@ MUTANTS = [
     Mutant("segments: pairs of float16 by their raw products", "metrics/cosine.py", "return unit_rows(given_rows(self.vectors[rows]), self.norms[rows], torch.float32).numpy()", "return np.asarray(self.vectors[rows])", SEGMENTS + " -k float16_are"),
     Mutant("segments: one that lost rows keeps its vectors", "search/_settling.py", "whole = alone is not None and len(rows) == alone.rows and", "whole = alone is not None and", SEGMENTS),
     Mutant("segments: all are written anew", "search/_settling.py", "if len(group) == 1 and fresh[group[0]] and not renewed:", "if False:", SEGMENTS),
+    Mutant("segments: a foreign table is mapped", "search/_faiss_cache.py", "if status.st_uid != os.getuid() or others_may_write", "if status.st_uid != os.getuid()", SEGMENTS + " -k foreign"),
+    Mutant("segments: a damaged table is mapped", "search/_mapped_table.py", "        check(file, file.with_suffix", "        str(file.with_suffix", SEGMENTS + " -k foreign"),
+    Mutant("parts: a photo falls to no part", "search/parts.py", "return self.place(path) == self.number - 1", "return self.place(path) == self.number", PARTS + " -k one_part"),
+    Mutant("parts: those of a closed folder are gone", "search/parts.py", "gone = self.walk.missing(known)", "gone = self._mine.missing(known)", PARTS + " -k cannot_be_read"),
+    Mutant("parts: a changed photo gets another id", "search/parts.py", "ids.append(next_id if row is None else int(photos.ids[row]))", "ids.append(next_id + len(ids))", PARTS + " -k changed_parts"),
+    Mutant("parts: what is gone before the end is counted in", "search/parts.py", "        remove_rows(staging, stale)\n", "", PARTS + " -k goes_on"),
+    Mutant("parts: refusals of other parts are forgotten", "search/parts.py", "{**others, **read_refusals(staging.folder)}", "read_refusals(staging.folder)", PARTS + " -k album_of_one_run"),
+    Mutant("parts: processes outlive the one that started them", "experiments/_part_process.py", "    if not idle.is_set():\n        os._exit(1)", "    if False:\n        os._exit(1)", PARTS + " -k kill_9"),
+    Mutant("join: one content is there twice", "search/joining.py", "            again.append(identity)\n", "            pass\n", PARTS + " -k joined_once"),
+    Mutant("join: thumbnails of another photo", "search/_settling.py", "renamed = {pack: number + place for place, pack in enumerate(packs)}", "renamed = {pack: number for place, pack in enumerate(packs)}", PARTS + " -k share_their_files"),
+    Mutant("ivf: building begins anew", "search/_ivf.py", "read_unfinished(checksum, form, width) or _trained(vectors, cells)", "_trained(vectors, cells)", ENGINES + " -k taken_up"),
+    Mutant("ivf: too few candidates", "search/_ivf.py", "min(max(_SPARE * k, _LEAST_CANDIDATES), self.rows)", "min(k, self.rows)", ENGINES + " -k brute_force"),
+    Mutant("sources: photos from the start of the shard", "search/sources.py", "            stream.seek(file.place)\n", "", SOURCES + " -k taken_up"),
+    Mutant("sources: a name leads out of its shard", "search/sources.py", "if re.search(OUTSIDE, path):", "if False:", SOURCES + " -k lead_out"),
+    Mutant("sources: rows of one group only", "search/sources.py", "key = name, int(group)", "key = name, 0", SOURCES + " -k parquet_files"),
     Mutant("segments: the graph of another order", "search/_segments.py", "(b\"\" if order is None else checksum(order.tobytes()).encode())", "b\"\"", SEGMENTS + " -k another_order"),
     Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", UPDATES),
     Mutant("search: another model is let in", "search/_identity.py", "if (given := identity_of(model)) != self.identity:", "if False:", DISK),
@@ -265,8 +280,8 @@ MUTANTS = [
     Mutant("search: one strange file stops the index", "search/preparing.py", "except Exception as error:", "except (OSError, ValueError, MemoryError) as error:", "tests/search/test_unreadable_photos.py -k one_bad_file"),
     Mutant("search: what can pass is not tried again", "search/preparing.py", "may_pass=isinstance(error, (OSError, MemoryError))", "may_pass=False", "tests/search/test_unreadable_photos.py -k can_pass"),
     Mutant("search: what cannot pass is tried again", "search/updating.py", "refusal is not None and refusal ==", "False and refusal ==", "tests/search/test_unreadable_photos.py -k twice"),
-    Mutant("search: labels from the photo folder", "experiments/indexing.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py -k table_of_labels"),
-    Mutant("search: labels that match nothing", "experiments/indexing.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py -k table_of_labels"),
+    Mutant("search: labels from the photo folder", "experiments/_labels.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py -k table_of_labels"),
+    Mutant("search: labels that match nothing", "experiments/_labels.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py -k table_of_labels"),
     Mutant("reading: a HEIC photo without its decoder is refused for good", "search/preparing.py", "(MemoryError, ImportError)", "MemoryError", "tests/search/test_dates_and_cameras.py -k decoder"),
     Mutant("reading: a date of zeros hides the next best", "data/_exif.py", "with suppress(ValueError):", "with suppress(ZeroDivisionError):", "tests/data/test_phone_photos.py"),
     Mutant("search: other files are not listed", "search/updating.py", "{**others, **self._refusals}", "self._refusals", "tests/search/test_unreadable_photos.py"),

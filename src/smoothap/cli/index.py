@@ -103,7 +103,7 @@ def _print_parts(indexed: Indexed, part: str) -> None:
     print(f"Part {part}: {this.given:,} files given, {this.indexed:,} indexed, {this.reported:,} reported")
     missing = sorted(set(range(1, this.of + 1)) - {known.number for known in there if known.of == this.of})
     listed = ", ".join(f"{number:,}" for number in missing[:_LISTED]) + (" ..." if len(missing) > _LISTED else "")
-    print(f"{len(missing):,} parts are missing: {listed}" if missing else "All parts are there.")
+    print(f"Parts that are missing of {this.of:,}: {listed}" if missing else f"All {this.of:,} parts are there.")
 
 
 def _listed(kinds: dict[str, int]) -> str:
@@ -127,6 +127,8 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
     if as_json:
         calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
         whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
+        if album.parts:
+            whole["parts"] = {part.name: [part.given, part.indexed, part.reported] for part in album.parts}
         print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
         return
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))

@@ -160,7 +160,7 @@ class _Network:
         if is_new:
             _check_new(out)
         elif self.dtype != FLOAT32 and read_description(out).dtype != self.dtype:
-            raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums, and for join.")
+            raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
         source = self._source(self.model or chosen)
         if not is_new or source is None:
             return Album.open(out, root=root, model=source, device=self.device), chosen
