@@ -16,8 +16,8 @@ from drawn_collections import drawn, mean_average_precision
 from labelled_vectors import unseen_vectors
 
 from smoothap.experiments import open_model
-from smoothap.learning.lessons import Lessons
-from smoothap.learning.training import Start, train_projection
+from smoothap.learning._lessons import Lessons
+from smoothap.learning._training import Start, train_projection
 
 COLLECTIONS = 20
 

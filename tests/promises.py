@@ -55,7 +55,11 @@ PROMISES = {
         "a file layer that tears unsynced writes; full disk; read-only folder",
         "200 runs",
     ),
-    11: Promise("an album survives", "kill -9 during index, add and remove", "50 kills: opens, hashes match, finishes"),
+    11: Promise(
+        "an album survives",
+        "kill -9 during index, add, remove, learn and undo",
+        "50 kills: opens, hashes match, finishes",
+    ),
     12: Promise(
         "corruption is found",
         "flip a byte in weights, checkpoint, vectors, manifest",

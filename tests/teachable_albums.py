@@ -12,7 +12,7 @@ def vectors_and_labels(seed=0, classes=CLASSES, photos=PHOTOS):
     random = np.random.default_rng(seed)
     labels = np.repeat(np.arange(classes), photos)
     signal = random.normal(size=(classes, SIGNAL))[labels] + 0.15 * random.normal(size=(len(labels), SIGNAL))
-    rows = np.concatenate([signal, 1.5 * random.normal(size=(len(labels), NOISE))], axis=1)
+    rows = np.concatenate([signal, 0.8 * random.normal(size=(len(labels), NOISE))], axis=1)
     turned = rows @ np.linalg.qr(random.normal(size=(rows.shape[1],) * 2))[0]
     return (turned / np.linalg.norm(turned, axis=1, keepdims=True)).astype(np.float32), labels
 

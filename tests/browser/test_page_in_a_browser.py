@@ -63,17 +63,17 @@ def test_an_uploaded_photo_is_searched_with(opened, one, keep_shot):
     keep_shot(page, "upload")
 
 
-def test_a_click_on_a_photo_searches_with_it_and_back_goes_back(opened, one, keep_shot):
+def test_find_under_a_photo_searches_with_it_and_back_goes_back(opened, one, keep_shot):
     page = opened(one)
-    page.click(".tile:nth-child(1) .picture")
+    page.click(".tile:nth-child(1) .find")
     ranked(page)
     assert page.url.endswith("#photo=0")
     assert page.locator(".tile.right").count() == 7
-    assert page.locator(".tile").count() == 60
+    assert page.locator(".tile").first.get_attribute("aria-setsize") == "95"
     assert page.locator("#legend b").text_content().startswith("AP ")
     assert page.locator("#curves path.curve").get_attribute("d").startswith("M")
     keep_shot(page, "labelled")
-    page.click(".tile:nth-child(2) .picture")
+    page.click(".tile:nth-child(2) .find")
     until(page, "location.hash !== '#photo=0'")
     ranked(page)
     page.go_back()
@@ -83,8 +83,8 @@ def test_a_click_on_a_photo_searches_with_it_and_back_goes_back(opened, one, kee
 def test_more_photos_come_as_one_scrolls(opened, one):
     page = opened(one + "#photo=5")
     ranked(page)
-    page.locator(".tile").last.scroll_into_view_if_needed()
-    until(page, "document.querySelectorAll('.tile').length === 95")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    until(page, "document.querySelector('.tile[data-place=\"94\"] .score') !== null")
 
 
 def test_a_box_searches_with_a_part(opened, one, keep_shot):
@@ -161,7 +161,7 @@ def test_the_keyboard_is_enough(opened, one):
         page.keyboard.press("s")
     ranked(page)
     page.locator(".picture[tabindex='0']").focus()
-    page.keyboard.press("Enter")
+    page.keyboard.press("f")
     until(page, "location.hash !== '#photo=40'")
     until(page, "document.activeElement === document.querySelector('.tile .picture')")
     page.keyboard.press("n")
@@ -178,7 +178,7 @@ def test_the_slider_shortens_the_list(opened, one):
         )
     total = answered.value.json()["total"]
     assert 0 < total < 60
-    until(page, f"document.querySelectorAll('.tile').length === {total}")
+    until(page, f"document.querySelector('.tile').getAttribute('aria-setsize') === '{total}'")
     assert min(scores(page)) >= 0.8
     assert page.locator("#slider-value").text_content() == "0.800"
 
@@ -197,7 +197,7 @@ def test_the_slider_asks_for_an_expected_recall(opened, calibrated, keep_shot):
             )
         assert json.loads(answered.value.request.post_data)["recall"] == recall
         totals.append(answered.value.json()["total"])
-        until(page, f"document.querySelectorAll('.tile').length === {min(60, totals[-1])}")
+        until(page, f"document.querySelector('.tile').getAttribute('aria-setsize') === '{totals[-1]}'")
         assert page.locator("#slider-value").text_content() == f"{recall:.0%}"
     assert 0 < totals[1] < totals[0] < 95
     assert page.get_by_text(re.compile(r"expected recall 6\d%, precision \d+%")).is_visible()
@@ -237,11 +237,11 @@ def test_two_albums_stand_side_by_side_with_both_curves(opened, two, keep_shot):
     assert "A typical photo" in page.locator("#query-note").text_content()
     keep_shot(page, "compare")
     old = page.url
-    page.click(".column.after .tile:nth-child(4) .picture")
+    page.click(".column.after .tile:nth-child(4) .find")
     until(page, f"location.href !== {old!r}")
     ranked(page)
-    first = page.locator(".column.before .tile").count(), page.locator(".column.after .tile").count()
-    assert first == (60, 60)
+    for side in ("before", "after"):
+        assert page.locator(f".column.{side} .tile").first.get_attribute("aria-setsize") == "95"
 
 
 @pytest.mark.parametrize("content", [b"this is no image", b""])
@@ -253,7 +253,7 @@ def test_a_bad_file_is_told(opened, one, content, keep_shot):
     assert page.locator("#query-image").is_hidden()
     keep_shot(page, "bad-file")
     page.click("#mistake-close")
-    page.click(".tile:nth-child(1) .picture")
+    page.click(".tile:nth-child(1) .find")
     ranked(page)
 
 
@@ -329,10 +329,10 @@ def test_a_lost_server_is_told_and_found_again(opened, one):
     page = opened(one, expected=("ERR_INTERNET_DISCONNECTED", "Failed to load"))
     page.wait_for_selector(".tile")
     page.context.set_offline(True)
-    page.click(".tile:nth-child(1) .picture")
+    page.click(".tile:nth-child(1) .find")
     page.wait_for_selector("#lost:not([hidden])")
     page.context.set_offline(False)
-    page.click("#retry")
+    page.evaluate("document.getElementById('retry').click()")  # it goes by itself too, perhaps sooner
     page.wait_for_selector("#lost", state="hidden")
 
 
@@ -341,7 +341,7 @@ def test_a_narrow_screen_shows_everything(opened, request, name, keep_shot):
     page = opened(request.getfixturevalue(name), viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.wait_for_selector(".tile")
     if name == "one":
-        page.tap(".tile:nth-child(1) .picture")
+        page.tap(".tile:nth-child(1) .find")
     ranked(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     keep_shot(page, f"phone-{name}")

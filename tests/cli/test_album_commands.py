@@ -209,9 +209,9 @@ def test_without_a_model_the_default_network_is_taken_and_named(place, capsys, t
     assert "The network is" not in run(capsys, "index", place / "photos", "--out", tmp_path / "new")
 
 
-def test_what_is_not_read_is_listed_by_kind_and_number(place, album, capsys, tmp_path):
-    photos = shutil.copytree(place / "photos", tmp_path / "photos")
-    for name in ("a.mov", "b.MOV", "c.txt", "bad.heic"):
+def test_what_is_not_read_is_listed_by_kind_and_number(place, capsys, tmp_path):
+    photos = photo_folder(tmp_path / "photos", 3)
+    for name in ("a.mov", "b.MOV", "c.txt", "bad.heic", "bad.jpg"):
         (photos / name).write_bytes(b"bad")
     said = run(capsys, "index", photos, "--out", tmp_path / "album", "--model", place / "model")
     assert "Cannot be read: 1 .heic, 1 .jpg\n" in said

@@ -1,4 +1,4 @@
-"""kill -9 during index, add and remove: the album opens, its hashes match, and the next run finishes."""
+"""kill -9 during index, add, remove, learn and undo: the album opens, its hashes match, and the next run finishes."""
 
 import json
 import os

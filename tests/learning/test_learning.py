@@ -68,7 +68,7 @@ def test_collections_without_meaning_teach_nothing(labelled_album, check_only):
     assert not learning.learnt
     assert not learning.check.is_clear
     assert learning.reason.startswith("The album keeps its vectors as they are.")
-    assert "may be chance" in learning.reason or "would suffer" in learning.reason
+    assert any(words in learning.reason for words in ("may be chance", "too little", "would suffer"))
     assert untouched(album) == before
 
 
@@ -142,23 +142,24 @@ def test_photos_that_come_while_it_learns_are_projected_too(taught_album, monkey
 
 
 def test_marks_of_what_is_wrong_push_it_away(tmp_path):
-    """Photos near a collection that are marked as wrong end up further from it than without the marks."""
+    """Photos much like a collection that are marked as wrong end up further from it than without the marks."""
     vectors, labels = vectors_and_labels(seed=3)
     random = np.random.default_rng(4)
-    # copies of the first class with a mark of their own: another thing that looks much like it
-    near = vectors[labels == 0] + 0.25 * random.normal(size=vectors.shape[1])
-    rows = np.concatenate([vectors, near])
+    near = vectors[labels == 0] + 0.08 * random.normal(size=vectors.shape[1])  # another thing, with a mark of its own
+    anything = random.normal(size=(3000, vectors.shape[1]))  # so that the near ones are seldom drawn by themselves
+    rows = np.concatenate([vectors, near, anything])
+    first, members = len(vectors), np.flatnonzero(labels == 0)[8:]
     scores = []
-    for wrong in ([], list(range(len(vectors), len(vectors) + 8))):
+    for wrong in ([], list(range(first, first + 8))):
         album = Album.from_arrays(rows, path=tmp_path / f"album {len(wrong)}")
         for label in range(12):
             ids = np.flatnonzero(labels == label)[:8].tolist()
             album.collections.mark(f"thing {label}", right=ids, wrong=wrong if label == 0 else [])
         assert learn(album, progress=False).learnt
-        members, others = np.flatnonzero(labels == 0)[8:], np.arange(len(vectors) + 8, len(rows))
+        others = np.arange(first + 8, first + 16)  # near ones that nobody has marked
         inside = (album.vectors[members] @ album.vectors[members].T).mean()
         scores.append(inside - (album.vectors[members] @ album.vectors[others].T).mean())
-    assert scores[1] > scores[0]
+    assert scores[1] > 1.3 * scores[0]
 
 
 def test_photos_in_two_collections_are_learnt_from_too(taught_album):

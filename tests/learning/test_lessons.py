@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from smoothap.learning.lessons import Lessons
-from smoothap.learning.training import _batch, _loss
+from smoothap.learning._lessons import Lessons
+from smoothap.learning._training import _batch, _loss
 from smoothap.losses import SmoothAP
 from smoothap.search import Album, Collection
 

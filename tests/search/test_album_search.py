@@ -63,7 +63,7 @@ def test_all_above_leaves_nothing_out(rows, score, seed):
 
 
 def test_pairs_are_found_across_tiles(monkeypatch):
-    from smoothap.search import duplicates
+    from smoothap.search import _duplicates as duplicates
 
     album = random_album(50, 3, 0)
     whole = album.all_above(0.5)

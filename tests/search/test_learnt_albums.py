@@ -36,6 +36,7 @@ def test_searches_are_in_projected_vectors_and_queries_are_projected_alike(album
     best = album.search(photo, k=3)
     assert best[0].id == album.photos[4].id
     assert best[0].score == pytest.approx(1, abs=1e-5)
+    assert (album.embed(photo) == album.projected(album.embedder().embed([photo], progress=False).numpy())[0]).all()
     scores = wanted @ wanted[4]
     for hit in album.search(album.photos[4].id, everything=True):
         assert hit.score == pytest.approx(scores[album.photos.row_of(hit.id)], abs=1e-6)

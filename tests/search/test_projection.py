@@ -76,6 +76,8 @@ def test_what_is_no_projection_is_refused(projection):
         Projection(broken, projection.bias)
     with pytest.raises(ValueError, match="not all 0"):
         Projection(0 * projection.weight, projection.bias)
+    with pytest.raises(ValueError, match="of length 1, and some are not"):
+        projection(np.ones((2, 96), np.float32))
     with pytest.raises(ValueError, match="do not go with a projection of 96"):
         projection(np.ones((2, 5), np.float32))
 

@@ -1,5 +1,3 @@
-import logging
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,12 +87,3 @@ def run(pattern_set, small_model, small_settings, tmp_path):
         return result, model
 
     return train_it
-
-
-@pytest.fixture
-def own_logging_lock(monkeypatch):
-    """For tests that kill a data worker: torch then raises wherever this process happens to be.
-
-    If that is inside `logging`, its lock is never released, and the next test that logs in a thread waits for ever.
-    """
-    monkeypatch.setattr(logging, "_lock", threading.RLock())

@@ -2,14 +2,17 @@
 
 import os
 import signal
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset
+from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.vehicle_id import one_in_the_gallery
 from smoothap.metrics import evaluate
@@ -112,7 +115,6 @@ def test_an_unreadable_image_is_left_out_and_listed(pattern_set, small_model, un
     assert "7.png,it is cut off" in unreadable.read_text()
 
 
-@pytest.mark.usefixtures("own_logging_lock")
 def test_a_killed_data_worker_is_told_in_a_sentence(pattern_set, small_model, unreadable):
     images, here = pattern_set(), os.getpid()
 
@@ -124,6 +126,22 @@ def test_a_killed_data_worker_is_told_in_a_sentence(pattern_set, small_model, un
     dataset = ImageDataset(replace(images, read=killed), small_model().transform, report=unreadable)
     with pytest.raises(ValueError, match=r"a process that reads images was killed.*--workers"):
         embed_set(small_model(), dataset, workers=2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers of this process in /proc")
+def test_the_death_of_a_data_worker_is_no_signal_that_raises_wherever_the_process_is(
+    pattern_set, small_model, unreadable
+):
+    dataset = ImageDataset(pattern_set(), small_model().transform, report=unreadable)
+    batches = evaluation_batches(dataset, 8, workers=2)
+    next(batches)
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        os.kill(int(child), signal.SIGKILL)
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:  # where torch's handler would raise
+        sum(range(1000))
+    with pytest.raises(ValueError, match="a process that reads images was killed"):
+        list(batches)
 
 
 @pytest.mark.parametrize("error", [ConnectionResetError(104, "Connection reset by peer"), EOFError()])

@@ -166,11 +166,15 @@ def test_a_draw_takes_one_of_all_views_and_an_index_the_test_view(benchmark, sma
     draws = [Draw(row % len(images), (5, 1, row)) for row in range(400)]
     views = chosen_views(np.array([draw.seed for draw in draws]), 4)
     assert set(np.bincount(views) // 70) == {1}  # each about as often as the others
-    for alone in (dataset.__getitems__, lambda indices: [dataset[index] for index in indices]):
-        items = alone(draws)
-        assert all(np.array_equal(item.image.flatten(), stored[views[n], item.row]) for n, item in enumerate(items))
-        assert all(item.label == images.labels[item.row] for item in items)
-        assert np.array_equal(alone([7])[0].image.flatten(), stored[0, 7])
+    items = [dataset[draw] for draw in draws]
+    assert all(np.array_equal(item.image.flatten(), stored[views[n], item.row]) for n, item in enumerate(items))
+    assert all(item.label == images.labels[item.row] for item in items)
+    assert np.array_equal(dataset[7].image.flatten(), stored[0, 7])
+    together = dataset.__getitems__(draws)
+    assert torch.equal(together.images, torch.stack([item.image for item in items]))
+    assert together.labels.tolist() == [item.label for item in items]
+    assert together.rows.tolist() == [item.row for item in items]
+    assert np.array_equal(dataset.__getitems__([7]).images.flatten(), stored[0, 7])
 
 
 def test_batches_are_the_same_with_workers(benchmark, small_model, tmp_path):

@@ -195,7 +195,6 @@ def test_a_disk_that_is_full_from_the_start_is_told(run, monkeypatch):
         run()
 
 
-@pytest.mark.usefixtures("own_logging_lock")
 def test_a_killed_data_worker_stops_the_training_with_a_sentence(pattern_set, small_model, small_settings, tmp_path):
     def kill_a_worker(value):
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()

@@ -116,7 +116,12 @@ READS = [("GET", f"{BASE}/1/originals", None), ("GET", f"{BASE}/1/originals.zip"
 @pytest.mark.parametrize(("method", "address", "content"), WRITES + READS)
 @pytest.mark.parametrize(
     "headers",
-    [{"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}],
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
 )
 def test_a_page_of_another_site_changes_nothing_and_gets_no_originals(api, kept, method, address, content, headers):
     kept.collections.add("dog", [1])

@@ -10,9 +10,11 @@ import csv
 import hashlib
 import io
 import re
+import signal
 import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,15 +142,15 @@ class ImageDataset(Dataset[Item]):
             return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
         return Item(None, int(self.images.labels[row]), row, tuple(bad))
 
-    def __getitems__(self, indices: Sequence[Draw | int]) -> list[Item]:
-        """The items of a batch, as torch's loader asks for them; stored features come in one piece."""
+    def __getitems__(self, indices: Sequence[Draw | int]) -> "list[Item] | Batch":
+        """The items of a batch, as torch's loader asks for them; stored features are one already."""
         features = self.images.features
         if features is None or features.unreadable:
             return [self[index] for index in indices]
         rows, seeds = zip(*(index if isinstance(index, Draw) else (int(index), None) for index in indices), strict=True)
-        labels = self.images.labels[np.array(rows)].tolist()
-        views = features.take(rows, seeds)
-        return [Item(view, label, row, ()) for view, label, row in zip(views, labels, rows, strict=True)]
+        numbers = np.array(rows)
+        labels = torch.from_numpy(self.images.labels[numbers])
+        return Batch(features.take(rows, seeds), labels, torch.from_numpy(numbers))
 
     def identity(self) -> dict[str, Any]:
         """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
@@ -224,25 +226,6 @@ def _a_few(images: int) -> list[int]:
     return np.linspace(0, images - 1, 16).astype(int).tolist()
 
 
-@contextmanager
-def lost_workers_explained() -> Generator[None]:
-    """A sentence where torch raises that a data worker was killed, which it does at any moment while they work."""
-    try:
-        yield
-    except RuntimeError as error:
-        lost = _LOST_WORKER.search(str(error))
-        if lost is None:
-            raise
-        raise _lost_worker(f" (process {lost[1]})") from error
-
-
-def _lost_worker(which: str = "") -> ValueError:
-    return ValueError(
-        f"a process that reads images was killed{which}, perhaps because the memory ran out, or the shared memory "
-        "(/dev/shm), of which a container has little: give it more (docker run --shm-size), or take fewer --workers"
-    )
-
-
 def training_batches(
     dataset: ImageDataset,
     batches: Batches,
@@ -297,21 +280,41 @@ def _load(
         pin_memory=pin_memory,
     )
     try:
-        for batch, bad in loader:
+        for batch, bad in _without_signals(loader):
             for row, reason in bad:
                 dataset.bad.add(str(dataset.images.names[row]), reason)
             if isinstance(batch, Batch):
                 yield batch
-    except (ConnectionError, EOFError, FileNotFoundError) as error:  # the worker died while it handed a batch over
-        if not workers:
+    except (RuntimeError, ConnectionError, EOFError, FileNotFoundError) as error:
+        lost = _LOST_WORKER.search(str(error))
+        if not workers or (isinstance(error, RuntimeError) and lost is None):
             raise
-        raise _lost_worker() from error
+        which = f" (process {lost[1]})" if lost else ""  # none where it died while it handed a batch over
+        raise ValueError(
+            f"a process that reads images was killed{which}, perhaps because the memory ran out, or the shared memory "
+            "(/dev/shm), of which a container has little: give it more (docker run --shm-size), or take fewer --workers"
+        ) from error
     finally:
         dataset.bad.write()
 
 
-def _collate(items: list[Item]) -> tuple[Batch | None, Bad]:
+def _without_signals(loader: DataLoader[Any]) -> Iterator[tuple[Batch | None, Bad]]:
+    """The loader's iterator, without the handler by which torch raises wherever the process is when a worker dies.
+
+    That may be in the midst of a file or a lock. Without it the next batch says so, some seconds later.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGCHLD"):
+        return iter(loader)  # torch has no handler there
+    before = signal.getsignal(signal.SIGCHLD)
+    batches = iter(loader)
+    signal.signal(signal.SIGCHLD, before)
+    return batches
+
+
+def _collate(items: list[Item] | Batch) -> tuple[Batch | None, Bad]:
     """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
+    if isinstance(items, Batch):
+        return items, ()
     kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
     bad = tuple(chain.from_iterable(item.bad for item in items))
     if not kept:

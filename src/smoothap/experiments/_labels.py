@@ -7,7 +7,7 @@ from smoothap.data.columns import read_table
 from smoothap.search.updating import Labels, labels_by_folder
 
 
-def read_labels(labels: str, photos: Path | None) -> tuple[Labels, list[str]]:
+def read_labels(labels: str, photos: Path | None, columns: str | None = None) -> tuple[Labels, list[str]]:
     """What gives the label of a photo by its path below `photos`, and paths of the table that name no file there.
 
     Paths in a table are relative to its folder, or absolute, as in every table of images.
@@ -21,7 +21,7 @@ def read_labels(labels: str, photos: Path | None) -> tuple[Labels, list[str]]:
     file = Path(labels)
     if not file.is_file():
         raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
-    table = read_table(file, ("path", "label"))
+    table = read_table(file, ("path", "label"), columns)
     listed = [Path(path) for path in table["path"].to_pylist()]
     # A table names many photos of few folders, and links are followed for the folders only.
     folders = {folder: _below(photos, file.parent / folder) for folder in {path.parent for path in listed}}

@@ -21,34 +21,15 @@ from smoothap.search.updating import refuse_missing
 from smoothap.search.walking import Walk
 
 
-def update_in_processes(
+def plan(
     album: Album,
     photos: str,
     walk: Walk,
     *,
-    workers: int,
     labels: str | None,
-    device: str | None,
+    columns: str | None,
     remove_missing: bool,
-    progress: bool,
-) -> UpdateReport:
-    """Bring an album up to date by so many processes; stopped at any moment, the next run does what is missing."""
-    if workers < 1:
-        raise ValueError(f"workers is how many processes embed photos, at least 1, not {workers}.")
-    work = plan(album, photos, walk, workers=workers, labels=labels, device=device, remove_missing=remove_missing)
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    total = UpdateReport()
-    with Progress("Indexing", len(walk.files), "photos", shown=progress) as line:
-        line.advance(0)
-        for report in _computed(work, range(1, work.of + 1), workers, threads):
-            line.advance(report.seen)
-            add_up(total, report)
-    finish(work)
-    return total
-
-
-def plan(
-    album: Album, photos: str, walk: Walk, *, workers: int, labels: str | None, device: str | None, remove_missing: bool
+    device: str | None = None,
 ) -> PartWork:
     """Divide an update into parts: list what falls to each, and see that not too much is missing."""
     assert album.folder is not None
@@ -56,12 +37,26 @@ def plan(
     if not remove_missing:
         refuse_missing(walk.missing(paths), len(paths), album.folder, photos)
     album.remember_places()
-    number = max(len(walk.files), len(paths))
-    of = max(workers, math.ceil(number / PHOTOS_A_PART))
+    of = max(1, math.ceil(max(len(walk.files), len(paths)) / PHOTOS_A_PART))
     write_listings(album.folder, walk, of)
     # On another machine, or from another folder, a relative path would be another place.
     places = photos if "://" in photos else str(Path(photos).absolute()), str(album.folder.absolute())
-    return PartWork(*places, of, labels if labels in (None, "folders") else str(Path(labels).absolute()), device)
+    labels = labels if labels in (None, "folders") else str(Path(labels).absolute())
+    return PartWork(*places, of, labels, columns, device)
+
+
+def compute_in_processes(work: PartWork, workers: int, *, progress: bool) -> UpdateReport:
+    """Compute all parts by so many processes; stopped at any moment, the next run does what is missing."""
+    if workers < 1:
+        raise ValueError(f"workers is how many processes embed photos, at least 1, not {workers}.")
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    total = UpdateReport()
+    with Progress("Indexing", work.of, "parts", shown=progress) as line:
+        for report in _computed(work, range(1, work.of + 1), workers, threads):
+            line.advance()
+            add_up(total, report)
+    finish(work)
+    return total
 
 
 def finish(work: PartWork) -> None:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from smoothap.experiments._labels import read_labels
+from smoothap.experiments._given_photos import GivenPhotos
 from smoothap.files import write_atomically
 from smoothap.search import Album, UpdateReport
 from smoothap.search.parts import PARTS, PartUpdate, Share
-from smoothap.search.sources import Source, open_source
 from smoothap.search.walking import PhotoFile, Walk
 
 PHOTOS_A_PART = 4096
@@ -25,25 +24,25 @@ class PartWork:
     out: str
     of: int
     labels: str | None = None
+    columns: str | None = None
     device: str | None = None
     readers: int | None = None
 
     @cached_property
-    def _album(self) -> Album:
-        return Album.open(self.out, root=None if self._source else self.photos, device=self.device)
+    def _given(self) -> GivenPhotos:
+        return GivenPhotos.open(self.photos, self.labels, self.columns)
 
     @cached_property
-    def _source(self) -> Source | None:
-        return open_source(self.photos)
+    def _album(self) -> Album:
+        return Album.open(self.out, root=self._given.root, device=self.device)
 
     def compute(self, number: int) -> UpdateReport:
         """Compute one part, and count it in; what is missing was approved of by whoever listed it."""
-        root = None if self._source else Path(self.photos)
-        labels = None if self.labels is None else read_labels(self.labels, root)[0]
+        out, given = Path(self.out), self._given
         return PartUpdate(
-            Path(self.out), self._album.embedder, root, Share(number, self.of), _read(_file(Path(self.out), number)),
-            labels, remove_missing=True, readers=self.readers, progress=False, apart=False,
-            read=self._source.read if self._source else None,
+            out, self._album.embedder, given.root, Share(number, self.of), _read(_file(out, number)), given.labels,
+            remove_missing=True, readers=self.readers, progress=False, apart=False,
+            read=given.read, columns=given.columns,
         ).run()  # fmt: skip
 
 

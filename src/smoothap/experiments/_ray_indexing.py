@@ -8,23 +8,20 @@ reach by the same names.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from smoothap.experiments._parallel_indexing import finish, plan
+from smoothap.experiments._parallel_indexing import finish
 from smoothap.experiments._part_work import PartWork
 from smoothap.progress import Progress
-from smoothap.search import Album
-from smoothap.search.walking import Walk
 
 AUTO = "auto"
 _TRIES = 5  # of a part whose actor was lost; its photos may be what takes it down
 
 
-def update_on_ray(
-    album: Album, photos: str, walk: Walk, address: str, *, labels: str | None, remove_missing: bool, progress: bool
-) -> dict[str, int]:
-    """Bring an album up to date by actors of a cluster; how many photos were added, changed and so on.
+def compute_on_ray(work: PartWork, address: str, *, progress: bool) -> dict[str, int]:
+    """Compute all parts by actors of a cluster; how many photos were added, changed and so on.
 
     `address` is that of the cluster, "auto" for the one of this machine, or "local" to start one for this call. Lost
     actors are started anew, and the driver may be killed: the next run does what is missing.
@@ -36,15 +33,12 @@ def update_on_ray(
     resources = ray.cluster_resources()
     on_gpu = resources.get("GPU", 0) >= 1
     actors = max(1, int(resources.get("GPU" if on_gpu else "CPU", 1)))
-    work = plan(
-        album, photos, walk, workers=actors, labels=labels, device=None if on_gpu else "cpu",
-        remove_missing=remove_missing,
-    )  # fmt: skip
+    work = replace(work, device=None if on_gpu else "cpu")
     counts: Counter[str] = Counter()
-    with Progress("Indexing on Ray", len(walk.files), "photos", shown=progress) as line:
+    with Progress("Indexing on Ray", work.of, "parts", shown=progress) as line:
         for part in _computed(ray, work, actors, on_gpu):
             counts.update(part)  # which adds
-            line.advance(part["seen"])
+            line.advance()
     finish(work)
     return dict(counts)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.places import data_folder
-from smoothap.experiments._labels import read_labels
-from smoothap.experiments._parallel_indexing import update_in_processes
-from smoothap.experiments._ray_indexing import update_on_ray
+from smoothap.experiments._given_photos import GivenPhotos
+from smoothap.experiments._parallel_indexing import compute_in_processes, plan
+from smoothap.experiments._ray_indexing import compute_on_ray
 from smoothap.experiments.data_sets import open_data
 from smoothap.files import locked
 from smoothap.models import Embedder, open_model
@@ -20,9 +20,7 @@ from smoothap.models.efficientnet_lite import ARCHITECTURE
 from smoothap.search import Album, UpdateReport
 from smoothap.search.description import COLLECTIONS, NAME, read_description, refuse_inside_album
 from smoothap.search.parts import PARTS, PATIENCE, PartUpdate, Share
-from smoothap.search.sources import open_source
 from smoothap.search.vectors import FLOAT32
-from smoothap.search.walking import walk
 from smoothap.training.evaluation import embed_sets
 
 _NETWORK = "network"  # the folder in an album for a network whose weights came from a file
@@ -58,6 +56,7 @@ def index_photos(
     weights: str | None = None,
     size: int | None = None,
     labels: str | None = None,
+    columns: str | None = None,
     calibrate: str | None = None,
     remove_missing: bool = False,
     device: str | None = None,
@@ -67,20 +66,24 @@ def index_photos(
     float16: bool = False,
     progress: bool = True,
 ) -> Indexed:
-    """Make an album of a folder of photos, or bring it up to date: `smoothap index`.
+    """Make an album of a folder of photos, or of those that a table lists, or bring it up to date: `smoothap index`.
 
         indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
         print(len(indexed.album), indexed.report.unreadable)
 
-    `photos` is a folder, tar shards (`shards/*.tar`), Parquet files that hold images, or any address that fsspec
+    `photos` is a folder; a CSV or Parquet file with a column path, and label if you like, of which the album keeps all
+    other columns to filter by; tar shards (`shards/*.tar`), Parquet files that hold images, or any address that fsspec
     opens, such as `s3://bucket/photos`. `model` is the folder of a trained model or a timm name, with `weights` from a
     file and a `size` if you like; a new album for which none is given is made by the default network,
     tf_efficientnet_lite0. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to its
-    folder) and label. `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score means.
-    `remove_missing` is that of `Album.update`. With `part`, such as 3/64, only the photos that fall to that part are
-    looked at, for batch systems that compute each part alone; with more than one of `workers`, so many processes share
-    the work. `ray` is the address of a Ray cluster whose machines do it ("auto": the one this machine belongs to,
-    "local": one that is started for this call). `float16` keeps the vectors of a new album in half of the room.
+    folder) and label. `columns` says what they are called in any table here, such as
+    "path=image_path,label=product_id". `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score
+    means. `remove_missing` is that of `Album.update`.
+
+    With `part`, such as 3/64, only the photos that fall to that part are looked at, for batch systems that compute each
+    part alone; with more than one of `workers`, so many processes share the work. `ray` is the address of a Ray cluster
+    whose machines do it ("auto": the one this machine belongs to, "local": one that is started for this call).
+    `float16` keeps the vectors of a new album in half of the room.
     """
     share = None if part is None else Share.parse(part)
     if ray is not None and (workers != 1 or share is not None):
@@ -89,40 +92,38 @@ def index_photos(
         raise ValueError(
             "A part is computed alone, by one process, and calibrates nothing: leave out the other option."
         )
-    source, out = open_source(str(photos)), Path(out)
-    root = None if source else Path(photos)
-    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, root)
+    out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     labelled = None if calibrate is None else open_data(calibrate)
     unseen = [] if labelled is None else _unseen_images(labelled)
-    listing = source.walk() if source else walk(Path(photos), out)
-    network = _Network(model, size, weights, device, "float16" if float16 else "float32")
+    listing = given.walk(out)
+    network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32)
     if share is None:
-        album, chosen = network.album(root, out)
+        album, chosen = network.album(given.root, out)
     else:  # others may be making the same album
         refusal = f"Another process is making the album {out}, and takes long: run this again."
         with locked(out / PARTS, refusal, PATIENCE):
-            album, chosen = network.album(root, out)
+            album, chosen = network.album(given.root, out)
             album.remember_places()
-    counts = None
+    report, counts = UpdateReport(), None
     if ray is not None:
-        counts = update_on_ray(
-            album, str(photos), listing, ray, labels=labels, remove_missing=remove_missing, progress=progress
-        )
-        report = UpdateReport()
+        work = plan(album, str(photos), listing, labels=labels, columns=columns, remove_missing=remove_missing)
+        counts = compute_on_ray(work, ray, progress=progress)
     elif workers != 1:
-        report = update_in_processes(
-            album, str(photos), listing, workers=workers, labels=labels, device=device,
-            remove_missing=remove_missing, progress=progress,
-        )  # fmt: skip
-    elif share is not None or source:
-        read = source.read if source else None
+        work = plan(
+            album, str(photos), listing, labels=labels, columns=columns, remove_missing=remove_missing, device=device
+        )
+        report = compute_in_processes(work, workers, progress=progress)
+    elif share is not None or given.source is not None:
         report = PartUpdate(
-            out, album.embedder, root, share or Share(1, 1), listing, label_of, remove_missing,
-            progress=progress, apart=share is not None, read=read,
+            out, album.embedder, given.root, share or Share(1, 1), listing, given.labels, remove_missing,
+            progress=progress, apart=share is not None, read=given.read, columns=given.columns,
         ).run()  # fmt: skip
     else:
-        report = album.update(labels=label_of, remove_missing=remove_missing, progress=progress)
-    if share is not None or source or workers != 1 or ray is not None:
+        report = album.update(
+            paths=None if given.table is None else given.table.rows, labels=given.labels, columns=given.columns,
+            remove_missing=remove_missing, progress=progress,
+        )  # fmt: skip
+    if not album.is_current():
         album = album.reopened()
         album.collections.refresh()
     if labelled is not None:
@@ -130,7 +131,7 @@ def index_photos(
         album.calibrate(
             album.projected(vectors), classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes"
         )
-    return Indexed(album, report, unknown, chosen, counts or report.counts())
+    return Indexed(album, report, given.unknown, chosen, counts or report.counts())
 
 
 def _check_new(out: Path) -> None:

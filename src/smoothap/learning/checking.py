@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 import torch
 
-from smoothap.learning.lessons import Lessons
-from smoothap.learning.training import Start, train_projection
+from smoothap.learning._lessons import Lessons
+from smoothap.learning._training import Start, train_projection
 from smoothap.metrics.intervals import Interval, class_intervals
 from smoothap.ranking import average_precision
 from smoothap.search.calibration import Calibration, calibrate, merged
@@ -24,7 +24,10 @@ from smoothap.search.refining import unit_vectors
 from smoothap.search.vectors import Vectors
 
 STRENGTHS = 0.25, 0.5, 0.75, 1.0  # shares of the way from the start to the trained projection
+LEAST_GAIN = 0.01  # of mAP, for what it is taught: less is not worth a change
 TOLERATED_LOSS = 0.01  # of mAP, for things that the album is not taught
+# Few collections say little about other things: with fewer than this, the projection goes no further than this.
+_FEW_COLLECTIONS, _FOR_FEW = 10, 0.5
 _PHOTO_FOLDS, _TIMES, _MOST_COLLECTION_FOLDS = 2, 2, 3
 _RANKED_AMONG, _QUERIES = 512, 20  # photos that nobody has marked, and queries of a collection in a fold, at most
 
@@ -48,7 +51,7 @@ class Check:
     @property
     def is_clear(self) -> bool:
         """Whether learning helps beyond doubt, and does no harm to what is not taught."""
-        return self.taught.low > 0 and self.untaught.value >= -TOLERATED_LOSS
+        return self.taught.low > 0 and self.taught.value >= LEAST_GAIN and self.untaught.value >= -TOLERATED_LOSS
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,8 @@ def check(vectors: Vectors, lessons: Lessons, start: Start, step: Callable[[], N
     taught, untaught = _mean_precisions(halves), _mean_precisions(parts)  # (collections, 1 + strengths)
     harmless = (untaught[:, 1:] - untaught[:, :1]).mean(axis=0) >= -TOLERATED_LOSS / 2
     gains = np.where(harmless, (taught[:, 1:] - taught[:, :1]).mean(axis=0), -np.inf)
+    if len(taught) < _FEW_COLLECTIONS:
+        gains[np.array(STRENGTHS) > _FOR_FEW] = -np.inf
     chosen = int(gains.argmax())  # the least, where none is harmless
     sums = [
         (precisions[:, 1 + chosen] - precisions[:, 0], np.ones(len(precisions))) for precisions in (taught, untaught)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from smoothap.learning.checking import TOLERATED_LOSS, Check, check, trainings
-from smoothap.learning.lessons import Lessons
-from smoothap.learning.training import STEPS, Start, between, train_projection
+from smoothap.learning._lessons import Lessons
+from smoothap.learning._training import STEPS, Start, between, train_projection
+from smoothap.learning.checking import LEAST_GAIN, TOLERATED_LOSS, Check, check, trainings
 from smoothap.numerics.threads import one_thread
 from smoothap.progress import Progress
 from smoothap.search import Album
@@ -93,6 +93,8 @@ def _verdict(checked: Check) -> str:
     found = f"Photos that were left out find the others of their collection with {figures}: {gains}."
     if taught.low <= 0:
         return f"{found} That may be chance: keep more photos in each collection, or more collections."
+    if taught.value < LEAST_GAIN:
+        return f"{found} That is too little to change the album for: keep more photos in each collection."
     others = f"Collections that were left out: {loses}."
     if untaught.value < -TOLERATED_LOSS:
         return f"{found} {others} What it is not taught would suffer: keep more, and other, things."

@@ -57,10 +57,7 @@ def of_arrays(
     check_dtype(dtype)
     folder, rows = None if path is None else Path(path), unit_vectors(vectors)
     records = records_of(metadata, len(rows))
-    if model is None or isinstance(model, ModelIdentity):
-        known = AlbumModel(model, album=folder)
-    else:
-        known = AlbumModel.of(model, folder)
+    known = AlbumModel.of(model, folder)
     description = known.described(Description(rows.shape[1], dtype=dtype))
     if folder is not None:
         storage = Storage(folder)

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
 
 
+def check_list(k: int, minimum: float | None) -> None:
+    """Refuse a number of photos or a least score that no list can have."""
+    if k < 1:
+        raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
+    if minimum is not None and not -1 <= minimum <= 1:
+        raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+
+
 def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
     """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
     if isinstance(query, bool) or query is None:

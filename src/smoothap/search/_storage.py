@@ -45,7 +45,6 @@ from smoothap.search.description import (
 )
 from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 from smoothap.search.projection import Projection
-from smoothap.search.refining import unit_vectors
 from smoothap.search.vectors import DTYPES, FLOAT32, MappedVectors, Vectors
 
 _SUFFIXES = {  # by the kind of file
@@ -310,7 +309,7 @@ class Storage:
             sums["vectors"] = checksum(write_atomically(self.file("vectors", number), write))
         if "learnt" not in sums and (projection := self._projection_of(description)) is not None:
             # What is projected is what the album keeps, so that it does not matter when it is.
-            kept = (unit_vectors(np.asarray(part, DTYPES[description.dtype])) for part in parts)
+            kept = (np.asarray(part, DTYPES[description.dtype]).astype(np.float32) for part in parts)
             write = partial(write_vectors, parts=map(projection, kept), dimension=projection.dimension)
             sums["learnt"] = checksum(write_atomically(self.file("learnt", number), write))
         return Segment(number, table.num_rows, **sums)

@@ -14,21 +14,21 @@ from PIL import Image
 from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
 from smoothap.search._creating import create_empty, of_arrays
+from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, embedded, query_vector
+from smoothap.search._queries import Query, check_list, embedded, query_vector
 from smoothap.search._segments import vectors_checksum
 from smoothap.search._storage import Storage
-from smoothap.search.calibration import Calibration, calibrate
+from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
 from smoothap.search.description import COLLECTIONS, Description, Learnt, Part
-from smoothap.search.duplicates import Pair, pairs_above
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
 from smoothap.search.photos import Hit, Hits, Photo, Photos
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
-from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.updating import Columns, Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.vectors import FLOAT32, Vectors
 from smoothap.search.walking import Walk, look_at, walk
 
@@ -143,32 +143,40 @@ class Album:
     def update(
         self,
         *,
+        paths: Iterable[Path | str] | None = None,
         labels: Labels | None = None,
+        columns: Columns | None = None,
         remove_missing: bool = False,
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
-        `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
+        With `paths` these files alone are its photos. `labels` gives the label of a path and `columns` what else is
+        known of it, by the names of columns; None leaves them as they are. Stopped at any moment, it goes on where it
         was; files that are not read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
         `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
         `workers` photos are read at once, by default one for each core.
         """
-        files = walk(self._known_root(), self._known_storage().folder)
-        return self._take_in(files, labels, progress, workers, whole=True, remove_missing=remove_missing)
+        root = self._known_root()
+        files = walk(root, self._known_storage().folder) if paths is None else look_at(root, paths)
+        return self._take_in(
+            files, labels, progress, workers, whole=True, columns=columns, remove_missing=remove_missing
+        )
 
     def add(
         self,
         paths: Iterable[Path | str],
         *,
         labels: Labels | None = None,
+        columns: Columns | None = None,
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
-        """Take in these files, given by their paths, which lie below the album's root."""
-        return self._take_in(look_at(self._known_root(), paths), labels, progress, workers, whole=False)
+        """Take in these files, given by their paths, which lie below the album's root; others stay as they are."""
+        files = look_at(self._known_root(), paths)
+        return self._take_in(files, labels, progress, workers, whole=False, columns=columns)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
@@ -190,11 +198,12 @@ class Album:
         workers: int | None,
         *,
         whole: bool,
+        columns: Columns | None,
         remove_missing: bool = False,
     ) -> UpdateReport:
         storage, root = self._known_storage(), self._known_root()
         with storage.writing():
-            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers)
+            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers, columns)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         self.collections.refresh()
@@ -284,8 +293,8 @@ class Album:
         return embedded(self, image, box)
 
     def projected(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors (n, d) by the album's model as it compares them: projected if it has learnt, else as they are."""
-        return vectors if self._projection is None else self._projection(unit_vectors(vectors))
+        """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
+        return vectors if self._projection is None else self._projection(vectors)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -342,10 +351,7 @@ class Album:
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
         `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at, by any engine.
         """
-        if k < 1:
-            raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-        if minimum is not None and not -1 <= minimum <= 1:
-            raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+        check_list(k, minimum)
         check_expansion(expand, alpha)
         vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
@@ -354,13 +360,7 @@ class Album:
         if expand:
             first = self._neighbours.nearest(vector, expand, left_out, passing)
             vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
-        if recall is not None:
-            if self.calibration is None:
-                raise ValueError(
-                    "This album is not calibrated, so no recall can be asked for: run smoothap index with "
-                    "--calibrate DATA."
-                )
-            minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
+        minimum = least_score(self.calibration, recall, minimum)
         if everything or minimum is not None:
             return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
         return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))

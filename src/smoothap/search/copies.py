@@ -13,8 +13,8 @@ import numpy as np
 
 from smoothap.data.places import cache_folder, write_cache
 from smoothap.search import _not_copies
+from smoothap.search._duplicates import linked, pairs_above, rows_by_content
 from smoothap.search.description import COLLECTIONS
-from smoothap.search.duplicates import linked, pairs_above, rows_by_content
 from smoothap.search.photos import Photo, Photos
 from smoothap.search.vectors import MappedVectors, Vectors, checksum_of_rows
 

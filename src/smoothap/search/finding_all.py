@@ -120,7 +120,9 @@ class Belonging:
             logits[part] = _kernel(vectors[rows[part]], vectors[self._rows]) @ self._weights + self._offset
         random = np.random.default_rng(0)
         slopes, offsets = random.multivariate_normal(self._mean, self._spread, _DRAWS).T
-        sums = [_logistic(max(slope, 0.1) * logits + offset).sum() for slope, offset in zip(slopes, offsets, strict=True)]
+        sums = [
+            _logistic(max(slope, 0.1) * logits + offset).sum() for slope, offset in zip(slopes, offsets, strict=True)
+        ]
         return _logistic(self._mean[0] * logits + self._mean[1]), random.poisson(sums).astype(float)
 
 
@@ -132,7 +134,9 @@ def _logistic(values: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-np.clip(values, -40, 40)))
 
 
-def _kernel_regression(kernel: np.ndarray, is_right: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+def _kernel_regression(
+    kernel: np.ndarray, is_right: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
     """Logistic regression by Newton's steps: weights (n,), offset, and the logit of each row as if it were left out."""
     number = len(kernel)
     solution = np.zeros(number + 1)

@@ -12,6 +12,7 @@ import shutil
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +26,16 @@ from smoothap.search._unreadable import read_refusals, write_refusals
 from smoothap.search.description import NAME, Description, Part, read_description, write_description
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
 from smoothap.search.preparing import Read
-from smoothap.search.updating import Labels, Updater, UpdateReport, refuse_missing, remove_rows, spelled_label
+from smoothap.search.updating import (
+    Columns,
+    Labels,
+    Updater,
+    UpdateReport,
+    listed_columns,
+    refuse_missing,
+    remove_rows,
+    spelled_label,
+)
 from smoothap.search.walking import PhotoFile, Walk, container_of
 
 if TYPE_CHECKING:
@@ -91,6 +101,7 @@ class PartUpdate:
     progress: bool = True
     apart: bool = True
     read: Read | None = None
+    columns: Columns | None = None
     report: UpdateReport = field(default_factory=UpdateReport)
 
     def run(self) -> UpdateReport:
@@ -142,7 +153,7 @@ class PartUpdate:
         files = Walk(wanted, self._mine.unreadable, self._mine.others)
         updater = Updater(
             staging, self.model, description.source, self.root, self.labels, self.progress,
-            workers=self.readers, read=self.read,
+            workers=self.readers, columns=self.columns, read=self.read,
         )  # fmt: skip
         made = updater.run(files, whole=False, remove_missing=False)
         self.report.unreadable, self.report.others = made.unreadable, made.others
@@ -216,18 +227,26 @@ class PartUpdate:
             settle(self._storage, description, table.take(pa.array(keep)))
 
     def _relabelled(self, photos: Photos, rows: dict[str, int]) -> pa.Table:
-        if self.labels is None:
-            return photos.table
-        labels = photos.column("label").to_pylist()
-        fresh = {*self.report.added, *self.report.changed}
-        before = list(labels)
-        for path, row in rows.items():
-            labels[row] = spelled_label(self.labels, path)
-            if labels[row] != before[row] and path not in fresh:
-                self.report.relabelled.append(path)
-        if labels == before:
-            return photos.table
-        return photos.table.set_column(SCHEMA.get_field_index("label"), "label", pa.array(labels, pa.string()))
+        """The photos with the labels and columns that the user gives now, those of other parts as they were."""
+        table, changed = photos.table, set[str]()
+        makes = {
+            "label": None if self.labels is None else partial(spelled_label, self.labels),
+            "columns": None if self.columns is None else partial(listed_columns, self.columns),
+        }
+        for name, make in makes.items():
+            if make is None:
+                continue
+            before = photos.column(name).to_pylist()
+            after = list(before)
+            for path, row in rows.items():
+                after[row] = make(path)
+                if after[row] != before[row]:
+                    changed.add(path)
+            if after != before:
+                place = SCHEMA.get_field_index(name)
+                table = table.set_column(place, SCHEMA.field(place), pa.array(after, SCHEMA.field(place).type))
+        self.report.relabelled = sorted(changed - {*self.report.added, *self.report.changed})
+        return table
 
 
 def settle_album(folder: Path) -> None:

@@ -14,6 +14,7 @@ from smoothap.search.refining import unit_vectors
 
 _BITS = 26  # of a vector, and of the longest row of weights: the products of both add up to at most 2^53
 _AT_ONCE = 1 << 13  # rows
+_OFF = 1e-3  # by which the square of a length may differ from 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Projection:
         weights = self._whole_weights()
         for start in range(0, len(vectors), _AT_ONCE):
             rows = np.asarray(vectors[start : start + _AT_ONCE], np.float64)
+            if (np.abs((rows**2).sum(axis=1) - 1) > _OFF).any():
+                raise ValueError("Vectors to project are of length 1, and some are not: divide them by their length.")
             whole = np.rint(np.column_stack([rows, np.ones(len(rows))]) * 2.0**_BITS)
             projected[start : start + len(rows)] = unit_vectors(whole @ weights)
         return projected

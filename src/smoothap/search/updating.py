@@ -38,6 +38,7 @@ BATCH = 64
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
+Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what else the user's table says of it
 
 
 @dataclass
@@ -74,6 +75,7 @@ class Updater:
     labels: Labels | None
     progress: bool
     workers: int | None = None
+    columns: Columns | None = None
     read: Read | None = None
 
     def __post_init__(self) -> None:
@@ -88,6 +90,7 @@ class Updater:
         self._seen_again: dict[int, PhotoFile] = {}  # id -> file whose time changed, but not its content
         self._heads: dict[int, ImageHead] = {}  # id -> what an album of an older version did not ask of its files
         self._next_id = self.description.next_id
+        self._described: set[str] | None = None  # the paths that labels and columns are about; None: all
         self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
         self._committed = time.monotonic()
 
@@ -103,7 +106,7 @@ class Updater:
             write_description(self.storage.folder, moved)
         earlier = read_refusals(self.storage.folder)
         if not whole:
-            present = {file.path for file in walk.files}
+            present = self._described = {file.path for file in walk.files}
             self._refusals = {path: refusal for path, refusal in earlier.items() if path not in present}
         self.report.others = walk.others
         for path, reason in walk.unreadable.items():
@@ -204,13 +207,16 @@ class Updater:
             self.report.changed.append(path)
         assert photo.head is not None
         return new_record(
-            identity, path, label=self._label(path),
+            identity, path, label=self._label(path), columns=self._columns(path),
             bytes=photo.file.bytes, modified=photo.file.modified, sha256=photo.sha256,
             width=photo.head.width, height=photo.head.height, **_camera_facts(photo.head),
         )  # fmt: skip
 
     def _label(self, path: str) -> str | None:
         return None if self.labels is None else spelled_label(self.labels, path)
+
+    def _columns(self, path: str) -> list[tuple[str, str]] | None:
+        return None if self.columns is None else listed_columns(self.columns, path)
 
     def _commit(self) -> None:
         if self._pending:
@@ -245,18 +251,29 @@ class Updater:
             values = table[name].to_pylist()
             for row, known in facts.items():
                 values[row] = known[name]
-            table = table.set_column(SCHEMA.get_field_index(name), SCHEMA.field(name), [values])
+            table = table.set_column(SCHEMA.get_field_index(name), name, pa.array(values, SCHEMA.field(name).type))
         return Photos(table)
 
     def _relabelled(self, photos: Photos) -> pa.Table:
-        if self.labels is None:
-            return photos.table
-        paths, fresh = photos.paths(), {*self.report.added, *self.report.changed, *self.report.removed}
-        labels = [self._label(path) for path in paths]
-        for path, before, after in zip(paths, photos.labels(), labels, strict=True):
-            if before != after and path not in fresh:
-                self.report.relabelled.append(path)
-        return photos.table.set_column(SCHEMA.get_field_index("label"), "label", pa.array(labels, pa.string()))
+        """The photos with the labels and columns that the user gives now."""
+        table, paths = photos.table, photos.paths()
+        for name, given, make in (("label", self.labels, self._label), ("columns", self.columns, self._columns)):
+            if given is None:
+                continue
+            before = table.column(name).to_pylist()
+            about = self._described
+            after = [
+                make(path) if about is None or path in about else kept for path, kept in zip(paths, before, strict=True)
+            ]
+            self._report_changes(paths, before, after)
+            place = SCHEMA.get_field_index(name)
+            table = table.set_column(place, SCHEMA.field(place), pa.array(after, SCHEMA.field(place).type))
+        return table
+
+    def _report_changes(self, paths: list[str], before: list[Any], after: list[Any]) -> None:
+        fresh = {*self.report.added, *self.report.changed, *self.report.removed, *self.report.relabelled}
+        changed = (path for path, one, other in zip(paths, before, after, strict=True) if one != other)
+        self.report.relabelled += [path for path in changed if path not in fresh]
 
 
 def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
@@ -279,6 +296,12 @@ def spelled_label(labels: Labels, path: str) -> str | None:
     """The label of a path in UTF-8, which a folder's name need not be: what is not is spelled out."""
     label = labels(path)
     return None if label is None else label.encode(errors="backslashreplace").decode()
+
+
+def listed_columns(columns: Columns, path: str) -> list[tuple[str, str]] | None:
+    """What else the user's table says of a path, as the album's table has it."""
+    said = columns(path)
+    return list(said.items()) if said else None
 
 
 def remove_rows(storage: Storage, ids: Iterable[int]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, evaluation_batches, lost_workers_explained
+from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.distributed import Processes
 from smoothap.memory import freed_memory_kept
@@ -42,7 +42,6 @@ class Embedded:
 
 @freed_memory_kept()
 @float32_networks()
-@lost_workers_explained()
 def embed_set(
     model: Embedder,
     dataset: ImageDataset,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, lost_workers_explained, training_batches
+from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.distributed import Processes
@@ -229,7 +229,6 @@ def train(
     interrupted = timed_out = False
     try:
         with (
-            lost_workers_explained(),
             closing(Log(folder, state.step, tensorboard=tensorboard, writes=writes)) as log,
             _caught_signals() as signals,
             float32_networks(tf32=tf32),

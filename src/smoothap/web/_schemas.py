@@ -1,11 +1,14 @@
 """What is sent and what is answered: the shapes of the API, from which its OpenAPI description is made."""
 
 import base64
+from datetime import date
 from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import JSONResponse, Response
+
+from smoothap.search.filtering import Filter
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
 Start = Annotated[float, Field(ge=0, lt=1)]
@@ -19,6 +22,21 @@ def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float
 
 # Left, top, width and height of a part of a photo, as shares of its width and height.
 ShareBox = Annotated[tuple[Start, Start, Side, Side], AfterValidator(_inside)]
+
+
+class FilterInfo(BaseModel, extra="forbid"):
+    """Which photos to look at; all that is given has to hold."""
+
+    folder: str | None = Field(None, max_length=4_096, description="Relative to the photo folder, with those in it.")
+    since: date | None = Field(None, description="The first day, by the camera's clock.")
+    until: date | None = Field(None, description="The last day, counted in.")
+    camera: str | None = Field(None, max_length=200, description="A camera's name, or a part of it.")
+    collection: Identity | None = Field(None, description="The key of a collection that it belongs to.")
+    in_no_collection: bool = False
+
+    def filter(self) -> Filter:
+        """The same for the album."""
+        return Filter(**self.model_dump())
 
 
 class SearchRequest(BaseModel, extra="forbid"):
@@ -38,6 +56,17 @@ class SearchRequest(BaseModel, extra="forbid"):
     collection: Identity | None = Field(None, description="Ask with the marks of this collection, by its key.")
     right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
     wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
+    where: FilterInfo | None = Field(None, description="Look only at some of the photos.")
+    stacked: bool = Field(False, description="Copies of one photo as one, where the first of them stands.")
+
+
+class BrowseRequest(BaseModel, extra="forbid"):
+    """Photos of the album in their order."""
+
+    offset: int = Field(0, ge=0, le=10_000_000)
+    limit: int = Field(60, ge=1, le=200)
+    where: FilterInfo | None = None
+    stacked: bool = False
 
 
 class PhotoPart(BaseModel, extra="forbid"):
@@ -63,6 +92,7 @@ class AlbumList(BaseModel):
     albums: list[AlbumInfo]
     start: list[int] | None
     upload_bytes: int
+    local: bool = Field(description="Whether only this computer sees the page, so that it may show photos in folders.")
 
 
 class PhotoInfo(BaseModel):
@@ -76,6 +106,7 @@ class PhotoInfo(BaseModel):
     name: str
     label: str | None
     twins: list[int | None]
+    copies: int = Field(0, description="How many other photos of the list are copies of it and not listed.")
 
 
 class PhotoPage(BaseModel):
@@ -83,7 +114,41 @@ class PhotoPage(BaseModel):
 
     version: str
     total: int
+    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
     photos: list[PhotoInfo]
+
+
+class CameraInfo(BaseModel):
+    """A camera and how many photos are by it."""
+
+    name: str
+    photos: int
+
+
+class Choices(BaseModel):
+    """What there is to filter by."""
+
+    folders: list[str]
+    cameras: list[CameraInfo]
+    first: date | None = Field(description="The day of the earliest photo, of those that have a date.")
+    last: date | None
+    undated: int = Field(description="How many photos have no date, and so are in no range of dates.")
+
+
+class PhotoFacts(BaseModel):
+    """What is known of a photo; where it was taken is not."""
+
+    id: int
+    picture: str
+    file: str
+    folder: str
+    label: str | None
+    taken: str | None = Field(description="What the camera's clock showed, such as 2024-06-01 12:30:05.")
+    camera: str | None
+    width: int
+    height: int
+    bytes: int
+    copies: list[PhotoInfo] = Field(description="The other photos of its stack.")
 
 
 class Vector(BaseModel):
@@ -103,6 +168,7 @@ class HitInfo(BaseModel):
     name: str
     label: str | None
     right: bool | None
+    copies: int = Field(0, description="How many other photos of the list are copies of it and not listed.")
 
 
 class PrecisionRecallCurve(BaseModel):
@@ -115,11 +181,15 @@ class PrecisionRecallCurve(BaseModel):
 
 
 class SearchPage(BaseModel):
-    """A page of a ranking; of `ranked` photos, `total` score at least `minimum`. `version` is that of the album."""
+    """A page of a ranking; of `ranked` photos, `total` score at least `minimum`. `version` is that of the album.
+
+    Where copies are stacked, `total` counts each stack once.
+    """
 
     version: str
     ranked: int
     total: int
+    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
     minimum: float | None
     lowest: float | None
     highest: float | None

@@ -4,10 +4,9 @@ import contextlib
 import csv
 import hashlib
 import io
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property, lru_cache, partial
 from itertools import count
 
@@ -17,16 +16,20 @@ from starlette.exceptions import HTTPException
 
 from smoothap.data.reading import UnreadableImage, read_image
 from smoothap.report.markup import visible
-from smoothap.report.ranking_rows import precision_recall
-from smoothap.search import Album
-from smoothap.search.engines import Ranking
+from smoothap.search import Album, Filter
+from smoothap.search.filtering import cameras_of, days_of, folders_of
 from smoothap.search.preparing import plain_jpeg
-from smoothap.search.refining import corrected, unit
+from smoothap.search.refining import unit
 from smoothap.web import _schemas as schemas
 from smoothap.web._decoder import Decoder
+from smoothap.web._plain_jpeg import is_plain_jpeg
+from smoothap.web._rankings import LabelledRanking, listed, ranked
+from smoothap.web._shared_search import SharedSearch
+from smoothap.web._stacks import Stacks
+from smoothap.web._together import Together
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
-_POINTS = 400  # of a curve
+_LISTS_KEPT = 4  # of the album in its order
 _QUALITY = 92  # of the JPEGs that the page shows
 _NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whatever an album says that has none
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -34,64 +37,23 @@ _DRAWN = 101  # photos, of which the page opens on the median
 _LARGEST = 100_000  # photos; in a larger album, any of those drawn will do
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledRanking:
-    """A ranking; `right` (n,) are the rows that have the query's label, where that is known."""
-
-    ranking: Ranking
-    right: np.ndarray | None
-
-    @cached_property
-    def curve(self) -> schemas.PrecisionRecallCurve | None:
-        """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
-        if self.right is None or not self.right.any():
-            return None
-        curve = precision_recall(self.ranking.scores, self.right)
-        steps = len(curve.recall)
-        drawn = np.unique(np.linspace(0, steps - 1, min(steps, _POINTS)).round().astype(int))
-        return schemas.PrecisionRecallCurve(
-            average_precision=curve.average_precision,
-            positives=int(self.right.sum()),
-            recall=curve.recall[drawn].round(5).tolist(),
-            precision=curve.precision[drawn].round(5).tolist(),
-        )
-
-
-def ranked(
-    album: Album,
-    labels: np.ndarray | None,
-    vector: bytes,
-    query_row: int | None,
-    right: tuple[int, ...] = (),
-    wrong: tuple[int, ...] = (),
-) -> LabelledRanking:
-    """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's row, if any."""
-    # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
-    marked = ([album.photos.row_of(identity) for identity in ids] for ids in (right, wrong))
-    moved = corrected(np.frombuffer(vector, np.float32), *(album.vectors[rows] for rows in marked))
-    ranking = album.ranking(moved, [] if query_row is None else [int(album.photos.ids[query_row])])
-    if query_row is None or labels is None or labels[query_row] is None:
-        return LabelledRanking(ranking, None)
-    has_label = np.asarray(labels == labels[query_row], bool)
-    has_label[query_row] = False
-    return LabelledRanking(ranking, has_label)
-
-
 class ServedAlbum:
     """One version of an album behind the server; nothing about it changes any more."""
 
-    def __init__(self, album: Album, name: str, decoder: Decoder, model_lock: "threading.Lock | None" = None) -> None:
+    def __init__(self, album: Album, name: str, decoder: Decoder, embedding: Together | None = None) -> None:
         self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
         kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
         # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
         self._kept_ranking = lru_cache(kept)(partial(ranked, album, self.labels))
-        self._model_lock = model_lock or threading.Lock()
+        self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
+        self._embedding = embedding or Together()
+        self.stacks, self.shared = Stacks(album), SharedSearch(album)
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
-        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._model_lock)
+        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._embedding)
 
     @cached_property
     def ids_by_path(self) -> dict[str, int]:
@@ -111,25 +73,31 @@ class ServedAlbum:
             return self.album.collections is not None
         return False
 
-    def warm_up(self) -> None:
-        """Load what the first photo needs; what is wrong with it is told when that comes."""
+    def warm_up(self) -> str:
+        """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
         if self.album.model is not None:
             self.decoder.warm_up()
-            with self._model_lock, contextlib.suppress(OSError, ValueError):
-                self.album.embedder()
+            try:
+                self._embedding.alone(self.album.embedder)
+            except (OSError, ValueError) as error:
+                return f"The model of {self.name} cannot be used: {error}"
+        return ""
 
     def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> schemas.Vector:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
         if self.album.model is None:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
         image = self.decoder.decode(photo, box=box) if isinstance(photo, bytes) else self._decoded_file(photo, box)
-        with self._model_lock:
-            try:
-                model = self.album.embedder()
-            except (OSError, ValueError) as error:
-                raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-            vector = self.album.projected(model.embed([image], progress=False).numpy())[0]
-        return schemas.Vector(vector=schemas.packed(vector), model=self.model_key)
+        return schemas.Vector(vector=schemas.packed(self.vector_of(image)), model=self.model_key)
+
+    def vector_of(self, image: Image.Image) -> np.ndarray:
+        """The vector (d,) of an image by the album's model."""
+        try:
+            model = self._embedding.alone(self.album.embedder)
+        except (OSError, ValueError) as error:
+            raise HTTPException(409, f"The album's model cannot be used: {error}") from error
+        vector = self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)
+        return self.album.projected(vector[None])[0]
 
     def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
         """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""
@@ -140,6 +108,12 @@ class ServedAlbum:
             raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
         except _NO_PICTURE as error:
             raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
+
+    def query_vector(self, photo: bytes) -> np.ndarray:
+        """The vector (d,) of a photo from elsewhere."""
+        if self.album.model is None:
+            raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
+        return self.vector_of(self.decoder.decode(photo))
 
     def image(self, identity: int) -> bytes:
         """A JPEG of at most 1,024 pixels a side with pixels and nothing else; the thumbnail where the file is gone."""
@@ -153,7 +127,10 @@ class ServedAlbum:
         """A small JPEG with pixels and nothing else, from the photo itself where the album has no small picture."""
         self.album.photos.row_of(identity)
         try:
-            return plain_jpeg(read_image(self.album.thumbnail(identity), pixel_limit=4_000_000), _QUALITY)
+            picture = self.album.thumbnail(identity)
+            if is_plain_jpeg(picture):
+                return picture
+            return plain_jpeg(read_image(picture, pixel_limit=4_000_000), _QUALITY)
         except _NO_PICTURE:
             try:
                 return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=256), _QUALITY)
@@ -171,8 +148,8 @@ class ServedAlbum:
             return _key(b"")
         return _key(repr((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)).encode())
 
-    def photo(self, row: int, albums: Iterable["ServedAlbum"]) -> schemas.PhotoInfo:
-        """The photo in a row, and its ids in all albums."""
+    def photo(self, row: int, albums: Iterable["ServedAlbum"], copies: int = 0) -> schemas.PhotoInfo:
+        """The photo in a row, its ids in all albums, and how many copies of it are not listed."""
         photo = self.album.photos[row]
         return schemas.PhotoInfo(
             id=photo.id,
@@ -180,25 +157,35 @@ class ServedAlbum:
             name=visible(photo.path),
             label=None if photo.label is None else visible(photo.label),
             twins=[photo.id if served is self else served.ids_by_path.get(photo.path) for served in albums],
+            copies=copies,
         )
 
     def answer(self, request: schemas.SearchRequest) -> schemas.SearchPage:
         """A page of the ranking that the request asks for."""
         labelled, minimum, calibration = self._ranking_for(request), self._minimum(request), self.album.calibration
-        listed = labelled.ranking.at_least(minimum)
+        listed, first, last = labelled.ranking.at_least(minimum), request.offset, request.offset + request.limit
+        number = total = int(listed.sum())
+        if request.stacked:
+            kept, copies = labelled.folded(self.stacks, number, minimum)
+            total, places, copies = len(kept), kept[first:last], copies[first:last]
+            rows, scores = (column[places] for column in labelled.in_order)
+        else:
+            rows, scores = labelled.places(first, last, minimum)
+            places, copies = first + np.arange(len(rows)), np.zeros(len(rows), int)
         ranked_scores = labelled.ranking.scores[labelled.ranking.at_least()]
         known = calibration is not None and minimum is not None
         return schemas.SearchPage(
-            version=self.version,
+            version=self._list_version(request.stacked),
             ranked=len(ranked_scores),
-            total=int(listed.sum()),
+            total=total,
+            folded=number - total,
             minimum=minimum,
             lowest=float(ranked_scores.min()) if len(ranked_scores) else None,
             highest=float(ranked_scores.max()) if len(ranked_scores) else None,
             expected_recall=calibration.recall_at(minimum) if known else None,
             expected_precision=calibration.precision_at(minimum) if known else None,
             right_in_list=None if labelled.right is None else int((labelled.right & listed).sum()),
-            hits=list(self._hits(labelled, minimum, request.offset, request.offset + request.limit)),
+            hits=list(self._hits(labelled, rows, scores, places, copies)),
             curve=labelled.curve if request.offset == 0 else None,
         )
 
@@ -227,24 +214,71 @@ class ServedAlbum:
         if request.collection is not None:
             marked = self.album.collections[request.collection]
             right, wrong = right + marked.right, wrong + marked.wrong
-        return self._kept_ranking(vector.tobytes(), row, right, wrong)
+        where, kept = self._filter(request.where)
+        return self._kept_ranking(vector.tobytes(), row, right, wrong, where, kept)
+
+    def _filter(self, where: schemas.FilterInfo | None) -> tuple[Filter | None, str]:
+        """A filter, and a text that changes with what it says where that is up to the collections."""
+        chosen = None if where is None else where.filter()
+        asks = chosen is not None and (chosen.collection is not None or chosen.in_no_collection)
+        return chosen, str(self.album.collections.version) if asks else ""
 
     def _hits(
-        self, labelled: LabelledRanking, minimum: float | None, first: int, last: int
+        self, labelled: LabelledRanking, rows: np.ndarray, scores: np.ndarray, places: np.ndarray, copies: np.ndarray
     ) -> Iterator[schemas.HitInfo]:
-        """What stands in these places of the list, counted from 0."""
-        rows, scores = (column[first:] for column in labelled.ranking.best(last, minimum))
+        """The photos in these rows, which stand in these places of the list, counted from 0."""
         ids, right = self.album.photos.ids[rows], None if labelled.right is None else labelled.right[rows]
         for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
             yield schemas.HitInfo(
                 id=int(ids[place]),
                 picture=self.picture_key(int(ids[place])),
-                rank=first + place + 1,
+                rank=int(places[place]) + 1,
                 score=float(scores[place]),
                 name=visible(path),
                 label=None if label is None else visible(label),
                 right=None if right is None else bool(right[place]),
+                copies=int(copies[place]),
             )
+
+    def browsed(self, request: schemas.BrowseRequest, albums: Iterable["ServedAlbum"]) -> schemas.PhotoPage:
+        """A page of the album in its order."""
+        version = self._list_version(request.stacked)
+        number, rows, copies = self._kept_list(
+            *self._filter(request.where), self.stacks if request.stacked else None, version
+        )
+        shown = slice(request.offset, request.offset + request.limit)
+        listed = [
+            self.photo(int(row), albums, int(under)) for row, under in zip(rows[shown], copies[shown], strict=True)
+        ]
+        return schemas.PhotoPage(version=version, total=len(rows), folded=number - len(rows), photos=listed)
+
+    def _list_version(self, stacked: bool) -> str:
+        return f"{self.version}-{self.stacks.version}" if stacked else self.version
+
+    def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.PhotoFacts:
+        """What is known of a photo."""
+        row = self.album.photos.row_of(identity)
+        photo, others = self.album.photos[row], [other for other in self.stacks.members(row) if other != row]
+        folder, _, file = photo.path.rpartition("/")
+        return schemas.PhotoFacts(
+            id=photo.id, picture=self.picture_key(photo.id), file=visible(file), folder=visible(folder),
+            label=None if photo.label is None else visible(photo.label),
+            taken=None if photo.taken is None else photo.taken.isoformat(" ", "seconds"),
+            camera=None if photo.camera is None else visible(photo.camera),
+            width=photo.width, height=photo.height, bytes=photo.bytes,
+            copies=[self.photo(int(other), albums) for other in others],
+        )  # fmt: skip
+
+    @cached_property
+    def choices(self) -> schemas.Choices:
+        """What there is to filter by."""
+        photos = self.album.photos
+        first, last = days_of(photos) or (None, None)
+        cameras = [schemas.CameraInfo(name=visible(name), photos=number) for name, number in cameras_of(photos).items()]
+        # A folder whose name cannot be shown cannot be sent back either.
+        folders = [folder for folder in folders_of(photos) if visible(folder) == folder]
+        undated = photos.column("taken").null_count
+        return schemas.Choices(folders=folders, cameras=cameras, first=first, last=last, undated=undated)
 
     def list_of(self, request: schemas.SearchRequest) -> str:
         """Everything that the request finds, as CSV."""

@@ -1,14 +1,16 @@
 """The server of the page: one album, or two that are compared, over an API that answers every mistake in a sentence."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -25,13 +27,21 @@ from smoothap.web._collection_routes import add_collection_routes
 from smoothap.web._current_albums import CurrentAlbums
 from smoothap.web._decoder import Decoder
 from smoothap.web._gate import Gate
+from smoothap.web._learning_job import LearningJob
+from smoothap.web._learning_routes import add_learning_routes
+from smoothap.web._looking_routes import add_looking_routes
+from smoothap.web._metrics import Metrics
+from smoothap.web._observing import Observed, add_metrics_route
 from smoothap.web._schemas import error_response
+from smoothap.web._v1_routes import add_v1_routes
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
+from smoothap.web.proxies import BehindProxy, TrustedProxies
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
-    "page", "ask", "box", "collection_card", "collections", "column", "curve", "keeping", "quality", "slider",
+    "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "learning",
+    "quality", "slider", "stack", "viewer",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}
@@ -49,6 +59,11 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         503: "Too busy: try again in a second",
     }.items()
 }  # fmt: skip
+# For the description alone: the gate has asked for the token by then.
+_BEARER = HTTPBearer(
+    auto_error=False,
+    description="The token of the server, where it has one. To change albums, the write token, where that is allowed.",
+)
 _PHOTO_BODY = {
     "requestBody": {
         "required": True,
@@ -69,21 +84,33 @@ def create_app(
     albums: Mapping[str, Album],
     *,
     token: str | None = None,
+    write_token: str | None = None,
     hosts: frozenset[str] = LOOPBACK,
     any_address: bool = False,
     limits: Limits | None = None,
-    proxies: frozenset[str] = frozenset(),
+    proxies: Collection[str] = (),
+    base_path: str = "",
+    metrics: Metrics | None = None,
+    log: TextIO | None = None,
+    local: bool = False,
 ) -> ASGIApp:
     """The application for these albums by name: one to search in, or two that are compared.
 
     hosts: the names that it answers to, `any_address` also every plain IP address. token: asked of every visitor.
-    proxies: addresses that are believed when they say whom a request comes from (X-Forwarded-For).
+    write_token: lets programs add and remove photos; without one nobody can. proxies: addresses or networks that are
+    believed when they say whom a request comes from and which name it was sent to (X-Forwarded-For, -Host and -Proto).
+    base_path: what a proxy puts before our own paths. log: where a line of JSON for each request goes.
+    local: only this computer sees the page, so that it may open folders here.
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
-    decoder, queue = Decoder(limits), WorkQueue(limits)
-    current = CurrentAlbums(albums, decoder)
+    metrics, decoder, trusted = metrics or Metrics(), Decoder(limits), TrustedProxies(proxies)
+    job = LearningJob()
+    queue = WorkQueue(limits.working, limits.waiting, partial(metrics.queued, "others"))
+    # As many threads as places: photos wait for the network together, and the network is what works.
+    photo_queue = WorkQueue(limits.working + limits.waiting, 0, partial(metrics.queued, "photos"))
+    current = CurrentAlbums(albums, decoder, metrics.embedded)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -91,12 +118,15 @@ def create_app(
         warming = asyncio.create_task(queue.run(current.warm_up))
         yield
         warming.cancel()
-        queue.close()
+        for each in (queue, photo_queue):
+            each.close()
         decoder.close()
+        job.close()
 
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan, responses=_ERRORS,
+        redirect_slashes=False, lifespan=lifespan, responses=_ERRORS, dependencies=[Security(_BEARER)],
+        servers=[{"url": base_path or "/"}],
         description="Search in an album of photos by example.",
         exception_handlers=dict.fromkeys(
             (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
@@ -105,10 +135,18 @@ def create_app(
     app.state.albums = current
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_routes(app, current, queue, limits)
+    _add_routes(app, current, queue, photo_queue, limits, local)
     add_collection_routes(app, queue)
-    guarded = BoundedRequests(app, limits, proxies)
-    return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
+    add_learning_routes(app, queue, job)
+    add_looking_routes(app, queue, local=local)
+    add_v1_routes(app, queue, photo_queue)
+    add_metrics_route(app, metrics, current)
+    bounded = BoundedRequests(app, limits, trusted)
+    gate = Gate(
+        bounded, hosts=hosts, any_address=any_address, token=token, write_token=write_token, base_path=base_path
+    )
+    observed = Observed(gate, metrics, lambda: current.missing, log, trusted)
+    return BehindProxy(observed, trusted, base_path)
 
 
 async def _page_file(request: Request) -> Response:
@@ -117,7 +155,9 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: Limits) -> None:
+def _add_routes(
+    app: FastAPI, current: CurrentAlbums, queue: WorkQueue, photo_queue: WorkQueue, limits: Limits, local: bool
+) -> None:
     @app.get("/api/albums")
     async def list_albums(albums: AllAlbums) -> schemas.AlbumList:
         """The albums of this server and what can be done with them."""
@@ -133,19 +173,7 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: 
             for served in albums
         ]
         start = await queue.run(current.start, albums)
-        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes)
-
-    @app.get("/api/albums/{album}/photos")
-    def photos(
-        albums: AllAlbums,
-        served: ChosenAlbum,
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
-        limit: Annotated[int, Query(ge=1, le=200)] = 60,
-    ) -> schemas.PhotoPage:
-        """Photos of the album in their order."""
-        total = len(served.album)
-        listed = [served.photo(row, albums) for row in range(offset, min(offset + limit, total))]
-        return schemas.PhotoPage(version=served.version, total=total, photos=listed)
+        return schemas.AlbumList(albums=described, start=start, upload_bytes=limits.upload_bytes, local=local)
 
     @app.get("/api/albums/{album}/photos/{photo}")
     def photo_by_id(albums: AllAlbums, served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoInfo:
@@ -174,12 +202,12 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: 
     ) -> schemas.Vector:
         """The vector of the photo in the body, to search with. The photo is not kept."""
         part = None if box is None else _share_box(box)
-        return await queue.run(served.embed, await request.body(), part)
+        return await photo_queue.run(served.embed, await request.body(), part)
 
     @app.post("/api/albums/{album}/photos/{photo}/part")
     async def part(served: ChosenAlbum, photo: PhotoNumber, part: schemas.PhotoPart) -> schemas.Vector:
         """The vector of a part of one of the album's photos, to search with."""
-        return await queue.run(served.embed, photo, part.box)
+        return await photo_queue.run(served.embed, photo, part.box)
 
     @app.post("/api/albums/{album}/search")
     async def search(served: ChosenAlbum, request: schemas.SearchRequest) -> schemas.SearchPage:
@@ -220,7 +248,7 @@ def _share_box(text: str) -> schemas.ShareBox:
 
 def _picture(content: bytes, *, remembered: bool) -> Response:
     """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
-    headers = {"cache-control": "private, max-age=86400" if remembered else "no-store"}
+    headers = {"cache-control": "private, max-age=31536000, immutable" if remembered else "no-store"}
     return Response(content, media_type="image/jpeg", headers=headers)
 
 

@@ -4,8 +4,9 @@ const SMALLEST = 0.03;
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 export class ShareBox {
-  constructor(stage, image, frame, changed) {
-    Object.assign(this, { stage, image, frame, changed, value: null, from: null });
+  // changed(value): a box was drawn, or taken away. entered(value): Enter was pressed; the same where it is not given.
+  constructor(stage, image, frame, changed, entered = changed) {
+    Object.assign(this, { stage, image, frame, changed, entered, value: null, from: null, enabled: true });
     stage.addEventListener("pointerdown", (event) => this.press(event));
     stage.addEventListener("pointermove", (event) => this.drag(event));
     stage.addEventListener("pointerup", (event) => this.release(event));
@@ -46,7 +47,7 @@ export class ShareBox {
   }
 
   press(event) {
-    if (this.image.hidden || event.button !== 0) return;
+    if (!this.enabled || this.image.hidden || event.button !== 0) return;
     event.preventDefault();
     this.stage.focus({ preventScroll: true });
     this.stage.setPointerCapture(event.pointerId);
@@ -76,7 +77,7 @@ export class ShareBox {
 
   key(event) {
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    if (this.image.hidden) return;
+    if (!this.enabled || this.image.hidden) return;
     if (event.key in steps) {
       const [x, y, w, h] = this.value ?? [0.25, 0.25, 0.5, 0.5];
       const [right, down] = steps[event.key].map((step) => step * 0.04);
@@ -84,7 +85,7 @@ export class ShareBox {
         ? [x, y, clamp(w + right, SMALLEST, 1 - x), clamp(h + down, SMALLEST, 1 - y)]
         : [clamp(x + right, 0, 1 - w), clamp(y + down, 0, 1 - h), w, h]);
     } else if (event.key === "Enter" && this.value !== null) {
-      this.changed(this.value);
+      this.entered(this.value);
     } else if (event.key === "Escape" && this.value !== null) {
       this.set(null);
       this.changed(null);

@@ -1,9 +1,10 @@
-// One album's photos on the page: a grid that loads as one scrolls, with marks, by pointer and by key.
+// One album's photos on the page: a grid of any length that loads what is looked at, with marks, by pointer and by key.
 //
 // A question is a search; {members: KEY}, the photos of a collection; {next: KEY, seen}, those most worth a look for it;
 // or null, the album in its order.
 
 import { askJson, post } from "./ask.js";
+import { Grid } from "./grid.js";
 
 const PAGE = 60;
 
@@ -22,28 +23,28 @@ export function count(number, noun) {
 }
 
 export class Column {
-  // page: {pick(column, id), mark(column, hits, kind), markOf(column, id), marks(hit), shown(column), failed(error)}
+  // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, id),
+  // marks(hit), shown(column, answer), filter(), failed(error)}
   constructor(album, number, role, page) {
-    Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0 });
+    Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0, pages: new Map() });
     this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
     this.note = make("p", { className: "note" });
     this.csv = make("button", { type: "button", textContent: "CSV", title: "Download this list", hidden: true });
     this.csv.setAttribute("aria-label", `Download the list of ${album.name} as CSV`);
     this.csv.addEventListener("click", () => this.download());
-    this.grid = make("ol", { className: "grid" });
+    this.list = make("ol", { className: "grid" });
     this.message = make("p", { className: "message", hidden: true });
-    this.sentinel = make("div", { className: "sentinel" });
     this.tools = make("div", { className: "tools" });
     const header = make("header", {}, this.heading, this.note, this.tools, this.csv);
-    this.element = make("section", { className: `column ${role}` }, header, this.grid, this.message, this.sentinel);
+    this.element = make("section", { className: `column ${role}` }, header, this.list, this.message);
     this.element.setAttribute("aria-label", `Photos of ${album.name}`);
-    this.grid.addEventListener("click", (event) => this.click(event));
-    this.grid.addEventListener("keydown", (event) => this.key(event));
-    this.observer = new IntersectionObserver((entries) => entries[0].isIntersecting && this.more(), { rootMargin: "600px" });
+    this.list.addEventListener("click", (event) => this.click(event));
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.grid = new Grid(this.list, { tile: (place) => this.tile(place), shown: (...range) => this.near(...range) });
   }
 
   get base() {
-    return `/api/albums/${this.number}`;
+    return `api/albums/${this.number}`;
   }
 
   // The address changes with the pixels: what the browser has kept is never another photo's picture.
@@ -58,14 +59,17 @@ export class Column {
     try {
       const answer = await this.fetch(question, 0);
       if (turn !== this.turn) return null;
+      const same = JSON.stringify(question) === JSON.stringify(this.question); // of an album that has changed
       this.question = question;
       this.version = answer.version;
-      this.hits = [];
-      this.total = answer.total ?? answer.hits.length;
-      const inside = this.grid.contains(document.activeElement);
-      this.grid.replaceChildren();
-      this.append(answer.hits ?? answer.photos);
-      if (inside) this.focus(this.grid.firstElementChild); // whoever came by keyboard goes on from the first photo
+      this.hits = answer.hits ?? answer.photos;
+      this.total = answer.total ?? this.hits.length;
+      this.photos = this.total + (answer.folded ?? 0); // with the copies that lie under others
+      this.pages = new Map([[0, Promise.resolve()]]);
+      const inside = this.list.contains(document.activeElement);
+      if (!same && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
+      this.grid.reset(this.total);
+      if (inside) this.grid.focus(0); // whoever came by keyboard goes on from the first photo
       this.showSummary(answer);
       this.page.shown(this, answer);
       return answer;
@@ -76,40 +80,57 @@ export class Column {
 
   fetch(question, offset) {
     const page = `offset=${offset}&limit=${PAGE}`;
-    if (question === null) return askJson(`${this.base}/photos?${page}`);
+    if (question === null) return askJson(`${this.base}/browse`, { ...this.page.filter(), offset, limit: PAGE });
     if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}`);
     if (question.next !== undefined) return askJson(`${this.base}/collections/${question.next}/next`, { limit: PAGE, seen: question.seen });
     return askJson(`${this.base}/search`, { ...question, offset, limit: PAGE });
   }
 
-  async more() {
-    if (this.loading || this.hits.length >= this.total) return;
-    this.loading = true;
-    const turn = this.turn;
-    try {
-      const answer = await this.fetch(this.question, this.hits.length);
-      if (turn !== this.turn) return;
-      if (answer.version === this.version) this.append(answer.hits ?? answer.photos);
-      else await this.show(this.question); // the album was indexed meanwhile: a list has one version from end to end
-    } catch (error) {
-      this.page.failed(error);
-    } finally {
-      this.loading = false;
-    }
+  // These places are seen, and these exist around them: load what is missing, once the scrolling rests for a moment.
+  near(first, last, from, to) {
+    clearTimeout(this.resting);
+    const missing = [];
+    for (let page = Math.floor(from / PAGE); page * PAGE < to; page += 1) if (!this.pages.has(page)) missing.push(page);
+    if (!missing.length) return;
+    const middle = (first + last) / 2 / PAGE;
+    missing.sort((one, other) => Math.abs(one - middle) - Math.abs(other - middle));
+    this.resting = setTimeout(() => missing.forEach((page) => this.load(page).catch((error) => this.page.failed(error))), 50);
   }
 
-  append(hits) {
-    const first = this.hits.length === 0;
-    this.hits.push(...hits);
-    this.grid.append(...hits.map((hit, place) => this.tile(hit, first && place === 0)));
-    this.observer.disconnect();
-    if (this.hits.length < this.total) this.observer.observe(this.sentinel);
+  load(page) {
+    if (!this.pages.has(page)) {
+      const loading = this.loaded(page, this.turn);
+      this.pages.set(page, loading);
+      loading.catch(() => this.pages.delete(page)); // to be tried again
+    }
+    return this.pages.get(page);
+  }
+
+  async loaded(page, turn) {
+    const answer = await this.fetch(this.question, page * PAGE);
+    if (turn !== this.turn) return;
+    if (answer.version !== this.version) {
+      await this.show(this.question); // the album was indexed meanwhile: a list has one version from end to end
+      return;
+    }
+    (answer.hits ?? answer.photos).forEach((hit, place) => {
+      this.hits[page * PAGE + place] = hit;
+      this.grid.renew(page * PAGE + place);
+    });
+  }
+
+  // The photo in a place of the list, loaded if it is not there yet; undefined beyond its end.
+  async hitAt(place) {
+    if (place < 0 || place >= this.total) return undefined;
+    await this.load(Math.floor(place / PAGE));
+    return this.hits[place];
   }
 
   showSummary(answer) {
     const searched = answer.ranked !== undefined;
     this.csv.hidden = !searched || answer.total === 0;
-    const parts = [this.total ? count(this.total, "photo") : ""];
+    const copies = answer.folded ? ` and ${answer.folded.toLocaleString("en")} ${answer.folded === 1 ? "copy" : "copies"}` : "";
+    const parts = [this.total ? count(this.total, "photo") + copies : ""];
     if (searched && answer.right_in_list !== null && answer.curve) {
       parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
     }
@@ -119,38 +140,46 @@ export class Column {
     }
     this.note.textContent = parts.join(" · ");
     this.message.hidden = this.total > 0;
-    this.message.textContent = searched
-      ? "No photo scores as high as that: move the slider to the left."
-      : this.question === null
-        ? "This album is empty. Fill it with: smoothap index PHOTOS --model MODEL --out ALBUM"
-        : "There is no photo to show.";
+    this.message.textContent = this.page.filter().where
+      ? "No photo passes the filters: take one of them away."
+      : searched
+        ? "No photo scores as high as that: move the slider to the left."
+        : this.question === null
+          ? "This album is empty. Fill it with: smoothap index PHOTOS --out ALBUM"
+          : "There is no photo to show.";
   }
 
-  tile(hit, first) {
+  tile(place) {
+    const hit = this.hits[place];
+    if (hit === undefined) {
+      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: "loading" }));
+    }
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
     const score = this.question?.next === undefined ? hit.score?.toFixed(3) : `${Math.round(100 * hit.score)}%`; // of belonging
     const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${score}${verdict && `, ${verdict}`}` : known;
-    const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, loading: "lazy", decoding: "async" });
-    const picture = make("button", { type: "button", className: "picture", title: `Search with ${known}`, tabIndex: first ? 0 : -1 }, image);
+    const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async" });
+    const picture = make("button", { type: "button", className: "picture", title: `Look at ${known}`, tabIndex: -1 }, image);
     const tile = make("li", { className: `tile ${verdict}` }, picture);
     tile.dataset.id = hit.id;
     if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
+    if (hit.copies) tile.append(this.button("stack", `+${hit.copies}`, `${hit.copies} more ${hit.copies === 1 ? "copy" : "copies"}: show them (D)`, known));
     if (hit.rank) {
       const rank = make("span", { className: "rank", textContent: hit.rank });
       tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
     }
-    tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name, title: hit.name })));
-    if (this.page.marks(hit)) {
-      const marks = [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]];
-      tile.append(make("div", { className: "marks" }, ...marks.map(([kind, sign, meaning]) => {
-        const button = make("button", { type: "button", className: kind, textContent: sign, title: meaning, tabIndex: -1 });
-        button.setAttribute("aria-label", `${meaning}: ${known}`);
-        return button;
-      })));
-    }
+    tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name.split("/").at(-1), title: hit.name })));
+    const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
+    const actions = [...marks, ["find", "⌕", "Find more like it (F)"]];
+    tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));
     this.markTile(tile, hit.id);
     return tile;
+  }
+
+  button(kind, sign, meaning, known) {
+    const button = make("button", { type: "button", className: kind, textContent: sign, title: meaning, tabIndex: -1 });
+    button.setAttribute("aria-label", `${meaning}: ${known}`);
+    return button;
   }
 
   // The buttons of a tile as they stand.
@@ -162,18 +191,24 @@ export class Column {
   }
 
   markTiles() {
-    for (const tile of this.grid.children) this.markTile(tile, Number(tile.dataset.id));
+    for (const tile of this.list.children) if (tile.dataset.id) this.markTile(tile, Number(tile.dataset.id));
   }
 
   act(tile, action) {
-    const id = Number(tile.dataset.id);
-    const hit = this.hits.find((shown) => shown.id === id);
+    const place = Number(tile.dataset.place);
+    const hit = this.hits[place];
+    if (!hit) return;
     if (action === "picture") {
-      this.page.pick(this, id);
+      this.grid.current = place;
+      this.page.look(this, place);
+    } else if (action === "find") {
+      this.page.pick(this, hit.id);
+    } else if (action === "stack") {
+      if (hit.copies) this.page.unstack(this, hit);
     } else if (this.page.marks(hit)) {
       const mark = action === "yes" ? "right" : "wrong";
-      this.page.mark(this, [hit], this.page.markOf(this, id) === mark ? "neither" : mark);
-      this.markTile(tile, id);
+      this.page.mark(this, [hit], this.page.markOf(this, hit.id) === mark ? "neither" : mark);
+      this.markTile(tile, hit.id);
     }
   }
 
@@ -185,28 +220,15 @@ export class Column {
   key(event) {
     const tile = event.target.closest(".tile");
     if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
-    const action = { r: "yes", w: "no" }[event.key.toLowerCase()];
+    const action = { r: "yes", w: "no", f: "find", d: "stack" }[event.key.toLowerCase()];
     if (action) {
       this.act(tile, action);
     } else {
-      const tiles = [...this.grid.children];
-      const wide = tiles.findIndex((other) => other.offsetTop > tiles[0].offsetTop);
-      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -(wide < 0 ? tiles.length : wide), ArrowDown: wide < 0 ? tiles.length : wide };
-      const places = { Home: 0, End: tiles.length - 1 };
-      const place = places[event.key] ?? tiles.indexOf(tile) + step[event.key];
-      if (Number.isNaN(place)) return;
-      this.focus(tiles[place]);
+      const place = this.grid.step(event.key, Number(tile.dataset.place));
+      if (place === undefined) return;
+      this.grid.focus(place);
     }
     event.preventDefault();
-  }
-
-  focus(tile) {
-    if (!tile) return;
-    for (const focusable of this.grid.querySelectorAll('.picture[tabindex="0"]')) focusable.tabIndex = -1;
-    const picture = tile.querySelector(".picture");
-    picture.tabIndex = 0;
-    picture.focus();
-    if (tile.nextElementSibling === null) this.more();
   }
 
   // The shown photos that are not marked.

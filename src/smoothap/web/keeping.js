@@ -84,9 +84,9 @@ export class Keeping {
   }
 
   async keepList() {
-    const { question, total } = this.column;
+    const { question, photos } = this.column;
     if (!(await this.collection())) return;
-    if ((await this.collections.keep(question)) !== null) this.page.say(`Kept the ${count(total, "photo")} of the list in ${this.collections.current.name}`);
+    if ((await this.collections.keep(question)) !== null) this.page.say(`Kept the ${count(photos, "photo")} of the list in ${this.collections.current.name}`);
   }
 
   showMembers() {

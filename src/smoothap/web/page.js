@@ -3,9 +3,13 @@
 import { Lost, ask, askJson, onBack, post } from "./ask.js";
 import { ShareBox } from "./box.js";
 import { Column, count, make } from "./column.js";
+import { Filters } from "./filters.js";
 import { Keeping } from "./keeping.js";
+import { Learning } from "./learning.js";
 import { showQuality } from "./quality.js";
 import { Slider } from "./slider.js";
+import { Stack } from "./stack.js";
+import { Viewer } from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
 const ROLES = ["before", "after"];
@@ -15,6 +19,8 @@ let begun = null; // the promise of the first answer
 let columns = [];
 let query = null; // {ids} for a photo of the album by its id in each column, or {file} for another; {label, name}
 let keeping = null; // the collections of the album, where there is one album and it can keep them
+let filters = null; // which photos are looked at, where there is one album
+let chosenPart = null; // of the photo that is about to be opened as a query
 let refined = false; // whether the marks are part of the question
 
 const slider = new Slider(() => search());
@@ -40,7 +46,7 @@ function well() {
 
 async function pick(column, id) {
   try {
-    const photo = await askJson(`/api/albums/${column.number}/photos/${id}`);
+    const photo = await askJson(`api/albums/${column.number}/photos/${id}`);
     const missing = columns.find((column) => photo.twins[column.number] === null);
     if (missing) throw new Error(`${photo.name} is not in ${missing.album.name}: choose a photo that both albums have.`);
     const address = `#photo=${columns.map((column) => photo.twins[column.number]).join(",")}`;
@@ -55,8 +61,10 @@ async function open() {
   const ids = /^#photo=(\d+)(?:,(\d+))?$/.exec(location.hash)?.slice(1, columns.length + 1).map(Number);
   if (!ids || ids.some(Number.isNaN)) return;
   try {
-    const photo = await askJson(`/api/albums/0/photos/${ids[0]}`);
+    const photo = await askJson(`api/albums/0/photos/${ids[0]}`);
     setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
+    if (chosenPart !== null) box.set(chosenPart);
+    chosenPart = null;
     await search();
   } catch (error) {
     failed(error);
@@ -122,7 +130,7 @@ async function vectorOf(column, photo) {
 }
 
 async function question(column) {
-  const request = { ...slider.question() };
+  const request = { ...slider.question(), ...filters?.question };
   if (refined && keeping) request.collection = keeping.collections.chosen;
   else if (refined) Object.assign(request, { right: column.marked("right"), wrong: column.marked("wrong") });
   if (query.ids) request.photo = query.ids[columns.indexOf(column)];
@@ -176,7 +184,7 @@ function showMarks() {
   $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
   $("clear").hidden = keeping !== null || right + wrong === 0;
   $("keep-above").hidden = keeping === null || query === null || slider.isOpen;
-  $("keep-above").textContent = `Keep all ${(columns[0]?.total ?? 0).toLocaleString("en")} of these`;
+  $("keep-above").textContent = `Keep all ${(columns[0]?.photos ?? 0).toLocaleString("en")} of these`;
 }
 
 // Marks that no collection keeps: for the next search, and gone with the next query.
@@ -194,9 +202,10 @@ function markForNow(column, hits, kind) {
 async function drawOne() {
   if (!columns.length) return;
   try {
-    const { albums } = await askJson("/api/albums"); // whose photos may have been indexed again
-    const offset = Math.floor(Math.random() * albums[0].photos);
-    const page = await askJson(`/api/albums/0/photos?offset=${offset}&limit=1`);
+    const where = filters?.where ?? null; // a random one of those that pass
+    const { total } = await askJson("api/albums/0/browse", { where, limit: 1 });
+    const offset = Math.floor(Math.random() * total);
+    const page = await askJson("api/albums/0/browse", { where, offset, limit: 1 });
     if (page.photos.length) await pick(columns[0], page.photos[0].id);
   } catch (error) {
     failed(error);
@@ -257,21 +266,48 @@ for (const button of document.querySelectorAll("dialog .close")) {
   button.addEventListener("click", () => button.closest("dialog").close());
 }
 window.addEventListener("hashchange", open);
+welcome();
+
+// Whoever comes for the first time is told in three lines what can be done here.
+function welcome() {
+  const name = "smoothap was here";
+  try {
+    $("welcome").hidden = localStorage.getItem(name) !== null;
+    $("welcome-close").addEventListener("click", () => {
+      localStorage.setItem(name, "yes");
+      $("welcome").hidden = true;
+      $("results").focus({ preventScroll: true });
+    });
+  } catch { /* storage is forbidden: then nobody is told twice in one visit */ }
+}
 
 // ---- the beginning
+
+function showCalibration() {
+  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  if ($("slider-kind").hidden) document.querySelector('input[name="kind"][value="score"]').checked = true;
+}
 
 const names = (albums) => albums.map((album) => album.name).join(" and ");
 
 async function begin() {
   try {
-    server = await askJson("/api/albums");
+    server = await askJson("api/albums");
   } catch (error) {
     failed(error);
     return;
   }
   const two = server.albums.length === 2;
+  const viewer = new Viewer({
+    search: pick, part: (column, id, part) => { chosenPart = part; pick(column, id); }, failed,
+    mark: (...marked) => page.mark(...marked), markOf: (...asked) => page.markOf(...asked), marks: (hit) => page.marks(hit),
+  }, server);
+  const stack = new Stack({ failed, say, changed: () => (query === null ? browse() : search()), look: (column, id) => pick(column, id) });
   const page = {
     pick, failed,
+    look: (column, place) => viewer.open(column, place),
+    unstack: (column, hit) => stack.open(column, hit),
+    filter: () => filters?.question ?? {},
     marks: (hit) => keeping !== null || Boolean(hit.rank),
     mark: (column, hits, kind) => (keeping ? keeping.mark(hits, kind) : markForNow(column, hits, kind)),
     markOf: (column, id) => (keeping?.collections.marks ?? column.marks).get(id),
@@ -280,35 +316,61 @@ async function begin() {
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   const [album] = server.albums;
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
-    say, failed, search, changed: showMarks, nameOfQuery: () => query?.label ?? query?.name ?? null,
+    say, failed, search, changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); }, nameOfQuery: () => query?.label ?? query?.name ?? null,
   });
-  await keeping?.begin();
+  if (keeping) new Learning(columns[0].base, { say, failed, changed: relearnt }).look();
+  filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });
+  const ready = Promise.all([keeping?.begin(), filters?.begin(null)]); // while the photos are on their way
   $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
   $("title").replaceChildren(make("bdi", { textContent: names(server.albums) }));
   document.title = `${names(server.albums)} · smoothap`;
   $("summary").textContent = two ? "The same photos by two models, side by side" : "Find all the photos of a thing by one of them";
-  $("slider-kind").hidden = !server.albums.every((album) => album.calibrated);
+  showCalibration();
   $("query-note").textContent = server.albums.every((album) => album.takes_photos)
-    ? "Or click any photo. Drag over the query to search with a part of it."
-    : "Click any photo to search with it: this album has no model to see others with.";
+    ? "Or press ⌕ under any photo. Drag over the query to search with a part of it."
+    : "Press ⌕ under any photo to search with it: this album has no model to see others with.";
   $("choose-label").hidden = !server.albums.every((album) => album.takes_photos);
-  $("stage-hint").textContent = $("choose-label").hidden ? "Click a photo" : "Drop or paste a photo";
+  $("stage-hint").textContent = $("choose-label").hidden ? "Press ⌕ under a photo" : "Drop or paste a photo";
   if (location.hash.startsWith("#photo=")) {
     await open();
   } else if (server.start) {
     history.replaceState(null, "", `#photo=${server.start.join(",")}`);
     await open();
-    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Click any other photo.";
+    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Press ⌕ under any other photo.";
   }
-  if (query === null) await Promise.all(columns.map((column) => column.show(null))).catch(failed);
+  if (query === null) await browse();
+  await ready;
+  filters?.showCollections(keeping?.collections.list ?? null);
+}
+
+async function browse() {
+  try {
+    await Promise.all(columns.map((column) => column.show(null)));
+    well();
+  } catch (error) {
+    failed(error);
+  }
+}
+
+// The album has learnt, or forgotten it: what its model made of a query, and what a score means, is another thing now.
+async function relearnt() {
+  query?.vectors.clear();
+  try {
+    server = await askJson("api/albums");
+  } catch (error) {
+    failed(error);
+  }
+  showCalibration();
+  slider.reset();
+  await (query === null ? browse() : search());
 }
 
 // The server that is back may be another one, with other albums.
 async function resume() {
   if (server === null) return begin();
   try {
-    const { albums } = await askJson("/api/albums");
+    const { albums } = await askJson("api/albums");
     if (names(albums) === names(server.albums)) return search();
   } catch (error) {
     return failed(error);

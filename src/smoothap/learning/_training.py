@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from smoothap.learning.lessons import Lessons
+from smoothap.learning._lessons import Lessons
 from smoothap.losses import SmoothAP
 from smoothap.search.projection import Projection
 from smoothap.search.vectors import Vectors
 
 DIMENSION = 256
-STEPS, RATE, TAU = 100, 5e-4, 0.1
+STEPS, TAU = 100, 0.1
+_RATE = 0.018  # for weights of 1: those of a row of unit length are smaller by the root of their number
 _BATCH, _UNMARKED = 320, 256  # photos of a step: marked ones, and those that nobody has marked
 _COMPONENTS_OF = 8192  # photos
 
@@ -51,7 +52,7 @@ def train_projection(
     """Train on the album's vectors (n, d); `step` is called after each step."""
     weight = torch.tensor(start.weight, requires_grad=True)
     bias = torch.zeros(len(start.weight), requires_grad=True)
-    optimiser = torch.optim.Adam([weight, bias], lr=RATE)
+    optimiser = torch.optim.Adam([weight, bias], lr=_RATE / weight.shape[1] ** 0.5)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     loss = SmoothAP(TAU)
     marked = torch.from_numpy(np.asarray(vectors[lessons.rows], np.float32))
