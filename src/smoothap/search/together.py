@@ -9,9 +9,6 @@ import torch
 from smoothap.metrics.cosine import Cosines
 from smoothap.numerics.precision import full_precision
 from smoothap.search.engines import best_rows
-from smoothap.search.vectors import Vectors
-
-_AT_ONCE = 1 << 14  # rows, where they are of several files
 
 
 class TogetherNearest:
@@ -21,13 +18,11 @@ class TogetherNearest:
     the definition, so that the answer is the exact one, with equal scores in the order of their rows.
     """
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: np.ndarray) -> None:
         self._cosines = Cosines(vectors)
-        self._rows: torch.Tensor | None = None  # where they are one array
-        if isinstance(self._cosines.vectors, np.ndarray):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that mapped vectors cannot be written to
-                self._rows = torch.from_numpy(self._cosines.vectors)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that mapped vectors cannot be written to
+            self._rows = torch.from_numpy(self._cosines.vectors)
         # The rounding of a product of d terms, twice: of the score itself and of the one it is compared with. Vectors
         # have length 1 up to their own rounding.
         self._bound = 4 * (vectors.shape[1] + 16) * 2.0**-24
@@ -39,16 +34,8 @@ class TogetherNearest:
         # A product with one vector reads the album more slowly than one with two.
         asked = torch.from_numpy(np.concatenate([queries, queries]) if len(queries) == 1 else np.array(queries))
         with torch.inference_mode(), full_precision("cpu"):
-            products = self._products(asked).T.contiguous().numpy()[: len(queries)]
+            products = (self._rows @ asked.T).T.contiguous().numpy()[: len(queries)]
         return [self._best(*each) for each in zip(queries, products, ks, left_out, strict=True)]
-
-    def _products(self, asked: torch.Tensor) -> torch.Tensor:
-        """The product of all vectors with some queries (b, d). -> (n, b)"""
-        if self._rows is not None:
-            return self._rows @ asked.T
-        number = len(self._cosines.vectors)
-        parts = (self._cosines.units(slice(start, start + _AT_ONCE)) for start in range(0, number, _AT_ONCE))
-        return torch.cat([torch.from_numpy(part) @ asked.T for part in parts])
 
     def _best(
         self, query: np.ndarray, products: np.ndarray, k: int, left_out: Sequence[int]
