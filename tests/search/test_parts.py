@@ -87,8 +87,10 @@ def test_updating_touches_changed_parts_only(odd_photos, tmp_path, model, monkey
     files = {file.name: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (tmp_path / "album").glob("*-*")}
     embedded, forward = [], Embedder.forward
     monkeypatch.setattr(Embedder, "forward", lambda self, views: embedded.append(len(views)) or forward(self, views))
+    description = (tmp_path / "album" / "album.json").read_bytes()
     all_parts(odd_photos, tmp_path / "album", model)
     assert embedded == []
+    assert (tmp_path / "album" / "album.json").read_bytes() == description
     assert {
         file.name: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (tmp_path / "album").glob("*-*")
     } == files
@@ -298,3 +300,24 @@ def test_albums_that_cannot_be_joined_are_refused(album, photos, tmp_path, model
     with pytest.raises(ValueError, match="already"):
         join_albums([here, tmp_path / "album"], here)
     assert len(album) == 12
+
+
+def test_photos_of_a_table_and_their_columns_go_with_parts_and_processes(photos, tmp_path, model):
+    rows = [f"photos/class{number % 3}/{number:03}.png,thing {number % 2},{number * 10}" for number in range(9)]
+    table = tmp_path / "table.csv"
+    table.write_text("path,label,price\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    for number in (1, 2):
+        index_photos(table, tmp_path / "parts", model=str(model), part=f"{number}/2", progress=False)
+    index_photos(table, tmp_path / "processes", model=str(model), workers=2, progress=False)
+    for name in ("parts", "processes"):
+        album = Album.open(tmp_path / name)
+        said = {photo.path: (photo.label, photo.columns) for photo in album.photos}
+        assert said == {
+            f"photos/class{number % 3}/{number:03}.png": (f"thing {number % 2}", {"price": f"{number * 10}"})
+            for number in range(9)
+        }
+    table.write_text(table.read_text().replace(",30\n", ",31\n"), encoding="utf-8")
+    for number in (1, 2):
+        index_photos(table, tmp_path / "parts", part=f"{number}/2", progress=False)
+    changed = next(photo for photo in Album.open(tmp_path / "parts").photos if photo.path.endswith("003.png"))
+    assert changed.columns == {"price": "31"}

@@ -51,6 +51,7 @@ _SUFFIXES = {  # by the kind of file
     "vectors": "npy", "photos": "parquet", "thumbnails": "pack", "projection": "npy", "learnt": "npy",
 }  # fmt: skip
 _SEGMENT_KINDS = "vectors", "photos", "learnt"
+PATIENCE = 600.0  # seconds that a finished part waits for others that are being counted in
 _MANY_FILES = 1 << 60  # bytes, for `check`: files of a large album are not summed again, however small each is
 _LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
 
@@ -244,7 +245,7 @@ class Storage:
         """Write down where photos and model lie now, if that has changed."""
         place = None if root is None else relative(root, self.folder)
         if (known := read_description(self.folder)) != replace(known, root=place, source=source):
-            with self.writing():
+            with self.writing(PATIENCE):
                 write_description(self.folder, replace(read_description(self.folder), root=place, source=source))
 
     def calibrate(self, calibration: dict[str, Any]) -> None:

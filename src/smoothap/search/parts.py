@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from smoothap.search._segments import is_settled
 from smoothap.search._settling import adopt, settle
-from smoothap.search._storage import Storage
+from smoothap.search._storage import PATIENCE, Storage
 from smoothap.search._unreadable import read_refusals, write_refusals
 from smoothap.search.description import NAME, Description, Part, read_description, write_description
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
@@ -41,7 +41,6 @@ from smoothap.search.walking import PhotoFile, Walk, container_of
 if TYPE_CHECKING:
     from smoothap.models import Embedder
 
-PATIENCE = 600.0  # seconds that a finished part waits for others that are being counted in
 PARTS = ".parts"  # the folder in an album for parts that are not whole yet
 _PATHS_AT_ONCE = 1 << 16
 
@@ -181,10 +180,9 @@ class PartUpdate:
         counted = self._counted({*known, *self.report.added})
         parts = tuple(part for part in description.parts if (part.number, part.of) != self.share)
         if self.apart:
-            parts = (*parts, counted)
+            parts = tuple(sorted((*parts, counted), key=lambda part: (part.of, part.number)))
         if changes or parts != description.parts:
-            description = replace(description, parts=tuple(sorted(parts, key=lambda part: (part.of, part.number))))
-            write_description(self._storage.folder, description)
+            write_description(self._storage.folder, replace(description, parts=parts))
         self._finish(gone)
 
     def _with_ids(self, tables: list[pa.Table], photos: Photos, known: dict[str, int], next_id: int) -> list[pa.Table]:
