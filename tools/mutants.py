@@ -34,6 +34,7 @@ CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 FINDING, COLLECTION_API = "tests/search/test_finding_all.py", "tests/web/test_collection_api.py"
 COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
+SEGMENTS, PARTS, SOURCES = (f"tests/search/test_{name}.py" for name in ("segments", "parts", "sources"))
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
@@ -249,7 +250,29 @@ MUTANTS = [
     Mutant("search: a short answer is believed", "search/engines.py", "return None if len(candidates) < enough", "return None if not len(candidates)", ENGINES + " -k believed"),
     Mutant("search: Milvus 2.3 is not understood", "search/_milvus.py", '_KEY = "id"', '_KEY = "row"', ENGINES + " -k calls_its_key"),
     Mutant("search: checksums not looked at", "search/_checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
-    Mutant("search: ids given again", "search/_storage.py", "replace(description, segments=(segment,), next_segment", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=(segment,), next_segment", UPDATES),
+    Mutant("search: ids given again", "search/_settling.py", "replace(description, segments=segments, next_segment=number)", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=segments, next_segment=number)", UPDATES),
+    Mutant("segments: a row is taken from the file before", "search/vectors.py", "places[here] - self._starts[piece]", "places[here] - self._starts[piece] - 1", SEGMENTS),
+    Mutant("segments: rows in the order of files, not of ids", "search/vectors.py", "places = rows if self._places is None else self._places[rows]", "places = rows", SEGMENTS),
+    Mutant("segments: a float16 row is called float32", "search/vectors.py", "return rows if rows.dtype == self.dtype else None", "return rows", SEGMENTS),
+    Mutant("segments: pairs of float16 by their raw products", "metrics/cosine.py", "return unit_rows(given_rows(self.vectors[rows]), self.norms[rows], torch.float32).numpy()", "return np.asarray(self.vectors[rows])", SEGMENTS + " -k float16_are"),
+    Mutant("segments: one that lost rows keeps its vectors", "search/_settling.py", "whole = alone is not None and len(rows) == alone.rows and", "whole = alone is not None and", SEGMENTS),
+    Mutant("segments: all are written anew", "search/_settling.py", "if len(group) == 1 and fresh[group[0]] and not renewed:", "if False:", SEGMENTS),
+    Mutant("segments: a foreign table is mapped", "search/_faiss_cache.py", "if status.st_uid != os.getuid() or others_may_write", "if status.st_uid != os.getuid()", SEGMENTS + " -k foreign"),
+    Mutant("segments: a damaged table is mapped", "search/_mapped_table.py", "        check(file, file.with_suffix", "        str(file.with_suffix", SEGMENTS + " -k foreign"),
+    Mutant("parts: a photo falls to no part", "search/parts.py", "return self.place(path) == self.number - 1", "return self.place(path) == self.number", PARTS + " -k one_part"),
+    Mutant("parts: those of a closed folder are gone", "search/parts.py", "gone = self.walk.missing(known)", "gone = self._mine.missing(known)", PARTS + " -k cannot_be_read"),
+    Mutant("parts: a changed photo gets another id", "search/parts.py", "ids.append(next_id if row is None else int(photos.ids[row]))", "ids.append(next_id + len(ids))", PARTS + " -k changed_parts"),
+    Mutant("parts: what is gone before the end is counted in", "search/parts.py", "        remove_rows(staging, stale)\n", "", PARTS + " -k goes_on"),
+    Mutant("parts: refusals of other parts are forgotten", "search/parts.py", "{**others, **read_refusals(staging.folder)}", "read_refusals(staging.folder)", PARTS + " -k album_of_one_run"),
+    Mutant("parts: processes outlive the one that started them", "experiments/_part_process.py", "    if not idle.is_set():\n        os._exit(1)", "    if False:\n        os._exit(1)", PARTS + " -k kill_9"),
+    Mutant("join: one content is there twice", "search/joining.py", "            again.append(identity)\n", "            pass\n", PARTS + " -k joined_once"),
+    Mutant("join: thumbnails of another photo", "search/_settling.py", "renamed = {pack: number + place for place, pack in enumerate(packs)}", "renamed = {pack: number for place, pack in enumerate(packs)}", PARTS + " -k share_their_files"),
+    Mutant("ivf: building begins anew", "search/_ivf.py", "read_unfinished(checksum, form, width) or _trained(vectors, cells)", "_trained(vectors, cells)", ENGINES + " -k taken_up"),
+    Mutant("ivf: too few candidates", "search/_ivf.py", "min(max(_SPARE * k, _LEAST_CANDIDATES), self.rows)", "min(k, self.rows)", ENGINES + " -k brute_force"),
+    Mutant("sources: photos from the start of the shard", "search/sources.py", "            stream.seek(file.place)\n", "", SOURCES + " -k taken_up"),
+    Mutant("sources: a name leads out of its shard", "search/sources.py", "if re.search(OUTSIDE, path):", "if False:", SOURCES + " -k lead_out"),
+    Mutant("sources: rows of one group only", "search/sources.py", "key = name, int(group)", "key = name, 0", SOURCES + " -k parquet_files"),
+    Mutant("segments: the graph of another order", "search/_segments.py", "(b\"\" if order is None else checksum(order.tobytes()).encode())", "b\"\"", SEGMENTS + " -k another_order"),
     Mutant("search: changed files not seen", "search/updating.py", "(self._sizes[row], self._times[row]) == (file.bytes, file.modified)", "self._sizes[row] == file.bytes", UPDATES),
     Mutant("search: another model is let in", "search/_identity.py", "if (given := identity_of(model)) != self.identity:", "if False:", DISK),
     Mutant("search: unreadable photos not listed", "search/updating.py", "write_refusals(self.storage.folder, {**others, **self._refusals})", "pass", "tests/search/test_unreadable_photos.py"),
@@ -265,8 +288,8 @@ MUTANTS = [
     Mutant("search: one strange file stops the index", "search/preparing.py", "except Exception as error:", "except (OSError, ValueError, MemoryError) as error:", "tests/search/test_unreadable_photos.py -k one_bad_file"),
     Mutant("search: what can pass is not tried again", "search/preparing.py", "may_pass=isinstance(error, (OSError, MemoryError))", "may_pass=False", "tests/search/test_unreadable_photos.py -k can_pass"),
     Mutant("search: what cannot pass is tried again", "search/updating.py", "refusal is not None and refusal ==", "False and refusal ==", "tests/search/test_unreadable_photos.py -k twice"),
-    Mutant("search: labels from the photo folder", "experiments/indexing.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py -k table_of_labels"),
-    Mutant("search: labels that match nothing", "experiments/indexing.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py -k table_of_labels"),
+    Mutant("search: labels from the photo folder", "experiments/_labels.py", "_below(photos, file.parent / folder)", "_below(photos, photos / folder)", "tests/cli/test_album_commands.py -k table_of_labels"),
+    Mutant("search: labels that match nothing", "experiments/_labels.py", "    if not by_path:\n", "    if False:\n", "tests/cli/test_album_commands.py -k table_of_labels"),
     Mutant("reading: a HEIC photo without its decoder is refused for good", "search/preparing.py", "(MemoryError, ImportError)", "MemoryError", "tests/search/test_dates_and_cameras.py -k decoder"),
     Mutant("reading: a date of zeros hides the next best", "data/_exif.py", "with suppress(ValueError):", "with suppress(ZeroDivisionError):", "tests/data/test_phone_photos.py"),
     Mutant("search: other files are not listed", "search/updating.py", "{**others, **self._refusals}", "self._refusals", "tests/search/test_unreadable_photos.py"),
@@ -292,7 +315,7 @@ MUTANTS = [
     Mutant("search: paths out of the folder let in", "search/_storage.py", 'if pc.call_function("any", [outside]).as_py():', "if False:", "tests/search/test_hostile_albums.py"),
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
     Mutant("save: not synced before it is renamed", "files.py", "        _sync(temporary)\n", "", "tests/crash/test_torn_writes.py tests/crash/test_torn_albums.py"),
-    Mutant("save: old files swept before the new ones count", "search/_storage.py", "        write_description(self.folder, description)\n        self.sweep(description, table)", "        self.sweep(description, table)\n        write_description(self.folder, description)", "tests/crash/test_torn_albums.py"),
+    Mutant("save: old files swept before the new ones count", "search/_settling.py", "    write_description(storage.folder, description)\n    storage.sweep(description, table)", "    storage.sweep(description, table)\n    write_description(storage.folder, description)", "tests/crash/test_torn_albums.py"),
     Mutant("gate: a name may stand where a wildcard's dot is", "web/_gate.py", 'if letter == "." and place)', 'if place)', GATE + " -k names_below"),
     Mutant("gate: strangers may say what name they asked", "web/proxies.py", 'if (scope.get("client") or ("",))[0] in self.proxies:', "if True:", GATE + " -k proxy_says"),
     Mutant("gate: the first forwarded name is believed", "web/proxies.py", '.rpartition(",")[2].strip()', '.partition(",")[0].strip()', GATE + " -k proxy_says"),

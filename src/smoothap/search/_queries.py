@@ -26,13 +26,6 @@ def check_list(k: int, minimum: float | None) -> None:
         raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
 
 
-def opened_image(image: Image.Image | Path | str, box: PixelBox | None) -> Image.Image:
-    """An image, or the one in a file, or the part of it in the box."""
-    if not isinstance(image, Image.Image):
-        return read_image(image, box=box)
-    return image if box is None else cut(image, box)
-
-
 def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:
     """A query of any form as a unit vector (d,), and the ids of the album's photos that it names."""
     if isinstance(query, bool) or query is None:
@@ -54,3 +47,13 @@ def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.n
             f"{'the model alone, before what the album learnt: take album.embed' if album.learnt else 'another model'}."
         )
     return unit(vector), []
+
+
+def embedded(album: Album, image: Image.Image | Path | str, box: PixelBox | None) -> np.ndarray:
+    """The vector (d,) of an image, or of the part in `box`, as the album compares it."""
+    model = album.embedder()
+    if not isinstance(image, Image.Image):
+        image = read_image(image, box=box)
+    elif box is not None:
+        image = cut(image, box)
+    return album.projected(model.embed([image], progress=False).numpy())[0]

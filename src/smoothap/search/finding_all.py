@@ -14,6 +14,7 @@ import numpy as np
 from smoothap.search.album import Album
 from smoothap.search.collections import Collection
 from smoothap.search.photos import Hit
+from smoothap.search.vectors import Vectors
 
 WIDTH = 0.2  # of the kernel exp((cosine - 1) / WIDTH): photos further apart tell little of each other
 RIDGE = 0.03
@@ -77,7 +78,7 @@ def _rows(album: Album, ids: Iterable[int]) -> np.ndarray:
     return np.array([album.photos.row_of(identity) for identity in ids], np.int64)
 
 
-def _nearest(vectors: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _nearest(vectors: Vectors, right: np.ndarray, others: np.ndarray) -> np.ndarray:
     if len(others) <= NEAREST:
         return others
     scores = (vectors @ vectors[right].mean(axis=0))[others]
@@ -101,7 +102,7 @@ def expected_missing(found: int, draws: np.ndarray, size: float | None) -> tuple
 class Belonging:
     """How likely a photo belongs to a collection, learnt from rows of an album's vectors that are right and wrong."""
 
-    def __init__(self, vectors: np.ndarray, right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> None:
+    def __init__(self, vectors: Vectors, right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> None:
         right, wrong = right[-MOST_MARKS:], wrong[-MOST_MARKS:]
         drawn = np.random.default_rng(0).choice(others, min(DRAWN, len(others)), replace=False)
         self._rows = np.concatenate([right, wrong, drawn])
@@ -116,7 +117,7 @@ class Belonging:
         far = np.sort(self._logits)[: max(len(others) - near, 0)]
         self._mean, self._spread = _correction(left_out[:marks], is_right[:marks], far)
 
-    def _logits_of(self, vectors: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def _logits_of(self, vectors: Vectors, rows: np.ndarray) -> np.ndarray:
         logits = np.empty(len(rows))
         for start in range(0, len(rows), 4096):
             part = slice(start, start + 4096)
