@@ -70,6 +70,17 @@ def test_what_does_not_help_is_told_by_the_exit_code_too(tmp_path, capsys):
     assert not json.loads(capsys.readouterr().out)["learnt"]
 
 
+def test_where_learning_does_not_help_the_long_way_is_named(tmp_path, capsys):
+    album, labels = teachable_albums.labelled_album(tmp_path / "my album")
+    order = np.random.default_rng(5).permutation(len(labels))
+    for number in range(6):
+        album.collections.add(f"any {number}", order[8 * number : 8 * number + 8].tolist())
+    assert exit_code("learn", tmp_path / "my album") == NOT_IMPROVED
+    words = next_commands(capsys.readouterr().out)[-1]
+    data = f"album:{tmp_path / 'my album'}"
+    assert words[words.index("smoothap") :] == ["smoothap", "train", "--data", data, "--out", "runs/my album"]
+
+
 def test_learn_as_json(tmp_path, capsys):
     teachable_albums.taught_album(tmp_path / "album")
     smoothap("learn", tmp_path / "album", "--json")
@@ -114,7 +125,7 @@ def test_collections_are_classes_to_train_on(photo_album):
 def test_an_album_without_collections_says_how_to_make_them(photo_album):
     for name in photo_album.collections.all():
         photo_album.collections.delete(name)
-    with pytest.raises(ValueError, match=r"has no collection of 2 photos or more to train on: .* smoothap serve"):
+    with pytest.raises(ValueError, match=r"has no collection of 2 photos or more to train on: .*smoothap serve"):
         open_data(f"album:{photo_album.collections.folder.parent}")
 
 
@@ -142,7 +153,7 @@ def test_an_evaluation_of_a_model_for_an_album_can_be_typed_as_it_is_told(photo_
     report = {"test": evaluate(np.eye(4)[labels], labels)}
     data = f"{shlex.quote(f'album:{album}')} --test-fraction 0.5"
     _print_training(FineTuned(None, tmp_path / "run", 5, 5, 0.9, report, report, data))
-    words = next_commands(capsys.readouterr().out)[0]
+    words = next(each for each in next_commands(capsys.readouterr().out) if "evaluate" in each)
     assert words[words.index("--data") + 1] == f"album:{album}"
 
 

@@ -159,7 +159,7 @@ def test_marks_of_what_is_wrong_push_it_away(tmp_path):
         others = np.arange(first + 8, first + 16)  # near ones that nobody has marked
         inside = (album.vectors[members] @ album.vectors[members].T).mean()
         scores.append(inside - (album.vectors[members] @ album.vectors[others].T).mean())
-    assert scores[1] > scores[0] + 0.02
+    assert scores[1] > 1.3 * scores[0]
 
 
 def test_photos_in_two_collections_are_learnt_from_too(taught_album):

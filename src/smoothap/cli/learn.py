@@ -46,24 +46,25 @@ def learn(
 
     if check and undo:
         raise ValueError("--check changes nothing and --undo takes back what was learnt: give one of them.")
-    opened, here = Album.open(album), shlex.quote(str(album))
+    opened = Album.open(album)
     if undo:
         opened.unlearn()
         if as_json:
             print(json.dumps({"learnt": False}))
         else:
-            print(f"{album} searches in the vectors of its model again. To learn once more: smoothap learn {here}")
+            again = f"smoothap learn {shlex.quote(str(album))}"
+            print(f"{album} searches in the vectors of its model again. To learn once more: {again}")
         return
     from smoothap.learning import learn as learn_from_collections
 
     learning = learn_from_collections(opened, check_only=check)
-    print(json.dumps(_plain(learning), indent=1) if as_json else _text(learning, check, here))
+    print(json.dumps(_plain(learning), indent=1) if as_json else _text(learning, check, album))
     if not learning.learnt and not (check and learning.check is not None and learning.check.is_clear):
         sys.exit(NOT_IMPROVED)
 
 
-def _text(learning: Learning, check: bool, album: str) -> str:
-    lines = [learning.reason]
+def _text(learning: Learning, check: bool, place: Path) -> str:
+    lines, album = [learning.reason], shlex.quote(str(place))
     if learning.learnt:
         lines.append(
             f"The album learnt from {learning.photos:,} photos in {learning.collections:,} collections, and searches "
@@ -74,6 +75,9 @@ def _text(learning: Learning, check: bool, album: str) -> str:
         lines += [f"Next: smoothap serve {album}", f"      smoothap learn {album} --undo"]
     elif check and learning.check is not None and learning.check.is_clear:
         lines.append(f"Nothing was changed. Next: smoothap learn {album}")
+    elif learning.check is not None:
+        data, out = shlex.quote(f"album:{place}"), shlex.quote(str(Path("runs") / place.resolve().name))
+        lines.append(f"Or train the whole network, which takes longer: smoothap train --data {data} --out {out}")
     return "\n".join(lines)
 
 

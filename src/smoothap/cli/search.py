@@ -126,7 +126,7 @@ def search(
         return
     _print(hits, expected)
     if passing:
-        print(_about_filter(opened, passing), hits.note)
+        print(f"{_about_filter(opened, passing)} {hits.note}".strip())
 
 
 def _box(text: str) -> PixelBox:

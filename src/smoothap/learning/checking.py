@@ -25,6 +25,8 @@ from smoothap.search.refining import unit_vectors
 STRENGTHS = 0.25, 0.5, 0.75, 1.0  # shares of the way from the start to the trained projection
 LEAST_GAIN = 0.01  # of mAP, for what it is taught: less is not worth a change
 TOLERATED_LOSS = 0.01  # of mAP, for things that the album is not taught
+# Few collections say little about other things: with fewer than this, the projection goes no further than this.
+_FEW_COLLECTIONS, _FOR_FEW = 10, 0.5
 _PHOTO_FOLDS, _TIMES, _MOST_COLLECTION_FOLDS = 2, 2, 3
 _RANKED_AMONG, _QUERIES = 512, 20  # photos that nobody has marked, and queries of a collection in a fold, at most
 
@@ -73,6 +75,8 @@ def check(vectors: np.ndarray, lessons: Lessons, start: Start, step: Callable[[]
     taught, untaught = _mean_precisions(halves), _mean_precisions(parts)  # (collections, 1 + strengths)
     harmless = (untaught[:, 1:] - untaught[:, :1]).mean(axis=0) >= -TOLERATED_LOSS / 2
     gains = np.where(harmless, (taught[:, 1:] - taught[:, :1]).mean(axis=0), -np.inf)
+    if len(taught) < _FEW_COLLECTIONS:
+        gains[np.array(STRENGTHS) > _FOR_FEW] = -np.inf
     chosen = int(gains.argmax())  # the least, where none is harmless
     sums = [
         (precisions[:, 1 + chosen] - precisions[:, 0], np.ones(len(precisions))) for precisions in (taught, untaught)

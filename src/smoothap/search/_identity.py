@@ -56,8 +56,12 @@ class AlbumModel:
     _embedder: Embedder | None = None
 
     @classmethod
-    def of(cls, model: Embedder | Path | str, album: Path | None, device: str | None = None) -> AlbumModel:
-        """The network for a new album in a folder or, with None, in memory."""
+    def of(
+        cls, model: Embedder | ModelIdentity | Path | str | None, album: Path | None, device: str | None = None
+    ) -> AlbumModel:
+        """The network for a new album in a folder or, with None, in memory; perhaps no more than who it is is known."""
+        if model is None or isinstance(model, ModelIdentity):
+            return cls(model, album=album, device=device)
         embedder = load_model(model)
         known = cls(identity_of(embedder), "", album, device)
         known._keep(embedder, model)

@@ -211,6 +211,11 @@ class Storage:
         write_description(self.folder, description)
         self.sweep(description, table)
 
+    def calibrate(self, calibration: dict[str, Any]) -> None:
+        """Keep what scores mean."""
+        with self.writing():
+            write_description(self.folder, replace(read_description(self.folder), calibration=calibration))
+
     def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
         """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
         with self.writing():

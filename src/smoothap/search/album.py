@@ -17,9 +17,9 @@ from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
 from smoothap.search._queries import Query, check_list, query_vector
 from smoothap.search._storage import Storage, relative
-from smoothap.search.calibration import Calibration, calibrate
+from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, Learnt, read_description, write_description
+from smoothap.search.description import COLLECTIONS, Description, Learnt, write_description
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
 from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
@@ -132,10 +132,7 @@ class Album:
         """
         rows = unit_vectors(vectors)
         records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
-        if model is None or isinstance(model, ModelIdentity):
-            known = AlbumModel(model, album=folder)
-        else:
-            known = AlbumModel.of(model, folder)
+        known = AlbumModel.of(model, folder)
         description = known.described(Description(rows.shape[1]))
         if folder is None:
             return cls(Photos(table_of(records)), rows, description=description, model=known, root=root, engine=engine)
@@ -286,9 +283,7 @@ class Album:
         if self._storage is None:
             self._description = replace(self._description, calibration=learnt.to_dict())
         else:
-            with self._storage.writing():
-                description = replace(read_description(self._storage.folder), calibration=learnt.to_dict())
-                write_description(self._storage.folder, description)
+            self._storage.calibrate(learnt.to_dict())
             self._reload()
         return replace(learnt, photos=len(self))
 
@@ -364,13 +359,7 @@ class Album:
         if expand:
             first = self._neighbours.nearest(vector, expand, left_out, passing)
             vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
-        if recall is not None:
-            if self.calibration is None:
-                raise ValueError(
-                    "This album is not calibrated, so no recall can be asked for: run smoothap index with "
-                    "--calibrate DATA."
-                )
-            minimum = max(self.calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
+        minimum = least_score(self.calibration, recall, minimum)
         if everything or minimum is not None:
             return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
         return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))
