@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow test-browser torture audit docs lint format bench mutants build release-check clean
+.PHONY: help demo test test-slow test-browser test-deploy torture audit docs lint format bench mutants build release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -28,14 +28,17 @@ demo: $(DEMO_SETUP)  ## train on the emoji for a few minutes, and show what that
 	@if [ -t 1 ] && [ -z "$$CI" ] && [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then $(BIN)/smoothap demo --serve; else $(BIN)/smoothap demo; fi
 
 test: .venv/installed lint  ## lint, types and the tests, on all cores
-	@$(BIN)/python -m pytest -q --numprocesses=logical --dist=worksteal -m "not slow and not browser and not alone"
-	@$(BIN)/python -m pytest -q -m "alone and not slow and not browser"
+	@$(BIN)/python -m pytest -q --numprocesses=logical --dist=worksteal -m "not slow and not browser and not deploy and not alone"
+	@$(BIN)/python -m pytest -q -m "alone and not slow and not browser and not deploy"
 
 test-slow: .venv/installed  ## the tests that take minutes
 	@$(BIN)/python -m pytest -q -m slow
 
 test-browser: .venv/installed  ## the page in headless Chromium
 	@sh tests/browser/chromium.sh && $(BIN)/python -m pytest -q -m browser tests/browser
+
+test-deploy: .venv/installed  ## the files of deploy/: nginx in front, the systemd unit, the steps of the Dockerfile
+	@$(BIN)/python -m pytest -q -rs -m deploy tests/deploy
 
 lint: .venv/installed  ## formatting, lint and strict types
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }

@@ -37,6 +37,9 @@ UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates",
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
+V1, OPERATING = "tests/web/test_v1.py", "tests/web/test_operating.py"
+EXPORT_FILES, TABLES = "tests/models/test_export.py", "tests/search/test_photo_tables.py"
+TOGETHER = "tests/search/test_together.py"
 LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
 LEARNT, PROJECTION = (f"tests/search/test_{name}.py" for name in ("learnt_albums", "projection"))
 LEARNING, LEARNING_PAGE = "tests/learning/test_learning.py", "tests/web/test_learning_on_the_page.py"
@@ -288,7 +291,29 @@ MUTANTS = [
     Mutant("search: recall counted by pairs", "search/calibration.py", "np.full(size * (size - 1), 1 / (size - 1))", "np.full(size * (size - 1), 0.2)", "tests/search/test_calibration.py"),
     Mutant("save: not synced before it is renamed", "files.py", "        _sync(temporary)\n", "", "tests/crash/test_torn_writes.py tests/crash/test_torn_albums.py"),
     Mutant("save: old files swept before the new ones count", "search/_storage.py", "        write_description(self.folder, description)\n        self.sweep(description, table)", "        self.sweep(description, table)\n        write_description(self.folder, description)", "tests/crash/test_torn_albums.py"),
-    Mutant("web: any host is ours", "web/_gate.py", "return name in self.hosts or", "return True or", GATE),
+    Mutant("gate: a name may stand where a wildcard's dot is", "web/_gate.py", 'if letter == "." and place)', 'if place)', GATE + " -k names_below"),
+    Mutant("gate: strangers may say what name they asked", "web/proxies.py", 'if (scope.get("client") or ("",))[0] in self.proxies:', "if True:", GATE + " -k proxy_says"),
+    Mutant("gate: the first forwarded name is believed", "web/proxies.py", '.rpartition(",")[2].strip()', '.partition(",")[0].strip()', GATE + " -k proxy_says"),
+    Mutant("gate: the base path is any that begins so", "web/proxies.py", 'scope["path"].startswith(f"{self.base_path}/")', 'scope["path"].startswith(self.base_path)', GATE + " -k base_path"),
+    Mutant("v1: everybody may write", "web/_v1_routes.py", "if not request.scope.get(MAY_WRITE):", "if False:", V1 + " -k nobody_writes"),
+    Mutant("v1: the token for reading writes", "web/_gate.py", "_same(bearer, self.write_token)", "bool(bearer)", V1 + " -k nobody_writes"),
+    Mutant("v1: a photo leads out of its folder", "web/_v1_writing.py", "any(part.startswith(\".\") for part in parts)", "False", V1 + " -k several_photos"),
+    Mutant("v1: a link is written through", "web/_v1_writing.py", "or target.is_symlink()", "", V1 + " -k link"),
+    Mutant("v1: adding takes the labels of others", "search/updating.py", "make(path) if about is None or path in about else kept", "make(path)", V1 + " -k added_found"),
+    Mutant("v1: groups count what they show", "web/_v1_answers.py", "photos=int(counts[group])", "photos=1", V1 + " -k groups"),
+    Mutant("v1: a filter of columns passes all", "search/filtering.py", "keep &= np.asarray(photos.values_of(name) == value, bool)", "keep &= photos.values_of(name) != None", V1 + " -k columns"),
+    Mutant("operating: the log keeps the query", "web/_observing.py", '"path": scope["path"],', '"path": scope["path"] + "?" + scope["query_string"].decode(),', OPERATING + " -k log"),
+    Mutant("operating: one process is all", "web/_metrics.py", "reshape(-1, *_SHAPE).sum(0)", "reshape(-1, *_SHAPE)[0]", OPERATING + " -k summed"),
+    Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 16", "_MOST = 1", OPERATING + " -k together"),
+    Mutant("together: what a product rounds down is lost", "search/together.py", "least - self._bound", "least", TOGETHER),
+    Mutant("together: the product decides", "search/together.py", "scores = self._cosines.of(query, candidates)", "scores = products[candidates]", TOGETHER),
+    Mutant("operating: ready before the model is there", "web/_current_albums.py", 'self.missing = "The models are being loaded', 'self.missing = "" and "The models are being loaded', OPERATING + " -k model_is_gone"),
+    Mutant("operating: a stop breaks off what has begun", "web/running.py", "timeout_graceful_shutdown=round(limits.seconds_to_stop)", "timeout_graceful_shutdown=0", OPERATING + " -k stop_finishes"),
+    Mutant("export: what lies outside of an image counts", "models/_onnx_preprocessing.py", "exclude_outside=1,", "exclude_outside=0,", EXPORT_FILES + " -k pillow"),
+    Mutant("export: halves are rounded up", "models/_onnx_preprocessing.py", 'self.add("Round", halved)', 'self.add("Ceil", halved)', EXPORT_FILES + " -k pillow"),
+    Mutant("export: a file that differs is written", "models/export.py", "if not value >= PRECISIONS[precision]:", "if False:", EXPORT_FILES + " -k differs"),
+    Mutant("tables: photos that left the table stay", "search/album.py", "if paths is None else look_at(root, paths)", "if True else look_at(root, paths)", TABLES + " -k no_other_photos"),
+    Mutant("web: any host is ours", "web/_gate.py", "        if name in self.hosts or", "        if True or", GATE),
     Mutant("web: other sites may post", "web/_gate.py", 'return urlsplit(origin).netloc != headers.get("host")', "return False", GATE),
     Mutant("web: the token is not compared", "web/_gate.py", 'return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))', "return bool(given)", GATE),
     Mutant("web: uploads together are not bounded", "web/limits.py", "if self._bytes + len(chunk) > self.limits.bytes_in_flight:", "if False:", "tests/attacks/test_uploads_are_bounded.py -k together"),

@@ -21,6 +21,10 @@ class DiskFullError(OSError):
         return str(self.strerror)
 
 
+class FolderBusy(ValueError):  # noqa: N818
+    """Another writer is alone with a folder."""
+
+
 def is_full(error: BaseException) -> bool:
     """Whether the error says that the disk, or the user's share of it, is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -98,7 +102,7 @@ def locked(folder: Path, refusal: str, patience: float = 0.0) -> Generator[None]
 
 def _wait(end: float, refusal: str) -> None:
     if time.monotonic() >= end:
-        raise ValueError(refusal)
+        raise FolderBusy(refusal)
     time.sleep(_PAUSE)
 
 

@@ -17,13 +17,13 @@ import socket, sys
 from pathlib import Path
 from page_albums import pixel_album
 from smoothap.web.limits import Limits
-from smoothap.web.running import run_server
+from smoothap.web.running import Service, run_server
 
 listener = socket.socket(fileno=int(sys.argv[1]))
-run_server(
-    {"letters": pixel_album(Path(sys.argv[2]))}, listener, host="127.0.0.1",
-    limits=Limits(seconds_for_head=1.5, seconds_of_silence=1.5, seconds_to_send=4, seconds_to_read=2, decode_seconds=3),
+limits = Limits(
+    seconds_for_head=1.5, seconds_of_silence=1.5, seconds_to_send=4, seconds_to_read=2, decode_seconds=3
 )
+run_server({"letters": pixel_album(Path(sys.argv[2]))}, listener, Service(limits=limits))
 """
 
 

@@ -12,7 +12,7 @@ from attackers import ask, comes, head, status_of
 from page_server import served
 
 from smoothap.search import Album
-from smoothap.web.limits import Limits, _visitor_address
+from smoothap.web.limits import Limits, visitor_address
 
 pytestmark = pytest.mark.promise(15)
 LIST, QUESTION = "/api/albums/0/search.csv", json.dumps({"photo": 0})
@@ -123,7 +123,7 @@ def test_a_trusted_proxy_tells_whom_a_request_comes_from_and_others_do_not(album
 def test_an_address_is_a_network_where_visitors_have_many():
     def address(client, forwarded="", proxies=()):
         headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded else []
-        return _visitor_address({"client": (client, 1), "headers": headers}, frozenset(proxies))
+        return visitor_address({"client": (client, 1), "headers": headers}, frozenset(proxies))
 
     assert address("2001:db8::1") == address("2001:db8::ffff:2") != address("2001:db8:0:1::1")
     assert address("::ffff:192.0.2.1") == address("192.0.2.1") != address("192.0.2.2")

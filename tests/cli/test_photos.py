@@ -49,7 +49,7 @@ def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatc
     (albums, listener, options), again = served
     assert list(albums) == ["My photos"]
     assert len(again[0]["My photos"]) == 7
-    assert options == {"host": "127.0.0.1", "open_page": False, "watch": True}
+    assert options == {"open_page": False, "watch": True}
     assert listener.fileno() == -1  # closed when all is over
     assert again[2]["open_page"] is True
 
@@ -113,6 +113,6 @@ def ask(port, path):
 
 def test_only_a_page_of_this_computer_is_watched(place, monkeypatch):
     monkeypatch.setenv("SMOOTHAP_TOKEN", "only-for-this-test")
-    for option in (("--host", "0.0.0.0"), ("--name", "photos.example.org")):
+    for option in (("--host", "0.0.0.0"), ("--allow-host", "photos.example.org")):
         with pytest.raises(ValueError, match="--watch is for a page that only this computer sees"):
             app(["serve", str(Path("album")), "--watch", *option], result_action="return_value", exit_on_error=False)

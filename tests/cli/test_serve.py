@@ -37,16 +37,21 @@ def test_beyond_this_machine_a_token_is_required(album, host, monkeypatch):
 
 def test_by_a_name_of_a_proxy_others_reach_the_page_so_a_token_is_required(album, monkeypatch):
     monkeypatch.delenv("SMOOTHAP_TOKEN", raising=False)
-    with pytest.raises(ValueError, match=r"On photos\.example\.org .* a token is required: .*leave --name out"):
-        serve(album, "--name", "photos.example.org")
+    with pytest.raises(ValueError, match=r"On photos\.example\.org .* a token is required: .*leave --allow-host out"):
+        serve(album, "--allow-host", "photos.example.org")
 
 
 def test_names_proxies_and_the_limit_of_an_address_reach_the_server(album, monkeypatch):
-    given = {}
-    monkeypatch.setattr("smoothap.web.running.run_server", lambda *_, **options: given.update(options))
-    options = ["--token", "only-for-this-test", "--name", "photos.example.org", "--trusted-proxy", "192.0.2.7"]
-    serve(album, "--port", 0, *options, "--requests-per-address", 7)
-    assert (given["names"], given["proxies"], given["limits"].per_address) == (["photos.example.org"], ["192.0.2.7"], 7)
+    given = []
+    monkeypatch.setattr("smoothap.web.running.run_server", lambda _, __, service, **___: given.append(service))
+    options = ["--token", "only-for-this-test", "--allow-host", "photos.example.org", "--trusted-proxy", "192.0.2.7"]
+    serve(album, "--port", 0, *options, "--requests-per-address", 7, "--allow-host", "*.shop", "--base-path", "/a/")
+    assert given[0].names == ("photos.example.org", "*.shop")
+    assert (given[0].proxies, given[0].limits.per_address, given[0].base_path) == (("192.0.2.7",), 7, "/a")
+    with pytest.raises(ValueError, match=r"a name such as .* not 'https://shop'"):
+        serve(album, *options, "--allow-host", "https://shop")
+    with pytest.raises(ValueError, match=r"such as /search, not 'search'"):
+        serve(album, "--port", 0, "--base-path", "search")
     with pytest.raises(ValueError, match=r"IP address of a proxy, such as .* not 'proxy'"):
         serve(album, "--trusted-proxy", "proxy")
     with pytest.raises(ValueError, match="at least 1, not 0"):
@@ -96,7 +101,10 @@ def test_it_tells_its_address_answers_and_ends_on_ctrl_c(album):
             assert line, process.stderr.read()
             told += line
         assert "6 photos" in told
-        address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=only-for-this-test$", told, re.MULTILINE)
+        assert "only-for-this-test" not in told  # what the environment keeps is not for a log
+        address = re.search(
+            r"http://127\.0\.0\.1:(\d+)/ +\(with \?token= and the token of SMOOTHAP_TOKEN\)$", told, re.M
+        )
         connection = http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=20)
         connection.request("GET", "/api/albums", headers={"authorization": "Bearer only-for-this-test"})
         assert len(json.loads(connection.getresponse().read())["albums"]) == 2

@@ -17,7 +17,8 @@ NEEDS = {"lightning": "lightning", "accelerate": "accelerate", "pytorch_metric_l
 SNIPPETS = [
     pytest.param(code, id=f"{page.file.stem}-{number}")
     for page in PAGES[1:]
-    if page.file.stem not in ("api", "training")  # signatures; a training, which is cut short below
+    # signatures; a training, which is cut short below; programs that need a server, in test_programs.py
+    if page.file.stem not in ("api", "training", "http", "onnx")
     for number, code in enumerate(page.blocks("python"))
 ]
 

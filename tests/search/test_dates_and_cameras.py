@@ -2,6 +2,8 @@
 
 import io
 import sys
+import threading
+import time
 from dataclasses import replace
 from datetime import datetime
 
@@ -122,3 +124,30 @@ def test_a_heic_photo_is_tried_again_once_its_decoder_is_there(tmp_path, model, 
     monkeypatch.setattr("smoothap.search.preparing.read_image", lambda *_, **__: Image.new("RGB", (64, 48)))
     monkeypatch.setattr("smoothap.search.preparing.image_head", lambda _: reading.ImageHead(64, 48, None, ""))
     assert album.update(progress=False).added == ["IMG_1.HEIC"]
+
+
+def test_of_many_large_photos_few_are_decoded_at_once(tmp_path, model, monkeypatch):
+    from smoothap.data.reading import read_image
+    from smoothap.search import preparing
+
+    (tmp_path / "large").mkdir()
+    for seed in range(12):
+        (tmp_path / "large" / f"{seed}.png").write_bytes(photo_bytes(seed))
+        (tmp_path / "large" / f"{seed}.jpg").write_bytes(photo_bytes(seed, form="JPEG"))
+    now, most, lock = [], [], threading.Lock()
+
+    def reading(content, **options):
+        kind = content[:2] == b"\xff\xd8"
+        with lock:
+            now.append(kind)
+            most.append(now.count(False))
+        time.sleep(0.01)
+        with lock:
+            now.remove(kind)
+        return read_image(content, **options)
+
+    monkeypatch.setattr(preparing, "_LARGE_PIXELS", 100)
+    monkeypatch.setattr(preparing, "read_image", reading)
+    album = Album.create(tmp_path / "album", model, tmp_path / "large")
+    assert len(album.update(progress=False, workers=12).added) == 24
+    assert 1 <= max(most) <= 4

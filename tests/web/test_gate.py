@@ -1,10 +1,12 @@
 """Who is let in: names, sites, tokens, and the headers that every answer carries."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 import smoothap.web._server as server_module
+from smoothap import web
 from smoothap.report.palette import DARK, LIGHT
 from smoothap.web._gate import COOKIE
 
@@ -74,7 +76,8 @@ def test_without_the_token_nothing_is_answered(connect, album):
         assert TOKEN not in answer.text
     wrong = {"authorization": "Bearer wrong", "cookie": f"{COOKIE}_8000=wrong; x=ä"}
     assert client.get("/api/albums", headers={name: value.encode() for name, value in wrong.items()}).status_code == 401
-    assert client.get(f"/api/albums?token={TOKEN}").status_code == 401
+    assert client.get(f"/page.js?token={TOKEN}").status_code == 401
+    assert client.get("/api/albums").headers["www-authenticate"] == "Bearer"
 
 
 def test_the_token_in_the_address_becomes_a_cookie_and_leaves_the_address(connect, album):
@@ -146,3 +149,59 @@ def test_the_page_has_the_colours_of_the_reports(client):
     for colours in (LIGHT, DARK):
         for name, colour in colours.items():
             assert f"--{name}: {colour};" in style
+
+
+def test_programs_may_send_the_token_as_a_header_or_in_an_address_of_the_api(connect, album):
+    client = connect({"a": album}, token=TOKEN)
+    assert client.get("/api/albums", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert client.get(f"/api/albums?token={TOKEN}").status_code == 200
+    assert "set-cookie" not in client.get(f"/api/albums?token={TOKEN}").headers
+    schemes = client.get(f"/api/openapi.json?token={TOKEN}").json()["components"]["securitySchemes"]
+    assert [(scheme["type"], scheme["scheme"]) for scheme in schemes.values()] == [("http", "bearer")]
+
+
+def test_names_below_an_allowed_one_are_ours_and_no_others(connect, album):
+    client = connect({"a": album}, hosts=frozenset({"search", "*.shop.example"}))
+    for host, status in {
+        "search:8126": 200, "SEARCH": 200, "www.shop.example": 200, "a.b.shop.example:80": 200, "shop.example": 421,
+        "evilshop.example": 421, "shop.example.evil.org": 421, "*.shop.example": 200, ".shop.example": 421,
+    }.items():  # fmt: skip
+        assert client.get("/api/albums", headers={"host": host}).status_code == status, host
+
+
+def test_what_a_proxy_says_counts_only_if_it_is_trusted(connect, album):
+    told = {"host": "backend", "x-forwarded-host": "evil.example, shop.example", "x-forwarded-proto": "https"}
+    options = {"hosts": frozenset({"shop.example"}), "token": TOKEN}
+    stranger = connect({"a": album}, **options)
+    assert stranger.get(f"/?token={TOKEN}", headers=told, follow_redirects=False).status_code == 421
+    behind = connect({"a": album}, **options, proxies=("10.0.0.0/8",))
+    behind._transport.client = ("10.1.2.3", 5000)
+    answer = behind.get(f"/?token={TOKEN}", headers=told, follow_redirects=False)
+    assert answer.status_code == 303
+    assert "secure" in answer.headers["set-cookie"].lower()
+    foreign = {**told, "x-forwarded-host": "shop.example, evil.example"}
+    assert behind.get(f"/?token={TOKEN}", headers=foreign, follow_redirects=False).status_code == 421
+
+
+def test_below_a_base_path_everything_is_there_with_and_without_it(connect, album):
+    client = connect({"a": album}, base_path="/search", token=TOKEN)
+    answer = client.get(f"/search?token={TOKEN}", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, f"/search/?token={TOKEN}")
+    answer = client.get(f"/search/?token={TOKEN}", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/search/")
+    assert "path=/search/" in answer.headers["set-cookie"].lower()
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    for address in ("/search/", "/search/page.js", "/search/api/albums", "/api/albums", "/"):
+        assert client.get(address, headers=bearer).status_code == 200, address
+    assert client.get("/searching/api/albums", headers=bearer).status_code == 404
+    described = client.get("/search/api/openapi.json", headers=bearer).json()
+    assert described["servers"] == [{"url": "/search"}]
+
+
+def test_no_address_in_the_page_begins_at_the_top(client):
+    page = client.get("/").text
+    scripts = [client.get(f"/{name}").text for name in re.findall(r'"(\w+\.js)"', page)]
+    assert scripts
+    folder = Path(web.__file__).parent
+    for text in [page, *(file.read_text() for file in folder.glob("*.js"))]:
+        assert not re.findall(r"""["'`]/(?:api|page|icon)[/.]""", text)

@@ -1,7 +1,9 @@
 """What the page asks to look at photos: filters, stacks, facts, folders; each against brute force."""
 
 import io
+import re
 from datetime import date, datetime
+from pathlib import Path
 
 import httpx2
 import numpy as np
@@ -12,7 +14,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from smoothap.search import Album
 from smoothap.search.copies import copies_in
-from smoothap.web import _revealing
+from smoothap.web import _revealing, _server
 from smoothap.web._plain_jpeg import is_plain_jpeg
 
 
@@ -215,3 +217,9 @@ def test_a_thumbnail_is_served_as_it_is_only_if_it_is_pixels_and_nothing_else():
     large = io.BytesIO()
     Image.new("RGB", (2000, 9)).save(large, "JPEG")
     assert not is_plain_jpeg(large.getvalue())
+
+
+def test_the_page_asks_for_all_its_scripts_at_once():
+    page = (Path(_revealing.__file__).parent / "page.html").read_text()
+    asked = set(re.findall(r'<(?:link rel="modulepreload" href|script src)="/(\w+)\.js"', page))
+    assert asked == set(_server._SCRIPTS) == {file.stem for file in Path(_revealing.__file__).parent.glob("*.js")}

@@ -35,6 +35,10 @@ TestClasses = Annotated[
     Path | None,
     Parameter(help="A file that names the classes to test on, one a line, for folder, album, csv and parquet."),
 ]
+TableColumns = Annotated[
+    str | None,
+    Parameter(help="What the columns of a CSV or Parquet file are called, such as path=image_path,label=product_id."),
+]
 Device = Annotated[
     str | None, Parameter(help="Such as cpu, cuda or mps; by default the accelerator where there is one.")
 ]

@@ -27,6 +27,7 @@ class ComparedModels:
     test: options.TestName = None
     test_fraction: options.TestFraction = None
     test_classes: options.TestClasses = None
+    columns: options.TableColumns = None
     seed: options.Seed = 0
     device: options.Device = None
     workers: options.Workers = None

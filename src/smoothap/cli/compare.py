@@ -46,6 +46,7 @@ def compare(
     jobs: int | None = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
+    columns: options.TableColumns = None,
 ) -> None:
     """Tune each method alike, train it from the same weights with the same batches, and test them all.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from smoothap import experiments
-from smoothap.cli._options import TestClasses, TestFraction, check_file
+from smoothap.cli._options import TableColumns, TestClasses, TestFraction, check_file
 from smoothap.files import write_atomically
 from smoothap.report.text_table import text_table
 
@@ -37,6 +37,7 @@ def check(
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
+    columns: TableColumns = None,
 ) -> None:
     """Count a set's images and classes, read every image, and look for exact duplicates.
 
@@ -52,7 +53,7 @@ def check(
     from smoothap.data.check import check as check_benchmark
 
     start = time.perf_counter()
-    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
     listed = time.perf_counter() - start
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
@@ -75,9 +76,10 @@ def show(
     *,
     out: Path,
     classes: int = 6,
-    columns: int = 8,
+    images: int = 8,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
+    columns: TableColumns = None,
 ) -> None:
     """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
 
@@ -89,19 +91,19 @@ def show(
         The picture to write: .png, .jpg or .webp.
     classes
         How many classes of each split.
-    columns
+    images
         How many images of each class.
     """
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
     if out.suffix.lower() not in formats:
         raise ValueError(f"A contact sheet is a .png, .jpg or .webp file, not {out.name!r}.")
-    if classes < 1 or columns < 1:
-        raise ValueError("A contact sheet needs at least one class and one column.")
+    if classes < 1 or images < 1:
+        raise ValueError("A contact sheet needs at least one class and one image of each.")
     check_file(out, "sheet.png")
-    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
     from smoothap.data.sheet import contact_sheet
 
-    sheet = contact_sheet(benchmark, classes, columns)
+    sheet = contact_sheet(benchmark, classes, images)
     print(write_atomically(out, lambda path: sheet.save(path, formats[out.suffix.lower()])))
 
 

@@ -33,6 +33,7 @@ def evaluate(
     workers: options.Workers = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
+    columns: options.TableColumns = None,
 ) -> None:
     """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -66,7 +67,7 @@ def evaluate(
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
     of_images = {"--data": data, "--weights": weights, "--size": size, "--test-fraction": test_fraction}
-    of_images["--test-classes"] = test_classes
+    of_images = {**of_images, "--test-classes": test_classes, "--columns": columns}
     unused = of_images if model is None else {"--gallery": gallery}
     for name, value in unused.items():
         if value is not None:
@@ -90,7 +91,8 @@ def evaluate(
         if model is not None and data is not None:
             reports = evaluate_model(
                 model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
-                test_classes=test_classes, device=str(place), workers=options.chosen_workers(workers, place),
+                test_classes=test_classes, columns=columns, device=str(place),
+                workers=options.chosen_workers(workers, place),
                 unreadable=(out.parent if out else Path()) / "unreadable-images.csv",
             )  # fmt: skip
         else:

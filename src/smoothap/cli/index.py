@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap import experiments
-from smoothap.cli._options import Device, NetworkSize, Weights, check_folder, check_network_options
+from smoothap.cli._options import Device, NetworkSize, TableColumns, Weights, check_folder, check_network_options
 from smoothap.report.markup import visible
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def index(
     weights: Weights = None,
     size: NetworkSize = None,
     labels: str | None = None,
+    columns: TableColumns = None,
     calibrate: str | None = None,
     remove_missing: Annotated[bool, Parameter(negative=())] = False,
     device: Device = None,
@@ -42,7 +43,8 @@ def index(
     Parameters
     ----------
     photos
-        The folder of photos, with any folders in it.
+        The folder of photos, with any folders in it; or a CSV or Parquet file with a column path and any others, such
+        as label, all of which the album keeps to filter by.
     out
         The folder of the album.
     model
@@ -70,7 +72,7 @@ def index(
     from smoothap.numerics.devices import chosen_device
 
     indexed = experiments.index_photos(
-        photos, out, model=model, weights=weights, size=size, labels=labels, calibrate=calibrate,
+        photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns, calibrate=calibrate,
         remove_missing=remove_missing, device=str(chosen_device(device)), workers=workers,
     )  # fmt: skip
     if indexed.unknown_paths:

@@ -54,4 +54,4 @@ def photos(
         indexed = experiments.index_photos(folder, place, model=model, device=str(chosen_device(device)))
         print_report(indexed, place, as_json=False)
         name = folder.resolve().name or str(folder)
-        run_server({name: indexed.album}, listener, host="127.0.0.1", open_page=open_page, watch=watch)
+        run_server({name: indexed.album}, listener, open_page=open_page, watch=watch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import check_file
+from smoothap.cli._options import check_file, key_values
 from smoothap.report.markup import visible
 from smoothap.report.text_table import text_table
 
@@ -40,6 +40,7 @@ def search(
     camera: str | None = None,
     collection: str | None = None,
     in_no_collection: Annotated[bool, Parameter(negative=())] = False,
+    where: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
@@ -85,6 +86,9 @@ def search(
         Look only at photos in this collection.
     in_no_collection
         Look only at photos that are in no collection yet.
+    where
+        COLUMN=VALUE: look only at photos that have this value in a column of the table that the album was made of;
+        repeatable.
     html
         A file for a page of thumbnails, which needs nothing else.
     engine
@@ -103,14 +107,14 @@ def search(
     from smoothap.search.refining import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
-    where = Filter(
+    passing = Filter(
         folder, None if since is None else day(since), None if until is None else day(until, last=True), camera,
-        collection, in_no_collection,
+        collection, in_no_collection, tuple(key_values(where, "--where").items()),
     )  # fmt: skip
     hits = opened.search(
         [*photos, *id], k, box=None if box is None else _box(box), minimum=minimum, recall=recall,
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
-        where=where,
+        where=passing,
     )  # fmt: skip
     expected = _expectation(opened, hits, minimum, recall)
     if html is not None:
@@ -121,8 +125,8 @@ def search(
         print(json.dumps({**answer, **({"note": hits.note} if hits.note else {})}, indent=1))
         return
     _print(hits, expected)
-    if where:
-        print(_about_filter(opened, where), hits.note)
+    if passing:
+        print(f"{_about_filter(opened, passing)} {hits.note}".strip())
 
 
 def _box(text: str) -> PixelBox:

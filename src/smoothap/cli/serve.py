@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 import socket
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from smoothap.cli._options import check_file
 from smoothap.web import LOOPBACK
-
-if TYPE_CHECKING:
-    from smoothap.search import Album
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
@@ -27,8 +27,12 @@ def serve(
     port: int = 8000,
     token: Annotated[str | None, Parameter(env_var="SMOOTHAP_TOKEN")] = None,
     model: Annotated[list[Path] | None, Parameter(negative=())] = None,
-    name: Annotated[list[str] | None, Parameter(negative=())] = None,
+    allow_host: Annotated[list[str] | None, Parameter(negative=())] = None,
     trusted_proxy: Annotated[list[str] | None, Parameter(negative=())] = None,
+    base_path: str = "",
+    write_token: Annotated[str | None, Parameter(env_var="SMOOTHAP_WRITE_TOKEN")] = None,
+    processes: int = 1,
+    access_log: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     requests_per_address: int = 400,
     watch: Annotated[bool, Parameter(negative=())] = False,
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
@@ -49,10 +53,21 @@ def serve(
         What visitors must know, 12 letters or more; better given as the environment variable SMOOTHAP_TOKEN.
     model
         The folder of the album's model, for each album, where it is no longer where it was.
-    name
-        A name that visitors reach the page by, such as that of a proxy in front of it. A token is required.
+    allow_host
+        A name that visitors reach the server by, such as that of a proxy in front of it, or *.example.org for all names
+        below one; repeatable. A token is required.
     trusted_proxy
-        The address of a proxy that says whom each request comes from (X-Forwarded-For).
+        The address of a proxy, or its network such as 172.16.0.0/12, that says whom each request comes from and which
+        name it was sent to (X-Forwarded-For, -Host and -Proto); repeatable.
+    base_path
+        The path that a proxy puts before the page's own, such as /search.
+    write_token
+        What programs must know to add and remove photos, beside the token; without it nobody can. Better given as the
+        environment variable SMOOTHAP_WRITE_TOKEN.
+    processes
+        How many processes answer; each maps the same vectors and loads the model for itself.
+    access_log
+        A file that gets a line of JSON for each request, without tokens and photos; - is standard output.
     requests_per_address
         How many requests of one address are taken at once; more are told to come back (503).
     watch
@@ -60,62 +75,67 @@ def serve(
     open_page
         Open the page in the browser.
     """
-    token = token or None
-    if token is None and (name or host not in LOOPBACK):
+    token, write_token, names = token or None, write_token or None, allow_host or []
+    if token is None and (names or host not in LOOPBACK):
         raise ValueError(
-            f"On {name[0] if name else host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN to "
-            f"12 or more letters and digits, or leave {'--name' if name else '--host'} out."
+            f"On {names[0] if names else host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN "
+            f"to 12 or more letters and digits, or leave {'--allow-host' if names else '--host'} out."
         )
-    if watch and (name or host not in LOOPBACK):
+    if watch and (names or host not in LOOPBACK):
         raise ValueError(
-            "--watch is for a page that only this computer sees: leave --host and --name out, or run smoothap index "
-            "beside the page."
+            "--watch is for a page that only this computer sees: leave --host and --allow-host out, or run smoothap "
+            "index beside the page."
         )
+    for each in names:
+        _check_name(each)
     for proxy in trusted_proxy or []:
-        _checked_address(proxy)
+        _check_network(proxy)
     if requests_per_address < 1:
         raise ValueError(
             f"--requests-per-address is how many are taken at once, at least 1, not {requests_per_address}."
         )
-    if token is not None and not _TOKEN.fullmatch(token):
-        raise ValueError("A token is 12 or more letters and digits, '-' and '_' (at most 200).")
+    if not 1 <= processes <= 64:
+        raise ValueError(f"--processes is how many processes answer, 1 to 64, not {processes}.")
+    _check_tokens(token, write_token)
     if not 0 <= port <= 65_535:
         raise ValueError(f"A port is a number from 0 to 65535, not {port}.")
+    if access_log not in (None, "-"):
+        check_file(Path(access_log), "access.jsonl", "--access-log")
     with listen(host, port) as listener:
         from smoothap.web.limits import Limits
-        from smoothap.web.running import run_server
+        from smoothap.web.opening import open_albums
+        from smoothap.web.proxies import checked_base_path
+        from smoothap.web.running import Service, run_server
 
-        albums = _open([path for path in (album, compare) if path is not None], model or [])
-        run_server(
-            albums, listener, host=host, names=name or [], proxies=trusted_proxy or [], token=token,
-            open_page=open_page, watch=watch, limits=Limits(per_address=requests_per_address),
+        service = Service(
+            host=host, names=tuple(names), proxies=tuple(trusted_proxy or []), base_path=checked_base_path(base_path),
+            token=token, write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
+            limits=Limits(per_address=requests_per_address),
         )  # fmt: skip
+        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model or [])
+        run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)
 
 
-def _checked_address(text: str) -> None:
+def _check_tokens(*tokens: str | None) -> None:
+    given = [token for token in tokens if token is not None]
+    if not all(_TOKEN.fullmatch(token) for token in given):
+        raise ValueError("A token is 12 or more letters and digits, '-' and '_' (at most 200).")
+    if len(set(given)) < len(given):
+        raise ValueError("The write token lets programs change albums: give another one than the token for reading.")
+
+
+def _check_name(text: str) -> None:
+    if not re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*\.?", text):
+        raise ValueError(f"--allow-host is a name such as photos.example.org or *.example.org, not {text!r}.")
+
+
+def _check_network(text: str) -> None:
     try:
-        ipaddress.ip_address(text)
+        ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"--trusted-proxy is the IP address of a proxy, such as 127.0.0.1, not {text!r}.") from None
-
-
-def _open(paths: list[Path], models: list[Path]) -> dict[str, Album]:
-    """The albums by name; two are compared photo by photo, so they have to have photos in common."""
-    from smoothap.search import Album
-
-    albums: dict[str, Album] = {}
-    for place, path in enumerate(paths):
-        model = models[place] if place < len(models) else None
-        short = path.resolve().name or str(path)
-        albums[short if short not in albums else str(path)] = Album.open(path, model=model)
-    if len(albums) == 2:
-        first, second = (set(opened.photos.paths()) for opened in albums.values())
-        if first and second and first.isdisjoint(second):
-            raise ValueError(
-                "The two albums have no photo in common, by the paths in their photo folders: compare albums of the "
-                "same photos, or serve one at a time."
-            )
-    return albums
+        raise ValueError(
+            f"--trusted-proxy is the IP address of a proxy, such as 127.0.0.1, or its network, not {text!r}."
+        ) from None
 
 
 def listen(host: str, port: int) -> socket.socket:

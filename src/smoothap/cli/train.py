@@ -85,6 +85,7 @@ def train(
     test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
     test_fraction: options.TestFraction = None,
     test_classes: options.TestClasses = None,
+    columns: options.TableColumns = None,
 ) -> None:
     """Fine-tune a network with Smooth-AP or another loss, and compare it before and after on classes it never saw.
 
@@ -215,14 +216,14 @@ def train(
                     data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
                     settings=replace(chosen, **changes), batch_size=batch_size, frozen=frozen, hidden=hidden or 0,
                     feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
-                    test_fraction=test_fraction, test_classes=test_classes, run=run, **running,
+                    test_fraction=test_fraction, test_classes=test_classes, columns=columns, run=run, **running,
                 )  # fmt: skip
                 trainings = iter([("", tuned)])
             else:
                 recipe = recipe_file(recipe)
                 for name in (
                     "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction",
-                    "test_classes",
+                    "test_classes", "columns",
                 ):  # fmt: skip
                     if given.get(name, False) is not False:
                         raise ValueError(

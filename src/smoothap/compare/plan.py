@@ -45,6 +45,7 @@ class Plan:
     flip: bool = True
     test_fraction: float | None = None
     test_classes: Path | None = None
+    columns: str | None = None  # what the columns of a table are called
     seeds: int
     splits: int = 1
     chosen: Mapping[str, Sequence[Mapping[str, Any]]] | None = None  # values of an earlier search, for each split
@@ -85,7 +86,11 @@ class Plan:
     def open_benchmark(self, split: int = 0) -> Benchmark:
         """The data set, in one of its draws of training and test classes."""
         benchmark = experiments.open_data(
-            self.data, test_fraction=self.test_fraction, test_classes=self.test_classes, split=split
+            self.data,
+            test_fraction=self.test_fraction,
+            test_classes=self.test_classes,
+            columns=self.columns,
+            split=split,
         )
         return benchmark.with_tests()
 

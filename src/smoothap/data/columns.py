@@ -42,8 +42,12 @@ def label_by(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return rank.astype(np.int64)[encoded.indices.to_numpy()], names
 
 
-def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
-    """The columns of a CSV or Parquet file with a header, as trimmed text by trimmed name."""
+def read_table(path: Path, required: tuple[str, ...], names: str | None = None) -> dict[str, pa.Array]:
+    """The columns of a CSV or Parquet file with a header, as trimmed text by trimmed name.
+
+    `names` says what columns are called in this file, such as "path=image_path,label=product_id".
+    """
+    renamed = {} if names is None else _renamed(names)
     if not path.is_file():
         raise FileNotFoundError(f"There is no table {path}.")
     try:
@@ -59,10 +63,23 @@ def read_table(path: Path, required: tuple[str, ...]) -> dict[str, pa.Array]:
         }
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as a table: {str(error)[:300]}") from error
-    absent = [name for name in required if name not in columns]
+    absent = [name for name in (*renamed.values(), *set(required).difference(renamed)) if name not in columns]
     if absent:
-        raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.")
-    return columns
+        hint = (
+            ""
+            if absent[0] in renamed.values() or "path" not in required
+            else (f" Say what it is called there, such as --columns {absent[0]}=NAME.")
+        )
+        raise ValueError(f"{path} lacks the column {absent[0]!r}; it has {', '.join(columns) or 'none'}.{hint}")
+    taken = {ours: columns[theirs] for ours, theirs in renamed.items()}
+    return taken | {name: column for name, column in columns.items() if name not in {*taken, *renamed.values()}}
+
+
+def _renamed(names: str) -> dict[str, str]:
+    pairs = [pair.partition("=")[::2] for pair in names.split(",")]
+    if not all(ours.strip() and theirs.strip() for ours, theirs in pairs):
+        raise ValueError(f"--columns takes OURS=THEIRS with commas, such as path=image_path,label=sku, not {names!r}.")
+    return {ours.strip(): theirs.strip() for ours, theirs in pairs}
 
 
 def read_rows(path: Path, width: int, *, skip: int = 0) -> list[pa.Array]:

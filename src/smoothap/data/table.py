@@ -17,21 +17,27 @@ _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
 
 
 def table(
-    path: Path, *, test_fraction: float = 0.5, test_classes: Path | None = None, seed: int = 0, name: str = "table"
+    path: Path,
+    *,
+    test_fraction: float = 0.5,
+    test_classes: Path | None = None,
+    seed: int = 0,
+    name: str = "table",
+    columns: str | None = None,
 ) -> Benchmark:
     """Train on some of the classes and test on the others: those that `test_classes` lists, or a fraction by a seed.
 
     With a fraction of 0 all classes are for training. Paths are relative to the table's folder, or absolute. With
     is_query and is_gallery the table says itself what to test: rows that are neither are for training, and a class may
-    stand on one side only.
+    stand on one side only. `columns` says what these are called here, such as "path=image_path,label=product_id".
     """
-    columns = read_table(path, ("path", "label"))
-    images = _image_set(path, columns, name)
-    protocol = [column for column in ("is_query", "is_gallery") if column in columns]
+    read = read_table(path, ("path", "label"), columns)
+    images = _image_set(path, read, name)
+    protocol = [column for column in ("is_query", "is_gallery") if column in read]
     if len(protocol) == 1:
         raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
     if protocol:
-        return _given_protocol(images, *(_truths(path, column, columns[column]) for column in protocol))
+        return _given_protocol(images, *(_truths(path, column, read[column]) for column in protocol))
     return Benchmark(name, *chosen_split(images, test_fraction, test_classes, seed), tests_are_chosen=True)
 
 

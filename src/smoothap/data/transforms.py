@@ -108,6 +108,22 @@ class Transform:
         )
         return images.to(torch.float32).mul_(multiplier).add_(offset)
 
+    def sentence(self) -> str:
+        """The test view in words, for whoever has to make it elsewhere."""
+        side, size = self.resized, self.size
+        resized = {
+            "paper": f"Resize the image to {side} x {side} pixels",
+            "released": f"Resize the image so that its shorter side has {side} pixels",
+            "whole": f"Resize the image to {size} x {size} pixels",
+        }[self.name]
+        cropped = "" if side == size else f", cut out the {size} x {size} in its centre"
+        numbers = (" ".join(f"{value:g}" for value in values) for values in (self.mean, self.std))
+        return (
+            f"{resized}, bilinear and antialiased as Pillow and torchvision do{cropped}, and keep whole levels from 0 "
+            "to 255. A level v then enters the network as (v * {:g} - mean) / std, channels in the order {}, mean {}, "
+            "std {}."
+        ).format(self.scale, self.channel_order, *numbers)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for json."""
         return asdict(self)

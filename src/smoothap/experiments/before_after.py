@@ -60,6 +60,7 @@ def compare_with_untrained(
     test: str | None = None,
     test_fraction: float | None = None,
     test_classes: Path | None = None,
+    columns: str | None = None,
     seed: int = 0,
     device: str | None = None,
     workers: int = 0,
@@ -74,7 +75,7 @@ def compare_with_untrained(
         raise ValueError(
             f"There is no model folder {model}: give the folder that smoothap train wrote, such as runs/mine/model."
         )
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes).with_tests()
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns).with_tests()
     if test is not None and test not in benchmark.tests:
         raise ValueError(f"{benchmark.name} has no test called {test!r}; it has {', '.join(benchmark.tests)}.")
     images = benchmark.tests[test or next(iter(benchmark.tests))]

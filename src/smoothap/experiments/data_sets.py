@@ -61,12 +61,18 @@ DATA = {
 
 
 def open_data(
-    spec: str, *, test_fraction: float | None = None, test_classes: Path | None = None, split: int = 0
+    spec: str,
+    *,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
+    split: int = 0,
 ) -> Benchmark:
     """The benchmark that NAME[:PATH] stands for, such as `emoji`, `sop:/data/sop` or `folder:photos`.
 
     `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; the
-    other sets come with their split. A `split` above 0 is another draw of the classes, for comparisons that repeat
+    other sets come with their split. `columns` says what the columns of a table are called, such as
+    "path=image_path,label=product_id". A `split` above 0 is another draw of the classes, for comparisons that repeat
     theirs: commands share the draw 0, so that what one of them trained on no other takes for unseen.
     """
     name, colon, path = spec.partition(":")
@@ -88,6 +94,10 @@ def open_data(
         raise ValueError(
             f"{name} comes with its split: the test classes can be chosen for folder, album, csv and parquet."
         )
+    if columns is not None and data.opener != "smoothap.data.table:table":
+        raise ValueError(f"{name} has no columns to name: --columns is for csv and parquet.")
+    if columns is not None:
+        options["columns"] = columns
     if split and (not data.drawn or test_classes is not None):
         raise ValueError(f"{name} has one split of its classes here: others can be drawn for {_drawn_sets()}.")
     if split:

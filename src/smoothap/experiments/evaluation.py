@@ -18,6 +18,7 @@ def evaluate_model(
     recall_at: Sequence[int] | None = None,
     test_fraction: float | None = None,
     test_classes: Path | None = None,
+    columns: str | None = None,
     device: str | None = None,
     workers: int = 0,
     unreadable: Path | str = "unreadable-images.csv",
@@ -29,7 +30,7 @@ def evaluate_model(
     `model` is the folder of a trained one, or a timm name, which alone takes `weights` and `size`; `unreadable` is the
     file that will list the images that cannot be read.
     """
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes).with_tests()
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns).with_tests()
     from smoothap.models import open_model  # vectors in files need none of this
     from smoothap.training.evaluation import evaluate_benchmark
 

@@ -146,6 +146,7 @@ def fine_tune(
     test_on: Sequence[str | Benchmark] = (),
     test_fraction: float | None = None,
     test_classes: Path | None = None,
+    columns: str | None = None,
     run: Callable[..., Generator[tuple[str, FineTuned]]] | None = None,
     **running: Any,
 ) -> FineTuned:
@@ -169,7 +170,7 @@ def fine_tune(
     seed = settings.seed
 
     def benchmark(_: Path) -> Benchmark:
-        return open_data(data, test_fraction=test_fraction, test_classes=test_classes)
+        return open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
 
     def network(_: Weights, dimension: int | None = None) -> Embedder:
         return open_model(model, dimension=dimension, hidden=hidden, size=size or SIZE, weights=weights, seed=seed)
@@ -191,7 +192,7 @@ def fine_tune(
         )
         further = [test if isinstance(test, Benchmark) else open_data(test) for test in test_on]
         test_on = [freeze(replace(test, train=None), backbone, workers=workers).benchmark for test in further]
-    split = {"--test-fraction": test_fraction, "--test-classes": test_classes}
+    split = {"--test-fraction": test_fraction, "--test-classes": test_classes, "--columns": columns}
     options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in split.items() if value is not None)
     trainings = (run or run_recipe)(
         recipe, data, out, transform=views, fewer_images=True, test_on=test_on, options=options,

@@ -10,6 +10,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import read_table
 from smoothap.data.image_set import ImageSet
 from smoothap.data.places import data_folder
+from smoothap.experiments._photo_table import TABLES, PhotoTable, read_photo_table
 from smoothap.experiments.data_sets import open_data
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE
@@ -50,13 +51,14 @@ def index_photos(
     weights: str | None = None,
     size: int | None = None,
     labels: str | None = None,
+    columns: str | None = None,
     calibrate: str | None = None,
     remove_missing: bool = False,
     device: str | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Indexed:
-    """Make an album of a folder of photos, or bring it up to date: `smoothap index`.
+    """Make an album of a folder of photos, or of those that a table lists, or bring it up to date: `smoothap index`.
 
         indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
         print(len(indexed.album), indexed.report.unreadable)
@@ -64,15 +66,22 @@ def index_photos(
     `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; a new
     album for which none is given is made by the default network, tf_efficientnet_lite0. `labels` is "folders", or a CSV
     or Parquet file with the columns path (relative to that file's folder) and label. `calibrate` is NAME or NAME:PATH
-    of labelled photos to learn from what a score means. `remove_missing` and `workers` are those of `Album.update`.
+    of labelled photos to learn from what a score means. A table in the place of the folder is a CSV or Parquet file
+    with a column path, and label if you like; the album keeps all others to filter by. `columns` says what they are
+    called in any table here, such as "path=image_path,label=product_id". `remove_missing` and `workers` are those of
+    `Album.update`.
     """
     photos, out = Path(photos), Path(out)
     is_new = not (out / NAME).exists()
     chosen = ARCHITECTURE if is_new and model is None else None
     model = model or chosen
+    table = _listed(photos, labels, columns)
+    photos = photos if table is None else table.root
     if is_new:
         _check_new(photos, out)
-    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos)
+    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos, columns)
+    if table is not None:
+        label_of, unknown = table.label if table.labelled else None, table.missing
     labelled = None if calibrate is None else open_data(calibrate)
     unseen = [] if labelled is None else _unseen_images(labelled)
     source = None if model is None else _network(model, size, weights)
@@ -82,13 +91,27 @@ def index_photos(
         album = Album.create(out, source, photos, device=device)
     else:
         album = Album.open(out, root=photos, model=source, device=device)
-    report = album.update(labels=label_of, remove_missing=remove_missing, workers=workers, progress=progress)
+    report = album.update(
+        paths=None if table is None else table.rows, labels=label_of, columns=None if table is None else table.columns,
+        remove_missing=remove_missing, workers=workers, progress=progress,
+    )  # fmt: skip
     if labelled is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
         album.calibrate(
             album.projected(vectors), classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes"
         )
     return Indexed(album, report, unknown, chosen)
+
+
+def _listed(photos: Path, labels: str | None, columns: str | None) -> PhotoTable | None:
+    """The table in the place of a photo folder, if it is one."""
+    if photos.suffix.lower() not in TABLES or photos.is_dir():
+        if columns is not None and (labels is None or labels == "folders"):
+            raise ValueError("--columns names the columns of a table: give one as the photos, or as --labels.")
+        return None
+    if labels is not None:
+        raise ValueError(f"{photos} lists the photos and their labels too: leave --labels out, or see --columns.")
+    return read_photo_table(photos, columns)
 
 
 def _check_new(photos: Path, out: Path) -> None:
@@ -108,7 +131,7 @@ def _network(model: str, size: int | None, weights: str | None) -> Embedder | st
     return model if size is None else f"{model}@{size}"
 
 
-def read_labels(labels: str, photos: Path) -> tuple[Labels, list[str]]:
+def read_labels(labels: str, photos: Path, columns: str | None = None) -> tuple[Labels, list[str]]:
     """What gives the label of a photo by its path below `photos`, and paths of the table that name no file there.
 
     Paths in a table are relative to its folder, or absolute, as in every table of images.
@@ -118,7 +141,7 @@ def read_labels(labels: str, photos: Path) -> tuple[Labels, list[str]]:
     file = Path(labels)
     if not file.is_file():
         raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
-    table = read_table(file, ("path", "label"))
+    table = read_table(file, ("path", "label"), columns)
     listed = [Path(path) for path in table["path"].to_pylist()]
     # A table names many photos of few folders, and links are followed for the folders only.
     folders = {folder: _below(photos, file.parent / folder) for folder in {path.parent for path in listed}}

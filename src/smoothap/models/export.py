@@ -1,66 +1,223 @@
-"""A model as one ONNX file, which takes bytes and needs neither torch nor smoothap to run."""
+"""A model as one ONNX file, which takes the pixels of a photo and needs neither torch nor smoothap to run."""
 
 import copy
 import json
 import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from PIL import Image
 
+from smoothap.data.reading import UnreadableImage, as_rgb, read_image
 from smoothap.files import write_atomically
 from smoothap.models.embedder import Embedder
+from smoothap.progress import Progress
 
-TOLERANCE = 1e-4
-_CHECKED_BATCHES = (1, 3)
+# The cosine to torch below which no file is written: in float32 of any photo, in fewer bits of half of them.
+PRECISIONS = {"float32": 0.9999, "float16": 0.999, "int8": 0.9}
+Photos = Sequence[Path | str | Image.Image]
+_SHAPES = ((64, 64), (97, 64), (64, 150), (480, 640), (640, 480), (31, 50), (300, 900))  # height, width
 
 
-def export_onnx(model: Embedder, path: Path | str) -> float:
-    """Write `path`: "images" (n, 3, size, size) uint8 RGB -> "embeddings" (n, dimension), for any n.
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A file, and how near its vectors are to torch's.
 
-    The normalisation is part of the file; its metadata hold the transform, of which resizing and cropping stay with
-    the caller. The file is run by onnxruntime first, and is not written if a number differs from torch's by more than
-    1e-4; returns the greatest difference.
+    cosines (n,): of each photo, from the same decoded pixels. cosines_from_files (n,): to the vector that an album has
+    of the file, which decodes a large JPEG at a reduced size; None without files. seconds: for one photo, the median.
     """
+
+    path: Path
+    bytes: int
+    cosines: np.ndarray
+    cosines_from_files: np.ndarray | None
+    seconds: float
+
+
+def export_onnx(
+    model: Embedder,
+    path: Path | str,
+    *,
+    preprocessing: bool = True,
+    precision: str = "float32",
+    photos: Photos = (),
+    progress: bool = True,
+) -> Exported:
+    """Write `path`: "images" (n, height, width, 3) uint8 RGB of any size -> "embeddings" (n, dimension) of length 1.
+
+        exported = export_onnx(Embedder.load("runs/mine/model"), "model.onnx", photos=["a.jpg", "b.jpg"])
+        print(exported.cosines.min())
+
+    Without `preprocessing`, "images" are (n, 3, size, size), and resizing and cropping are left to the caller; the
+    metadata of every file say how, as `transform` (JSON) and `sentence`. `precision` is one of `PRECISIONS`; "int8"
+    reads its ranges off one half of the `photos` and is checked on the other. The file is run by onnxruntime on the
+    photos, or on made-up images without any, and is not written if a vector is too far from torch's. A photo that
+    cannot be read is left out.
+    """
+    _check_extra()
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision is one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    if precision == "int8" and len(photos) < 20:
+        raise ValueError(f"int8 reads its ranges off photos of yours, 20 or more: give photos, not {len(photos)}.")
+    model = copy.deepcopy(model).cpu().eval()
+    calibrating, checked = (photos[::2], photos[1::2]) if precision == "int8" else ((), photos)
+    images = list(checked) or _made_up_images()
+    results: list[Exported] = []
+
+    def write(file: Path) -> None:
+        with Progress("Exporting", len(images), "photos checked", shown=progress) as line:
+            content = _onnx_file(model, preprocessing, precision, calibrating)
+            file.write_bytes(content)
+            results.append(_checked(model, content, Path(path), images, preprocessing, line))
+        _refuse_if_far(results[0].cosines, precision)
+
+    write_atomically(path, write)
+    return results[0]
+
+
+def _refuse_if_far(cosines: np.ndarray, precision: str) -> None:
+    kind, value = ("smallest", cosines.min()) if precision == "float32" else ("median", np.median(cosines))
+    if not value >= PRECISIONS[precision]:
+        remedy = "report it, with the model" if precision == "float32" else "this model does not bear it, use float32"
+        raise ValueError(
+            f"ONNX in {precision} and torch differ: the {kind} cosine of {len(cosines)} photos is {value:.4f}, less "
+            f"than {PRECISIONS[precision]}: no file written; {remedy}."
+        )
+
+
+def _check_extra() -> None:
     absent = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if absent:
         raise ValueError(f"Export needs {', '.join(absent)}: pip install 'smoothap[export]'")
-    import onnxruntime
-
-    model, size = copy.deepcopy(model).cpu().eval(), model.transform.size
-    images = [torch.randint(0, 256, (count, 3, size, size), dtype=torch.uint8) for count in _CHECKED_BATCHES]
-    with torch.inference_mode():
-        expected = [model(batch) for batch in images]  # now, because the export changes tensors that the model keeps
-    differences: list[float] = []
-
-    def write(file: Path) -> None:
-        _export(model, images[-1], file)
-        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-        for batch, vectors in zip(images, expected, strict=True):
-            (exported,) = session.run(None, {"images": batch.numpy()})
-            differences.append((torch.from_numpy(exported) - vectors).abs().max().item())
-        if not max(differences) <= TOLERANCE:
-            raise ValueError(
-                f"ONNX and torch differ by {max(differences):.1e}, more than {TOLERANCE:.0e}: no file written"
-            )
-
-    write_atomically(path, write)
-    return max(differences)
 
 
-def _export(model: Embedder, images: Tensor, file: Path) -> None:
+def _onnx_file(model: Embedder, preprocessing: bool, precision: str, calibrating: Photos) -> bytes:
+    """The bytes of the file: the network in its precision, and what comes before it."""
+    import onnx
+
+    from smoothap.models import _onnx_precision as precisions
+    from smoothap.models._onnx_preprocessing import preprocessing_model
+
+    network = _network(model)
+    if precision == "float16":
+        network = precisions.in_float16(network)
+    elif precision == "int8":
+        views = (model.transform.test(image)[None].numpy() for _, image in _decoded(calibrating))
+        network = precisions.in_int8(network, views)
+    if preprocessing:
+        before = preprocessing_model(model.transform, network.ir_version)
+        network = onnx.compose.merge_models(before, network, io_map=[("pixels", "images")])
+    network.doc_string = "Photos to vectors of length 1, whose cosine says how alike two photos are. Made by smoothap."
+    takes = "of any size" if preprocessing else "already resized and cropped"
+    described = {
+        "transform": json.dumps(model.transform.to_dict()),
+        "sentence": f"Takes RGB {takes}. {model.transform.sentence()}",
+        "preprocessing": "in the graph" if preprocessing else "left to you",
+        "precision": precision,
+    }
+    onnx.helper.set_model_props(network, described)
+    onnx.checker.check_model(network)
+    return network.SerializeToString()
+
+
+def _network(model: Embedder) -> Any:
+    """The network from bytes (n, 3, size, size), with its normalisation, as ONNX."""
+    from smoothap.models._onnx_preprocessing import OPSET
+
+    images = torch.zeros(3, 3, model.transform.size, model.transform.size, dtype=torch.uint8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter warns of its own internals
         program = torch.onnx.export(
-            model,
+            copy.deepcopy(model),  # it changes tensors that the model keeps
             (images,),
             input_names=["images"],
             output_names=["embeddings"],
             dynamic_shapes=({0: torch.export.Dim("n")},),
+            opset_version=OPSET,
             dynamo=True,
             verbose=False,
         )
     assert program is not None
-    program.model.metadata_props["transform"] = json.dumps(model.transform.to_dict())
-    program.save(str(file), external_data=False)
+    network = program.model_proto
+    _multiply_weights(network)
+    return network
+
+
+def _multiply_weights(network: Any) -> None:
+    """Products of two constants, as batch norms that are folded into convolutions leave them, become constants."""
+    from onnx import numpy_helper
+
+    graph = network.graph
+    constants = {constant.name: constant for constant in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Mul" and set(node.input) <= constants.keys()]:
+        one, other = (numpy_helper.to_array(constants[name]) for name in node.input)
+        graph.initializer.append(numpy_helper.from_array(one * other, node.output[0]))
+        graph.node.remove(node)
+    used = {name for node in graph.node for name in node.input}
+    for name, constant in constants.items():
+        if name not in used:
+            graph.initializer.remove(constant)
+
+
+def _checked(
+    model: Embedder,
+    content: bytes,
+    path: Path,
+    images: Photos,
+    preprocessing: bool,
+    line: Progress,
+) -> Exported:
+    """Run the file on each image, alone and as a batch of two, and compare with torch."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    cosines, from_files, seconds = list[float](), list[float](), list[float]()
+    for image, decoded in _decoded(images):
+        view = model.transform.test(decoded)
+        pixels = np.asarray(decoded) if preprocessing else view.numpy()
+        begun = perf_counter()
+        alone = np.asarray(session.run(None, {"images": pixels[None]})[0])
+        seconds.append(perf_counter() - begun)
+        twice = np.asarray(session.run(None, {"images": np.stack([pixels, pixels])})[0])
+        with torch.inference_mode():
+            expected = model(view[None])[0].numpy()
+        # Not divided by lengths: a vector that is not of length 1 is wrong too.
+        found = (float(vector @ expected) for vector in (*alone, *twice))
+        cosines.append(min(value if value <= 1.0001 else -1.0 for value in found))
+        if not isinstance(image, Image.Image):
+            from_files.append(float(alone[0] @ model.embed([image], progress=False)[0].numpy()))
+        line.advance()
+    files = np.array(from_files) if from_files else None
+    return Exported(path, len(content), np.array(cosines), files, float(np.median(seconds)))
+
+
+def _decoded(photos: Photos) -> Iterator[tuple[Path | str | Image.Image, Image.Image]]:
+    """Each photo that can be read, and its pixels, all of them."""
+    read, reason = 0, ""
+    for photo in photos:
+        try:
+            decoded = as_rgb(photo) if isinstance(photo, Image.Image) else read_image(photo)
+        except UnreadableImage as error:
+            reason = str(error)
+            continue
+        read += 1
+        yield photo, decoded
+    if photos and not read:
+        raise ValueError(f"None of the {len(photos)} photos can be read, such as {reason}: give others.")
+
+
+def _made_up_images() -> list[Image.Image]:
+    """Smooth colours with some noise, in every shape: large and small, wide and tall."""
+    random, images = np.random.default_rng(0), list[Image.Image]()
+    for height, width in _SHAPES:
+        colours = Image.fromarray(random.integers(0, 256, (5, 7, 3), dtype=np.uint8))
+        smooth = np.asarray(colours.resize((width, height), Image.Resampling.BICUBIC), np.int16)
+        noisy = smooth + random.integers(-20, 21, smooth.shape)
+        images.append(Image.fromarray(noisy.clip(0, 255).astype(np.uint8)))
+    return images

@@ -26,7 +26,7 @@ from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_o
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
-from smoothap.search.updating import Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.updating import Columns, Labels, Updater, UpdateReport, remove_rows
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
@@ -146,32 +146,40 @@ class Album:
     def update(
         self,
         *,
+        paths: Iterable[Path | str] | None = None,
         labels: Labels | None = None,
+        columns: Columns | None = None,
         remove_missing: bool = False,
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
         """Bring the album up to date with its photo folder: new, changed and removed files, and nothing else.
 
-        `labels` gives the label of a path; None leaves labels as they are. Stopped at any moment, it goes on where it
+        With `paths` these files alone are its photos. `labels` gives the label of a path and `columns` what else is
+        known of it, by the names of columns; None leaves them as they are. Stopped at any moment, it goes on where it
         was; files that are not read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
         `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
         `workers` photos are read at once, by default one for each core.
         """
-        files = walk(self._known_root(), self._known_storage().folder)
-        return self._take_in(files, labels, progress, workers, whole=True, remove_missing=remove_missing)
+        root = self._known_root()
+        files = walk(root, self._known_storage().folder) if paths is None else look_at(root, paths)
+        return self._take_in(
+            files, labels, progress, workers, whole=True, columns=columns, remove_missing=remove_missing
+        )
 
     def add(
         self,
         paths: Iterable[Path | str],
         *,
         labels: Labels | None = None,
+        columns: Columns | None = None,
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
-        """Take in these files, given by their paths, which lie below the album's root."""
-        return self._take_in(look_at(self._known_root(), paths), labels, progress, workers, whole=False)
+        """Take in these files, given by their paths, which lie below the album's root; others stay as they are."""
+        files = look_at(self._known_root(), paths)
+        return self._take_in(files, labels, progress, workers, whole=False, columns=columns)
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
@@ -193,11 +201,12 @@ class Album:
         workers: int | None,
         *,
         whole: bool,
+        columns: Columns | None,
         remove_missing: bool = False,
     ) -> UpdateReport:
         storage, root = self._known_storage(), self._known_root()
         with storage.writing():
-            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers)
+            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers, columns)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         self.collections.refresh()

@@ -32,7 +32,8 @@ class Filter:
 
     `folder` is relative to the photo folder and counts with all folders in it. `since` and `until` are days by the
     camera's clock, both counted in; a photo without a date is in no range of dates. `camera` is a whole name, or a part
-    of some names, in any case of letters. `collection` is the name or key of one that the photo belongs to.
+    of some names, in any case of letters. `collection` is the name or key of one that the photo belongs to. `columns`
+    are pairs of a column of the album's table and the value that it has to have.
     """
 
     folder: str | None = None
@@ -41,6 +42,7 @@ class Filter:
     camera: str | None = None
     collection: str | int | None = None
     in_no_collection: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) != field.default for field in fields(self))
@@ -65,6 +67,8 @@ class Filter:
         if self.in_no_collection:
             kept = {identity for collection in collections().all().values() for identity in collection.right}
             keep &= ~np.isin(photos.ids, list(kept))
+        for name, value in self.columns:
+            keep &= np.asarray(photos.values_of(name) == value, bool)
         return keep
 
 

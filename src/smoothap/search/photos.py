@@ -4,12 +4,13 @@ import os
 import re
 from calendar import timegm
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 OUTSIDE = r"(?s)^\.?$|^/|\x00|(^|/)\.\.(/|$)"  # matches paths that are none below the photo folder
 
@@ -30,15 +31,17 @@ SCHEMA = pa.schema(
         ("crc", pa.int64()),
         ("taken", pa.int64()),  # seconds since 1970 by the camera's own clock; null: the file does not say
         ("camera", pa.string()),  # "": the file names none; null: nobody has looked yet
+        ("columns", pa.map_(pa.string(), pa.string())),  # what else the user's table says of it; null: nothing
     ]
 )
-OLDER_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in ("taken", "camera")])  # smoothap 0.1
+_ADDED = ("taken", "camera", "columns")
+OLDER_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in _ADDED])  # smoothap 0.1
 # From what a user says about a photo to what the table holds.
 _READ: dict[str, Callable[[Any], Any]] = {
     "label": str, "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
     "sha256": lambda digits: bytes.fromhex(str(digits)), "width": int, "height": int,
     "taken": lambda when: seconds_of(when if isinstance(when, datetime) else datetime.fromisoformat(when)),
-    "camera": str,
+    "camera": str, "columns": lambda columns: [(str(name), str(value)) for name, value in columns.items()],
 }  # fmt: skip
 _EPOCH = datetime(1970, 1, 1)
 
@@ -48,6 +51,7 @@ class Photo:
     """One photo: `id` is its own for life, `path` is relative to the album's root, with forward slashes.
 
     `taken` is what the camera's clock showed, without a time zone, and `camera` its name; None where it is not known.
+    `columns` is what else the table says that the album was made of.
     """
 
     id: int
@@ -60,6 +64,7 @@ class Photo:
     height: int
     taken: datetime | None = None
     camera: str | None = None
+    columns: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,7 @@ class Photos(Sequence[Photo]):
         values = {field.name: record[field.name] for field in fields(Photo)}
         values["path"], values["sha256"] = os.fsdecode(record["path"]), record["sha256"].hex()
         values["modified"], values["camera"] = record["modified"] / 1e9, record["camera"] or None
+        values["columns"] = dict(record["columns"] or ())
         values["taken"] = None if record["taken"] is None else _EPOCH + timedelta(seconds=record["taken"])
         return Photo(**values)
 
@@ -136,6 +142,31 @@ class Photos(Sequence[Photo]):
         places = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
         paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]
         return paths, self._labels.take(places).to_pylist()
+
+    def columns_of(self, rows: np.ndarray) -> list[dict[str, str]]:
+        """What else the user's table says of the photos in some rows."""
+        taken = self.table.column("columns").take(pa.array(np.asarray(rows, np.int64).tolist(), pa.int64()))
+        return [dict(pairs or ()) for pairs in taken.to_pylist()]
+
+    def column_names(self) -> list[str]:
+        """The names of the columns that the user's table has beside path and label, in order."""
+        keys = self.column("columns").keys.unique().to_pylist()
+        return sorted(keys)
+
+    def values_of(self, name: str) -> np.ndarray:
+        """What each photo has in a column of the user's table, (n,) of text, "" where there is nothing."""
+        if name not in (there := self.column_names()):
+            raise ValueError(f"The album has no column {name!r}: it has {', '.join(there) or 'none beside the label'}.")
+        options = pc.MapLookupOptions(pa.scalar(name), "first")
+        values = pc.call_function("map_lookup", [self.column("columns")], options)
+        return values.fill_null("").to_numpy(zero_copy_only=False)
+
+    def id_of(self, path: str) -> int:
+        """The id of the photo at a path."""
+        place = pc.call_function("index", [self._paths], pc.IndexOptions(pa.scalar(os.fsencode(path)))).as_py()
+        if place < 0:
+            raise NoSuchPhoto(f"The album has no photo {path!r}: it was removed, or never there.")
+        return int(self.ids[place])
 
     def paths(self) -> list[str]:
         """All paths, in order."""
@@ -166,7 +197,7 @@ def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
     if re.search(OUTSIDE, path) or ("\\" in path and os.name == "nt"):
         raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
     nothing = {**dict.fromkeys(OLDER_SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
-    nothing |= {"taken": None, "camera": None}
+    nothing |= dict.fromkeys(_ADDED)
     return {**nothing, "id": identity, "path": os.fsencode(path), **known}
 
 

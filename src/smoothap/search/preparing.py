@@ -6,9 +6,11 @@ import hashlib
 import io
 import os
 import stat
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 THUMBNAIL = 256  # the longer side
 FILE_LIMIT = 1 << 29  # bytes of an image file
+_LARGE_PIXELS = 20_000_000  # 48 megapixels of HEIC take 350 MB while they are decoded
+_large_photos = threading.Semaphore(4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +58,20 @@ def prepare(root: Path, file: PhotoFile, known: bytes | None, transform: Transfo
         digest = hashlib.sha256(content).digest()
         if digest == known:
             return PreparedPhoto(file, digest, None, None, None)
-        enough = max(transform.enough_pixels(train=False), THUMBNAIL)
-        picture = read_image(content, shorter_side=enough)
-        return PreparedPhoto(file, digest, image_head(content), transform.test(picture), thumbnail_of(picture))
+        enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
+        with _room_for(head, content):
+            picture = read_image(content, shorter_side=enough)
+        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture))
     except UnreadableImage as error:
         return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
         return RefusedPhoto(file, reason_of(error), may_pass=isinstance(error, (OSError, MemoryError)))
+
+
+def _room_for(head: ImageHead, content: bytes) -> AbstractContextManager[object]:
+    """A place among the few photos of many pixels that are decoded at once; a JPEG, made smaller, needs none."""
+    is_jpeg = content[:2] == b"\xff\xd8"
+    return nullcontext() if is_jpeg or head.width * head.height <= _LARGE_PIXELS else _large_photos
 
 
 def thumbnail_of(picture: Image.Image) -> bytes:

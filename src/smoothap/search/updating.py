@@ -36,6 +36,7 @@ BATCH = 64
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
+Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what else the user's table says of it
 
 
 @dataclass
@@ -67,6 +68,7 @@ class Updater:
     labels: Labels | None
     progress: bool
     workers: int | None = None
+    columns: Columns | None = None
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -80,6 +82,7 @@ class Updater:
         self._seen_again: dict[int, PhotoFile] = {}  # id -> file whose time changed, but not its content
         self._heads: dict[int, ImageHead] = {}  # id -> what an album of an older version did not ask of its files
         self._next_id = self.description.next_id
+        self._described: set[str] | None = None  # the paths that labels and columns are about; None: all
         self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
         self._committed = time.monotonic()
 
@@ -95,7 +98,7 @@ class Updater:
             write_description(self.storage.folder, moved)
         earlier = read_refusals(self.storage.folder)
         if not whole:
-            present = {file.path for file in walk.files}
+            present = self._described = {file.path for file in walk.files}
             self._refusals = {path: refusal for path, refusal in earlier.items() if path not in present}
         self.report.others = walk.others
         for path, reason in walk.unreadable.items():
@@ -198,7 +201,7 @@ class Updater:
             self.report.changed.append(path)
         assert photo.head is not None
         return new_record(
-            identity, path, label=self._label(path),
+            identity, path, label=self._label(path), columns=self._columns(path),
             bytes=photo.file.bytes, modified=photo.file.modified, sha256=photo.sha256,
             width=photo.head.width, height=photo.head.height, **_camera_facts(photo.head),
         )  # fmt: skip
@@ -207,6 +210,10 @@ class Updater:
         label = None if self.labels is None else self.labels(path)
         # A folder's name need not be UTF-8, a label is: what is not is spelled out.
         return None if label is None else label.encode(errors="backslashreplace").decode()
+
+    def _columns(self, path: str) -> list[tuple[str, str]] | None:
+        columns = None if self.columns is None else self.columns(path)
+        return list(columns.items()) if columns else None
 
     def _commit(self) -> None:
         if self._pending:
@@ -245,14 +252,25 @@ class Updater:
         return Photos(table)
 
     def _relabelled(self, photos: Photos) -> pa.Table:
-        if self.labels is None:
-            return photos.table
-        paths, fresh = photos.paths(), {*self.report.added, *self.report.changed, *self.report.removed}
-        labels = [self._label(path) for path in paths]
-        for path, before, after in zip(paths, photos.labels(), labels, strict=True):
-            if before != after and path not in fresh:
-                self.report.relabelled.append(path)
-        return photos.table.set_column(SCHEMA.get_field_index("label"), "label", pa.array(labels, pa.string()))
+        """The photos with the labels and columns that the user gives now."""
+        table, paths = photos.table, photos.paths()
+        for name, given, make in (("label", self.labels, self._label), ("columns", self.columns, self._columns)):
+            if given is None:
+                continue
+            before = table.column(name).to_pylist()
+            about = self._described
+            after = [
+                make(path) if about is None or path in about else kept for path, kept in zip(paths, before, strict=True)
+            ]
+            self._report_changes(paths, before, after)
+            place = SCHEMA.get_field_index(name)
+            table = table.set_column(place, SCHEMA.field(place), pa.array(after, SCHEMA.field(place).type))
+        return table
+
+    def _report_changes(self, paths: list[str], before: list[Any], after: list[Any]) -> None:
+        fresh = {*self.report.added, *self.report.changed, *self.report.removed, *self.report.relabelled}
+        changed = (path for path, one, other in zip(paths, before, after, strict=True) if one != other)
+        self.report.relabelled += [path for path in changed if path not in fresh]
 
 
 def _camera_facts(head: ImageHead) -> Mapping[str, Any]:

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from smoothap.search import Album
 from smoothap.web._decoder import Decoder
 from smoothap.web._served_album import ServedAlbum, typical_photo
+from smoothap.web._together import Together
 
 _PATIENCE = 1.0  # seconds that a request waits for a new version; after that it is answered from the last one
 _TRY_AGAIN = 5.0  # seconds after which an album that could not be opened is tried again
@@ -18,8 +19,13 @@ Albums = tuple[ServedAlbum, ...]
 class CurrentAlbums:
     """The albums behind the server, each in one version at a time."""
 
-    def __init__(self, albums: Mapping[str, Album], decoder: Decoder) -> None:
-        self._albums: Albums = tuple(ServedAlbum(album, name, decoder) for name, album in albums.items())
+    def __init__(
+        self, albums: Mapping[str, Album], decoder: Decoder, count: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._albums: Albums = tuple(
+            ServedAlbum(album, name, decoder, Together(count)) for name, album in albums.items()
+        )
+        self.missing = "The models are being loaded: try again in a few seconds."  # until this server is ready: why not
         self._loading: asyncio.Task[None] | None = None
         self._not_before = 0.0
         self.start = lru_cache(1)(typical_photo)  # the photo that a comparison opens on
@@ -48,8 +54,7 @@ class CurrentAlbums:
 
     def warm_up(self) -> None:
         """Load what the first photo needs."""
-        for served in self._albums:
-            served.warm_up()
+        self.missing = " ".join(filter(None, (served.warm_up() for served in self._albums)))
 
 
 def _renewed(albums: Albums) -> Albums:

@@ -12,6 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from smoothap.web import LOOPBACK
 from smoothap.web._schemas import error_response
 
+MAY_WRITE = "smoothap.may_write"  # of a request's scope: it came with the token that may change albums
+_NO_TOKEN = (
+    "A token is needed: programs send it as the header Authorization: Bearer TOKEN, and a browser opens the page once "
+    "with ?token=TOKEN."
+)
 COOKIE = "smoothap_token"  # and the port: browsers share cookies between all servers of a machine
 # Scripts, styles and pictures from here alone; no frame around the page; nothing from any other host.
 _POLICY = (
@@ -32,14 +37,23 @@ _HEADERS = {
 class Gate:
     """Checks each request before the application sees it, and puts the security headers on each answer.
 
-    hosts: names that this server is reached by. A page that makes its own name point at us (DNS rebinding) sends that
-    name. With `any_address` every plain IP address is a name of ours too: those cannot be rebound.
+    hosts: names that this server is reached by, or *.NAME for all names below one. A page that makes its own name point
+    at us (DNS rebinding) sends that name. With `any_address` every plain IP address is a name of ours too: those cannot
+    be rebound. A visitor with the write token may change albums: `scope[MAY_WRITE]` says so.
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: frozenset[str] = LOOPBACK, any_address: bool = False, token: str | None = None
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str] = LOOPBACK,
+        any_address: bool = False,
+        token: str | None = None,
+        write_token: str | None = None,
+        base_path: str = "",
     ) -> None:
-        self.app, self.hosts, self.any_address, self.token = app, hosts, any_address, token
+        self.app, self.hosts, self.any_address, self.base_path = app, hosts, any_address, base_path
+        self.token, self.write_token = token, write_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -66,7 +80,11 @@ class Gate:
             return error_response(421, sentence)
         if _is_cross_site(request):
             return error_response(403, "Another site may not use this server: open its own page.", close=True)
-        return None if self.token is None else _ask_for_token(request, self.token)
+        bearer = _bearer(request)
+        request.scope[MAY_WRITE] = self.write_token is not None and _same(bearer, self.write_token)
+        if self.token is None or request.scope[MAY_WRITE] or _same(bearer, self.token):
+            return None
+        return _ask_for_token(request, self.token, self.base_path)
 
     def _is_ours(self, host: str) -> bool:
         try:
@@ -76,24 +94,36 @@ class Gate:
             return False
         if name is None or parts.netloc != host or "@" in host:
             return False
-        return name in self.hosts or (self.any_address and _is_address(name))
+        above = (f"*{name[place:]}" for place, letter in enumerate(name) if letter == "." and place)
+        if name in self.hosts or any(pattern in self.hosts for pattern in above):
+            return True
+        return self.any_address and _is_address(name)
 
 
-def _ask_for_token(request: Request, token: str) -> Response | None:
+def _bearer(request: Request) -> str:
+    """The token that a program sends with each request, as a header or, at an address of the API, in the address."""
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and _same(bearer.strip(), token):
-        return None
+    if scheme.lower() == "bearer":
+        return bearer.strip()
+    programs = request.scope["path"].startswith("/api/") or request.scope["path"] == "/metrics"
+    return request.query_params.get("token", "") if programs else ""
+
+
+def _ask_for_token(request: Request, token: str, base_path: str) -> Response | None:
     if any(_same(value, token) for value in _cookies(request, _cookie_name(request))):
         return None
     if request.scope["path"] == "/" and _same(request.query_params.get("token", ""), token):
         # The address bar and the history keep the page's address without the token.
         others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        answer = RedirectResponse(f"/?{urlencode(others)}" if others else "/", 303)
-        answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax", path="/")
+        page = f"{base_path}/"
+        answer = RedirectResponse(f"{page}?{urlencode(others)}" if others else page, 303)
+        secure = request.scope.get("scheme") == "https"
+        answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax", path=page, secure=secure)
         answer.headers["cache-control"] = "no-store"
         return answer
-    sentence = "A token is needed: open the address that smoothap serve printed, with ?token= and the token."
-    return error_response(401, sentence, close=True)
+    answer = error_response(401, _NO_TOKEN, close=True)
+    answer.headers["www-authenticate"] = "Bearer"
+    return answer
 
 
 def _cookie_name(request: Request) -> str:
@@ -130,4 +160,5 @@ def _is_address(name: str) -> bool:
 
 
 def _same(given: str, token: str) -> bool:
+    """Whether a token is the right one, in a time that tells nothing about it."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode("utf-8", "replace"))

@@ -4,7 +4,6 @@ import contextlib
 import csv
 import hashlib
 import io
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -25,7 +24,9 @@ from smoothap.web import _schemas as schemas
 from smoothap.web._decoder import Decoder
 from smoothap.web._plain_jpeg import is_plain_jpeg
 from smoothap.web._rankings import LabelledRanking, listed, ranked
+from smoothap.web._shared_search import SharedSearch
 from smoothap.web._stacks import Stacks
+from smoothap.web._together import Together
 
 _RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
 _LISTS_KEPT = 4  # of the album in its order
@@ -39,7 +40,7 @@ _LARGEST = 100_000  # photos; in a larger album, any of those drawn will do
 class ServedAlbum:
     """One version of an album behind the server; nothing about it changes any more."""
 
-    def __init__(self, album: Album, name: str, decoder: Decoder, model_lock: "threading.Lock | None" = None) -> None:
+    def __init__(self, album: Album, name: str, decoder: Decoder, embedding: Together | None = None) -> None:
         self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
         labels = album.photos.labels()
         self.labels = labels if any(label is not None for label in labels) else None
@@ -47,12 +48,12 @@ class ServedAlbum:
         # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
         self._kept_ranking = lru_cache(kept)(partial(ranked, album, self.labels))
         self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
-        self._model_lock = model_lock or threading.Lock()
-        self.stacks = Stacks(album)
+        self._embedding = embedding or Together()
+        self.stacks, self.shared = Stacks(album), SharedSearch(album)
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
-        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._model_lock)
+        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._embedding)
 
     @cached_property
     def ids_by_path(self) -> dict[str, int]:
@@ -72,25 +73,31 @@ class ServedAlbum:
             return self.album.collections is not None
         return False
 
-    def warm_up(self) -> None:
-        """Load what the first photo needs; what is wrong with it is told when that comes."""
+    def warm_up(self) -> str:
+        """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
         if self.album.model is not None:
             self.decoder.warm_up()
-            with self._model_lock, contextlib.suppress(OSError, ValueError):
-                self.album.embedder()
+            try:
+                self._embedding.alone(self.album.embedder)
+            except (OSError, ValueError) as error:
+                return f"The model of {self.name} cannot be used: {error}"
+        return ""
 
     def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> schemas.Vector:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
         if self.album.model is None:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
         image = self.decoder.decode(photo, box=box) if isinstance(photo, bytes) else self._decoded_file(photo, box)
-        with self._model_lock:
-            try:
-                model = self.album.embedder()
-            except (OSError, ValueError) as error:
-                raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-            vector = self.album.projected(model.embed([image], progress=False).numpy())[0]
-        return schemas.Vector(vector=schemas.packed(vector), model=self.model_key)
+        return schemas.Vector(vector=schemas.packed(self.vector_of(image)), model=self.model_key)
+
+    def vector_of(self, image: Image.Image) -> np.ndarray:
+        """The vector (d,) of an image by the album's model."""
+        try:
+            model = self._embedding.alone(self.album.embedder)
+        except (OSError, ValueError) as error:
+            raise HTTPException(409, f"The album's model cannot be used: {error}") from error
+        vector = self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)
+        return self.album.projected(vector[None])[0]
 
     def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
         """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""
@@ -101,6 +108,12 @@ class ServedAlbum:
             raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
         except _NO_PICTURE as error:
             raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
+
+    def query_vector(self, photo: bytes) -> np.ndarray:
+        """The vector (d,) of a photo from elsewhere."""
+        if self.album.model is None:
+            raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
+        return self.vector_of(self.decoder.decode(photo))
 
     def image(self, identity: int) -> bytes:
         """A JPEG of at most 1,024 pixels a side with pixels and nothing else; the thumbnail where the file is gone."""

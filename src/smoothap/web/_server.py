@@ -1,14 +1,16 @@
 """The server of the page: one album, or two that are compared, over an API that answers every mistake in a sentence."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -28,8 +30,12 @@ from smoothap.web._gate import Gate
 from smoothap.web._learning_job import LearningJob
 from smoothap.web._learning_routes import add_learning_routes
 from smoothap.web._looking_routes import add_looking_routes
+from smoothap.web._metrics import Metrics
+from smoothap.web._observing import Observed, add_metrics_route
 from smoothap.web._schemas import error_response
+from smoothap.web._v1_routes import add_v1_routes
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
+from smoothap.web.proxies import BehindProxy, TrustedProxies
 
 _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
@@ -53,6 +59,11 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         503: "Too busy: try again in a second",
     }.items()
 }  # fmt: skip
+# For the description alone: the gate has asked for the token by then.
+_BEARER = HTTPBearer(
+    auto_error=False,
+    description="The token of the server, where it has one. To change albums, the write token, where that is allowed.",
+)
 _PHOTO_BODY = {
     "requestBody": {
         "required": True,
@@ -73,23 +84,33 @@ def create_app(
     albums: Mapping[str, Album],
     *,
     token: str | None = None,
+    write_token: str | None = None,
     hosts: frozenset[str] = LOOPBACK,
     any_address: bool = False,
     limits: Limits | None = None,
-    proxies: frozenset[str] = frozenset(),
+    proxies: Collection[str] = (),
+    base_path: str = "",
+    metrics: Metrics | None = None,
+    log: TextIO | None = None,
     local: bool = False,
 ) -> ASGIApp:
     """The application for these albums by name: one to search in, or two that are compared.
 
     hosts: the names that it answers to, `any_address` also every plain IP address. token: asked of every visitor.
-    proxies: addresses that are believed when they say whom a request comes from (X-Forwarded-For).
+    write_token: lets programs add and remove photos; without one nobody can. proxies: addresses or networks that are
+    believed when they say whom a request comes from and which name it was sent to (X-Forwarded-For, -Host and -Proto).
+    base_path: what a proxy puts before our own paths. log: where a line of JSON for each request goes.
     local: only this computer sees the page, so that it may open folders here.
     """
     if not 1 <= len(albums) <= 2:
         raise ValueError(f"The page shows one album or compares two, not {len(albums)}.")
     limits = limits or Limits()
-    decoder, queue, job = Decoder(limits), WorkQueue(limits), LearningJob()
-    current = CurrentAlbums(albums, decoder)
+    metrics, decoder, trusted = metrics or Metrics(), Decoder(limits), TrustedProxies(proxies)
+    job = LearningJob()
+    queue = WorkQueue(limits.working, limits.waiting, partial(metrics.queued, "others"))
+    # As many threads as places: photos wait for the network together, and the network is what works.
+    photo_queue = WorkQueue(limits.working + limits.waiting, 0, partial(metrics.queued, "photos"))
+    current = CurrentAlbums(albums, decoder, metrics.embedded)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -97,13 +118,15 @@ def create_app(
         warming = asyncio.create_task(queue.run(current.warm_up))
         yield
         warming.cancel()
-        queue.close()
+        for each in (queue, photo_queue):
+            each.close()
         decoder.close()
         job.close()
 
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan, responses=_ERRORS,
+        redirect_slashes=False, lifespan=lifespan, responses=_ERRORS, dependencies=[Security(_BEARER)],
+        servers=[{"url": base_path or "/"}],
         description="Search in an album of photos by example.",
         exception_handlers=dict.fromkeys(
             (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
@@ -112,12 +135,18 @@ def create_app(
     app.state.albums = current
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
-    _add_routes(app, current, queue, limits, local)
+    _add_routes(app, current, queue, photo_queue, limits, local)
     add_collection_routes(app, queue)
     add_learning_routes(app, queue, job)
     add_looking_routes(app, queue, local=local)
-    guarded = BoundedRequests(app, limits, proxies)
-    return Gate(guarded, hosts=hosts, any_address=any_address, token=token)
+    add_v1_routes(app, queue, photo_queue)
+    add_metrics_route(app, metrics, current)
+    bounded = BoundedRequests(app, limits, trusted)
+    gate = Gate(
+        bounded, hosts=hosts, any_address=any_address, token=token, write_token=write_token, base_path=base_path
+    )
+    observed = Observed(gate, metrics, lambda: current.missing, log, trusted)
+    return BehindProxy(observed, trusted, base_path)
 
 
 async def _page_file(request: Request) -> Response:
@@ -126,7 +155,9 @@ async def _page_file(request: Request) -> Response:
     return Response((_HERE / name).read_bytes(), media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
 
 
-def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: Limits, local: bool) -> None:
+def _add_routes(
+    app: FastAPI, current: CurrentAlbums, queue: WorkQueue, photo_queue: WorkQueue, limits: Limits, local: bool
+) -> None:
     @app.get("/api/albums")
     async def list_albums(albums: AllAlbums) -> schemas.AlbumList:
         """The albums of this server and what can be done with them."""
@@ -171,12 +202,12 @@ def _add_routes(app: FastAPI, current: CurrentAlbums, queue: WorkQueue, limits: 
     ) -> schemas.Vector:
         """The vector of the photo in the body, to search with. The photo is not kept."""
         part = None if box is None else _share_box(box)
-        return await queue.run(served.embed, await request.body(), part)
+        return await photo_queue.run(served.embed, await request.body(), part)
 
     @app.post("/api/albums/{album}/photos/{photo}/part")
     async def part(served: ChosenAlbum, photo: PhotoNumber, part: schemas.PhotoPart) -> schemas.Vector:
         """The vector of a part of one of the album's photos, to search with."""
-        return await queue.run(served.embed, photo, part.box)
+        return await photo_queue.run(served.embed, photo, part.box)
 
     @app.post("/api/albums/{album}/search")
     async def search(served: ChosenAlbum, request: schemas.SearchRequest) -> schemas.SearchPage:

@@ -54,7 +54,7 @@ function connected() {
 
 async function retry() {
   try {
-    await fetch("/api/albums", { cache: "no-store" });
+    await fetch("api/albums", { cache: "no-store" });
   } catch {
     return;
   }

@@ -44,7 +44,7 @@ export class Column {
   }
 
   get base() {
-    return `/api/albums/${this.number}`;
+    return `api/albums/${this.number}`;
   }
 
   // The address changes with the pixels: what the browser has kept is never another photo's picture.

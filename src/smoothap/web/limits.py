@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ipaddress
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -35,6 +35,7 @@ class Limits:
     unread_bytes: int = 120_000_000  # of all answers that visitors have not taken yet
     waiting: int = 16  # for one of the working threads
     working: int = 2
+    seconds_to_stop: float = 20  # in which a server that is stopped finishes what it has begun
     seconds_for_head: float = 10  # from the connection to the end of a request's head
     seconds_to_send: float = 60  # a whole request
     seconds_of_silence: float = 10  # within it
@@ -48,9 +49,9 @@ class Limits:
 class WorkQueue:
     """A few threads, and a few places to wait for one; whoever finds no place free is refused."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._places = limits.working + limits.waiting
-        self._threads = ThreadPoolExecutor(limits.working, "smoothap-work")
+    def __init__(self, working: int, waiting: int, watch: Callable[[int, int], None] = lambda *_: None) -> None:
+        self._working, self._places, self._watch = working, working + waiting, watch
+        self._threads = ThreadPoolExecutor(working, "smoothap-work")
         self._unfinished: set[Future[Any]] = set()
 
     async def run(self, work: Callable[..., Result], *arguments: object) -> Result:
@@ -59,9 +60,19 @@ class WorkQueue:
             raise HTTPException(503, "The queue of searches is full: try again in a second.")
         future = self._threads.submit(work, *arguments)
         self._unfinished.add(future)
+        self._tell()
         # Its place is taken until it is done, also where the visitor has gone: the thread is busy until then.
-        future.add_done_callback(self._unfinished.discard)
+        future.add_done_callback(self._leave)
         return await asyncio.wrap_future(future)
+
+    def _leave(self, future: Future[Any]) -> None:
+        self._unfinished.discard(future)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Say how many are worked on, and how many wait."""
+        number = len(self._unfinished)
+        self._watch(min(number, self._working), max(0, number - self._working))
 
     def close(self) -> None:
         """Let the threads end once their work is done."""
@@ -75,7 +86,7 @@ class BoundedRequests:
     who does not read it is noticed by the protocol. `proxies` are addresses whose word about their visitors is taken.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, proxies: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, proxies: Container[str] = frozenset()) -> None:
         self.app, self.limits, self.proxies = app, limits, proxies
         self._requests = self._senders = self._bytes = self._unread = 0
         self._per_address: Counter[str] = Counter()
@@ -84,7 +95,7 @@ class BoundedRequests:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        address, body = _visitor_address(scope, self.proxies), bytearray()
+        address, body = visitor_address(scope, self.proxies), bytearray()
         if self._per_address[address] >= self.limits.per_address:
             await error_response(503, _TOO_MANY, close=True)(scope, receive, send)
             return
@@ -156,6 +167,8 @@ class BoundedRequests:
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> None:
         larger = {"embed": self.limits.upload_bytes, "import": self.limits.list_bytes}
+        if scope["path"].startswith("/api/v1/"):
+            larger |= dict.fromkeys(("search", "photos"), self.limits.upload_bytes)
         limit = larger.get(scope["path"].rpartition("/")[2], self.limits.text_bytes)
         too_large = HTTPException(413, f"That is more than the {limit:,} bytes taken here: send a smaller file.")
         announced = dict(scope["headers"]).get(b"content-length", b"0")
@@ -182,7 +195,7 @@ class BoundedRequests:
             more = message.get("more_body", False)
 
 
-def _visitor_address(scope: Scope, proxies: frozenset[str]) -> str:
+def visitor_address(scope: Scope, proxies: Container[str]) -> str:
     """Whom a request comes from: the peer, or whom trusted proxies heard it from; all of an IPv6 network are one."""
     address = str((scope.get("client") or ("",))[0])
     if address in proxies:

@@ -46,7 +46,7 @@ function well() {
 
 async function pick(column, id) {
   try {
-    const photo = await askJson(`/api/albums/${column.number}/photos/${id}`);
+    const photo = await askJson(`api/albums/${column.number}/photos/${id}`);
     const missing = columns.find((column) => photo.twins[column.number] === null);
     if (missing) throw new Error(`${photo.name} is not in ${missing.album.name}: choose a photo that both albums have.`);
     const address = `#photo=${columns.map((column) => photo.twins[column.number]).join(",")}`;
@@ -61,7 +61,7 @@ async function open() {
   const ids = /^#photo=(\d+)(?:,(\d+))?$/.exec(location.hash)?.slice(1, columns.length + 1).map(Number);
   if (!ids || ids.some(Number.isNaN)) return;
   try {
-    const photo = await askJson(`/api/albums/0/photos/${ids[0]}`);
+    const photo = await askJson(`api/albums/0/photos/${ids[0]}`);
     setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
     if (chosenPart !== null) box.set(chosenPart);
     chosenPart = null;
@@ -203,9 +203,9 @@ async function drawOne() {
   if (!columns.length) return;
   try {
     const where = filters?.where ?? null; // a random one of those that pass
-    const { total } = await askJson("/api/albums/0/browse", { where, limit: 1 });
+    const { total } = await askJson("api/albums/0/browse", { where, limit: 1 });
     const offset = Math.floor(Math.random() * total);
-    const page = await askJson("/api/albums/0/browse", { where, offset, limit: 1 });
+    const page = await askJson("api/albums/0/browse", { where, offset, limit: 1 });
     if (page.photos.length) await pick(columns[0], page.photos[0].id);
   } catch (error) {
     failed(error);
@@ -292,7 +292,7 @@ const names = (albums) => albums.map((album) => album.name).join(" and ");
 
 async function begin() {
   try {
-    server = await askJson("/api/albums");
+    server = await askJson("api/albums");
   } catch (error) {
     failed(error);
     return;
@@ -357,7 +357,7 @@ async function browse() {
 async function relearnt() {
   query?.vectors.clear();
   try {
-    server = await askJson("/api/albums");
+    server = await askJson("api/albums");
   } catch (error) {
     failed(error);
   }
@@ -370,7 +370,7 @@ async function relearnt() {
 async function resume() {
   if (server === null) return begin();
   try {
-    const { albums } = await askJson("/api/albums");
+    const { albums } = await askJson("api/albums");
     if (names(albums) === names(server.albums)) return search();
   } catch (error) {
     return failed(error);

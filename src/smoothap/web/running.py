@@ -2,10 +2,15 @@
 
 import asyncio
 import contextlib
+import signal
 import socket
+import sys
 import threading
 import webbrowser
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -16,6 +21,8 @@ from smoothap.report.markup import visible
 from smoothap.search import Album
 from smoothap.search.watching import Watcher
 from smoothap.web import LOOPBACK
+from smoothap.web._metrics import Metrics
+from smoothap.web._processes import run_processes
 from smoothap.web._server import create_app
 from smoothap.web.limits import Limits
 
@@ -23,43 +30,104 @@ _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are 
 _TOO_SLOW = b'{"error":"The request came too slowly: send it again."}'
 
 
+@dataclass(frozen=True)
+class Service:
+    """How albums are served, beside the socket.
+
+    names: other names that visitors reach it by, or *.NAME for all below one. proxies: addresses or networks of proxies
+    that tell their visitors' addresses. log: a file for a line of JSON for each request, "-" for standard output.
+    shows_token: whether the address that is printed holds the token.
+    """
+
+    host: str = "127.0.0.1"
+    names: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+    base_path: str = ""
+    token: str | None = None
+    write_token: str | None = None
+    shows_token: bool = True
+    log: str | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """All names that this server goes by."""
+        here = {socket.gethostname().lower()} if self.host not in LOOPBACK else set()
+        return LOOPBACK | here | {self.host.lower(), *(name.lower() for name in self.names)}
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this computer sees the page."""
+        return self.host in LOOPBACK and not (self.names or self.proxies)
+
+    def address(self, port: int, *, with_token: bool) -> str:
+        """The page's address."""
+        name = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        shown = f"[{name}]" if ":" in name else name
+        query = f"?token={self.token}" if self.token and with_token else ""
+        return f"http://{shown}:{port}{self.base_path}/{query}"
+
+
 def run_server(
     albums: Mapping[str, Album],
     listener: socket.socket,
+    service: Service | None = None,
     *,
-    host: str,
-    names: Sequence[str] = (),
-    proxies: Sequence[str] = (),
-    token: str | None = None,
     open_page: bool = False,
     watch: bool = False,
-    limits: Limits | None = None,
+    processes: int = 1,
+    opener: Callable[[], Mapping[str, Album]] | None = None,
 ) -> None:
-    """Serve the albums on a bound socket until interrupted.
+    """Serve the albums on a bound socket until interrupted or told to stop, and finish what was begun by then.
 
-    names: other names that visitors reach it by. proxies: addresses of proxies that tell their visitors' addresses.
-    watch: take in photos as they come.
+    watch: take in photos as they come. processes: how many answer; more than one open the albums by `opener`.
     """
     _allow_connections()
-    limits = limits or Limits()
-    beyond = host not in LOOPBACK
-    hosts = LOOPBACK | {host.lower(), *(name.lower() for name in names)}
-    hosts |= {socket.gethostname().lower()} if beyond else set()
-    app = create_app(
-        albums, token=token, hosts=frozenset(hosts), any_address=beyond, limits=limits, proxies=frozenset(proxies),
-        local=not (beyond or names or proxies),
-    )  # fmt: skip
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
-    shown = f"[{name}]" if ":" in name else name
-    address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
+    service, port = service or Service(), listener.getsockname()[1]
     for album_name, album in albums.items():
         print(f"{album_name}: {len(album):,} photos")
-    print(f"Page    {address}\nStop    Ctrl-C", flush=True)
+    note = "" if service.shows_token or not service.token else "    (with ?token= and the token of SMOOTHAP_TOKEN)"
+    print(f"Page    {service.address(port, with_token=service.shows_token)}{note}\nStop    Ctrl-C", flush=True)
     if open_page:
-        webbrowser.open(address)
+        webbrowser.open(service.address(port, with_token=True))
+    _end_well()
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt), _watching(albums if watch else {}):
-        http_server(app, limits).run(sockets=[listener])
+        if processes == 1:
+            _answer_requests(albums, service, listener, Metrics())
+        else:
+            assert opener is not None
+            work = partial(_open_and_answer, opener, service)
+            run_processes(work, listener, processes, service.limits.seconds_to_stop)
+
+
+def _open_and_answer(
+    opener: Callable[[], Mapping[str, Album]], service: Service, listener: socket.socket, memory: Any, row: int
+) -> None:
+    """One of several processes."""
+    _allow_connections()
+    _end_well()
+    with contextlib.suppress(KeyboardInterrupt):
+        _answer_requests(opener(), service, listener, Metrics(memory, row))
+
+
+def _answer_requests(albums: Mapping[str, Album], service: Service, listener: socket.socket, metrics: Metrics) -> None:
+    with contextlib.ExitStack() as stack:
+        log = None
+        if service.log is not None:
+            log = sys.stdout if service.log == "-" else stack.enter_context(Path(service.log).open("a"))
+        app = create_app(
+            albums, token=service.token, write_token=service.write_token, hosts=service.hosts,
+            any_address=service.host not in LOOPBACK, limits=service.limits, proxies=service.proxies,
+            base_path=service.base_path, metrics=metrics, log=log, local=service.is_local,
+        )  # fmt: skip
+        http_server(app, service.limits).run(sockets=[listener])
+
+
+def _end_well() -> None:
+    """Take SIGTERM for what it is, the usual way to end a service; uvicorn raises it again once it has shut down."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 @contextlib.contextmanager
@@ -90,7 +158,7 @@ def http_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     config = uvicorn.Config(
         app, http=Protocol, ws="none", log_level="warning", access_log=False, server_header=False, date_header=False,
         proxy_headers=False, timeout_keep_alive=20, backlog=1024, h11_max_incomplete_event_size=32_768,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=round(limits.seconds_to_stop),
     )  # fmt: skip
     return uvicorn.Server(config)
 
