@@ -46,7 +46,7 @@ def test_looking_at_what_is_offered_finds_all_far_sooner_than_going_down_one_lis
     ranking = [hit.id for hit in album.search(first, everything=True)]
     last = max(ranking.index(row) for row in np.flatnonzero(labels == 0) if row != first)
     needed = next(place for place, (kept, _) in enumerate(rounds) if len(kept.right) == 30)
-    assert 10 * needed < last / 3
+    assert 10 * needed <= last / 3
 
 
 def test_what_is_offered_is_new_ranked_by_its_chance_and_without_what_was_seen(looked):
@@ -146,7 +146,7 @@ def test_a_calibrated_album_says_that_it_used_its_calibration(looked):
 
 def test_of_a_large_album_the_nearest_photos_are_looked_at(looked, monkeypatch):
     album, _, rounds = looked
-    kept, offered = rounds[3]
+    kept, offered = rounds[1]  # while some are missing
     monkeypatch.setattr(finding_all, "NEAREST", 100)
     fewer = find_next(album, kept, number=10)
     assert len({hit.id for hit in fewer.photos} & {hit.id for hit in offered.photos}) >= 8

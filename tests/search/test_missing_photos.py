@@ -5,12 +5,11 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from photo_makers import photo_bytes, photo_folder
 
 from smoothap.search import Album
-from smoothap.search.updating import Updater
+from smoothap.search.updating import refuse_missing
 
 
 def test_another_folder_does_not_empty_the_album(album, tmp_path):
@@ -113,11 +112,9 @@ def test_many_missing_photos_are_removed_only_on_demand(tmp_path, model):
 
 def test_a_tenth_of_many_photos_may_go(tmp_path):
     paths = [f"{number}.png" for number in range(200)]
-    album = Album.from_arrays(np.random.default_rng(0).standard_normal((200, 3)), {"path": paths}, tmp_path / "album")
-    updater = Updater(album._storage, album.embedder, "", tmp_path, None, False)
-    updater._check_missing(paths[:20])
+    refuse_missing(paths[:20], 200, tmp_path / "album", tmp_path)
     with pytest.raises(ValueError, match="21 of the 200"):
-        updater._check_missing(paths[:21])
+        refuse_missing(paths[:21], 200, tmp_path / "album", tmp_path)
 
 
 def test_a_new_link_to_a_folder_does_not_take_its_photos(album, photos):
