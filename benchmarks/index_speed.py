@@ -1,8 +1,9 @@
 """Indexing against what its parts cost: the network, and reading, hashing and thumbnails. The aim: at most 1.05 times.
 
     python benchmarks/index_speed.py [--photos FOLDER] [--megapixels 0.3 12] [--model NAME]
-                                     [--size 224] [--most 192] [--rounds 3] [--workers N]
+                                     [--size 224] [--most 192] [--rounds 3] [--workers N] [--processes 1 2]
 
+With --processes, the photos are indexed once more in parts by so many processes, start-up and counting in included.
 The parts are measured one after the other, by the seconds of all cores together; with every core busy all the time,
 indexing would take their sum divided by the cores. Without --photos, photos of so many megapixels are drawn.
 """
@@ -22,11 +23,12 @@ import numpy as np
 import torch
 from PIL import Image
 
+from smoothap.experiments import index_photos
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.search import Album
 from smoothap.search._identity import load_model
-from smoothap.search.preparing import PreparedPhoto, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, files_below, prepared_in_order
 from smoothap.search.updating import BATCH
 from smoothap.search.walking import walk
 
@@ -57,7 +59,8 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
     files = files[:: max(1, len(files) // options.most)][: options.most]
 
     def prepare() -> list[PreparedPhoto]:
-        outcomes = prepared_in_order(photos, ((file, None) for file in files), model.transform, options.workers)
+        wanted = ((file, None) for file in files)
+        outcomes = prepared_in_order(files_below(photos), wanted, model.transform, options.workers)
         return [outcome for outcome in outcomes if isinstance(outcome, PreparedPhoto)]
 
     views = torch.stack([photo.view for photo in prepare() if photo.view is not None])
@@ -88,6 +91,29 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
     )
 
 
+def measure_processes(photos: Path, model: Embedder, options: argparse.Namespace) -> None:
+    """Print how many photos a second so many processes index in parts, against the network alone."""
+    files = walk(photos).files
+    view = torch.zeros(BATCH, 3, model.transform.size, model.transform.size)
+    with torch.inference_mode(), freed_memory_kept():
+        model(view)
+        start = time.perf_counter()
+        for _ in range(max(1, len(files) // BATCH)):
+            model(view)
+        alone = max(1, len(files) // BATCH) * BATCH / (time.perf_counter() - start)
+    with tempfile.TemporaryDirectory() as folder:
+        saved = model.save(Path(folder) / "model")
+        for processes in options.processes:
+            start = time.perf_counter()
+            index_photos(photos, Path(folder) / str(processes), model=str(saved), workers=processes, progress=False)
+            speed = len(files) / (time.perf_counter() - start)
+            print(
+                f"  {processes} process(es), start-up included: {speed:.1f} photos a second, {speed / alone:.2f} of "
+                f"the network alone ({alone:.1f}) on {os.cpu_count()} cores",
+                flush=True,
+            )
+
+
 def main() -> None:
     """Small and large photos."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -98,15 +124,18 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=192)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--processes", type=int, nargs="*", default=[])
     options = parser.parse_args()
     model = load_model(options.model if Path(options.model).is_dir() else f"{options.model}@{options.size}").eval()
     if options.photos is not None:
         measure(options.photos, "photos", model, options)
+        measure_processes(options.photos, model, options)
         return
     for megapixels in options.megapixels:
         with tempfile.TemporaryDirectory() as folder:
             draw_photos(Path(folder), options.most, megapixels)
             measure(Path(folder), f"photos of {megapixels:g} megapixels", model, options)
+            measure_processes(Path(folder), model, options)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from smoothap.search._settling import settle
 from smoothap.search._storage import Storage
 from smoothap.search.description import Description
 from smoothap.search.photos import new_record
@@ -75,8 +76,7 @@ def make_album(folder: Path, photos: int) -> None:
                 for row in rows
             ]  # fmt: skip
             description = storage.append(description, records, vectors, [pictures[row % PICTURES] for row in rows])
-        _, table, vectors = storage.load()
-        storage.rewrite(description, table.table, vectors, np.arange(photos))
+        settle(storage, description, storage.load()[1].table)
 
 
 def serve(album: Path) -> tuple["subprocess.Popen[bytes]", str]:

@@ -22,7 +22,8 @@ class TornDisk:
         self.dead = False
         self.synced: dict[Path, bytes] = {path: path.read_bytes() for path in self._files()}
         self.renames: list[tuple[Path, Path, bytes | None]] = []  # not synced: from, to, and what stood there
-        self._fsync, self._replace = os.fsync, os.replace
+        self.links: list[Path] = []  # second names, not synced
+        self._fsync, self._replace, self._link = os.fsync, os.replace, os.link
 
     def _files(self) -> list[Path]:
         return [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
@@ -41,6 +42,7 @@ class TornDisk:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if path.is_dir():
             self.renames = [each for each in self.renames if each[1].parent != path]
+            self.links = [each for each in self.links if each.parent != path]
         elif path.is_file():
             self.synced[path] = path.read_bytes()
         self._fsync(descriptor)
@@ -56,17 +58,30 @@ class TornDisk:
             self.synced[to_path] = safe
         self._replace(source, target)
 
+    def link(self, source: object, target: object, **options: object) -> None:
+        """A second name of a file, whose bytes are as safe as before; the name is with the next sync of its folder."""
+        self._event()
+        from_path, to_path = Path(os.fspath(source)), Path(os.fspath(target))  # type: ignore[call-overload]
+        self._link(source, target, **options)
+        if from_path in self.synced:
+            self.synced[to_path] = self.synced[from_path]
+        self.links.append(to_path)
+
     def install(self, monkeypatch) -> None:
-        """Put the disk under os.fsync, os.replace and os.rename."""
+        """Put the disk under os.fsync, os.replace, os.rename and os.link."""
         monkeypatch.setattr(os, "fsync", self.fsync)
         monkeypatch.setattr(os, "replace", self.replace)
         monkeypatch.setattr(os, "rename", self.replace)
+        monkeypatch.setattr(os, "link", self.link)
 
     def tear(self) -> None:
         """Leave the folder as the power cut does: unsynced files torn, and of the unsynced renames only the first few.
 
         A rename is one step on the disk: both of its names have changed or neither.
         """
+        for path in self.links:
+            if self.chance.random() < 0.5:
+                path.unlink(missing_ok=True)
         for path in self._files():
             content = path.read_bytes()
             if content != self.synced.get(path):

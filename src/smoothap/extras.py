@@ -20,6 +20,7 @@ EXTRAS = {
     },
     "search": {"faiss-cpu": "faiss"},
     "milvus": {"pymilvus": "pymilvus"},
+    "ray": {"ray": "ray"},
     "heic": {"pi-heif": "pi_heif"},
     "web": {"fastapi": "fastapi", "uvicorn": "uvicorn"},
 }

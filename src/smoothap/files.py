@@ -3,9 +3,11 @@
 import errno
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -69,6 +71,23 @@ def rename(path: Path, target: Path) -> None:
     """Give a file that is on the disk its new name, in the place of an older one, and sync its folder."""
     path.replace(target)
     _sync(target.parent)
+
+
+def link(path: Path, target: Path) -> None:
+    """Give a file that is on the disk, and never changed, a second name; where that cannot be done, copy it."""
+    target.unlink(missing_ok=True)  # left behind by a writer that was killed
+    try:
+        target.hardlink_to(path)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another disk, or one without links
+        write_atomically(target, partial(_copy, path))
+    else:
+        _sync(target.parent)
+
+
+def _copy(path: Path, target: Path) -> None:
+    shutil.copyfile(path, target)
 
 
 def _sync(path: Path) -> None:

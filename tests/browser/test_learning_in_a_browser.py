@@ -89,3 +89,4 @@ def test_with_few_collections_the_button_says_what_is_missing(album, opened, kee
         assert "it has 3" in text(page, "#learning-note")
         assert page.is_disabled("#learn")
         keep_shot(page, "learning-few")
+        page.close()  # before its server: pictures may still be on their way

@@ -15,7 +15,9 @@ from torn_disk import PowerCut, TornDisk
 from smoothap.models import Embedder
 from smoothap.search import Album, updating
 from smoothap.search.description import Learnt
+from smoothap.search.parts import PARTS, PartUpdate, Share
 from smoothap.search.projection import Projection
+from smoothap.search.walking import walk
 
 pytestmark = pytest.mark.promise(10)
 
@@ -68,8 +70,25 @@ def unlearn(folder, model):
     album.unlearn()
 
 
+def part(folder, model):
+    for number in range(4):
+        (folder / "photos" / f"part{number}.png").write_bytes(photo_bytes(300 + number))
+    next(iter(sorted((folder / "photos").glob("class0/*.png")))).unlink(missing_ok=True)
+    album, photos = folder / "album", folder / "photos"
+    for number in (1, 2):
+        PartUpdate(
+            album, lambda: model, photos, Share(number, 2), walk(photos), updating.labels_by_folder,
+            remove_missing=True, progress=False,
+        ).run()  # fmt: skip
+    given = {file.path for file in walk(photos).files}
+    assert given == set(opened(folder, model).photos.paths())
+    assert sum(part.indexed for part in opened(folder, model).parts) == len(given)
+    assert not list((album / PARTS).glob("*-of-*"))
+
+
 CHANGES = {
     "update": update, "add": add, "remove": remove, "calibrate": calibrate, "learn": learn, "unlearn": unlearn,
+    "part": part,
 }  # fmt: skip
 
 

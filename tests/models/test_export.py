@@ -119,6 +119,9 @@ def test_fewer_bits_make_a_smaller_file_with_nearly_the_same_vectors(precision, 
     assert whole.cosines.min() >= 0.9999
     assert len(fewer.cosines) == (40 if precision == "float16" else 20)  # the others set the ranges
     assert fewer.bytes < whole.bytes * {"float16": 0.55, "int8": 0.4}[precision]
+    session = session_of(tmp_path / "fewer.onnx")
+    (vectors,) = session.run(None, {"images": np.stack([np.asarray(photo) for photo in photos[:3]])})
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert np.median(fewer.cosines) > {"float16": 0.9999, "int8": 0.95}[precision]
 
 

@@ -49,10 +49,11 @@ def _wait_for(server, port):
     pytest.fail("milvus-lite does not answer")
 
 
-@pytest.fixture(params=["exact", "hnsw", "milvus"])
-def engine(request):
-    if request.param == "hnsw":
+@pytest.fixture(params=["exact", "hnsw", "ivf", "milvus"])
+def engine(request, monkeypatch):
+    if request.param in ("hnsw", "ivf"):
         pytest.importorskip("faiss")
+        monkeypatch.setattr("smoothap.search._ivf.LEAST", 1000)
     return request.getfixturevalue("milvus") if request.param == "milvus" else request.param
 
 
@@ -170,6 +171,9 @@ def test_auto_is_exact_for_small_albums(monkeypatch):
     pytest.importorskip("faiss")
     monkeypatch.setattr("smoothap.search.engines.EXACT_UP_TO", 2)
     assert Album.from_arrays(np.eye(3)).engine.name == "hnsw"
+    monkeypatch.setattr("smoothap.search.engines.GRAPH_UP_TO", 1400)
+    monkeypatch.setattr("smoothap.search._ivf.LEAST", 1000)
+    assert Album.from_arrays(clustered()).engine.name == "ivf"
 
 
 def test_the_best_rows_of_ties_are_the_first():
@@ -177,3 +181,42 @@ def test_the_best_rows_of_ties_are_the_first():
     assert best_rows(scores, 2).tolist() == [1, 2]
     assert best_rows(scores, 9).tolist() == [1, 2, 3, 0, 4]
     assert best_rows(scores[:0], 3).tolist() == []
+
+
+@pytest.mark.parametrize("dimension", [16, 13])
+def test_codes_that_were_being_built_are_taken_up_again(monkeypatch, tmp_path, dimension):
+    faiss = pytest.importorskip("faiss")
+    from smoothap.search import _ivf
+
+    vectors = clustered(dimension=dimension)
+    for name, value in (("LEAST", 1000), ("_CHUNK", 100), ("_KEPT_EVERY", 300)):
+        monkeypatch.setattr(_ivf, name, value)
+    undisturbed = Album.from_arrays(vectors, engine="ivf")
+    wanted = [undisturbed.search(row, 10) for row in range(0, 1500, 100)]
+    cache = Path(os.environ["XDG_CACHE_HOME"], "smoothap", "indices")
+    shutil.rmtree(cache)
+    padded, added = _ivf._padded, []
+
+    def stopped(rows):
+        if len(rows) == 100 and len(added) == 8:
+            raise KeyboardInterrupt
+        added.append(len(rows))
+        return padded(rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_ivf, "_padded", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            Album.from_arrays(vectors, engine="ivf").search(0)
+    assert [file.name.endswith("-unfinished.faiss") for file in cache.glob("*.faiss")] == [True]
+    monkeypatch.setattr(faiss, "Kmeans", None)  # what was fitted is not fitted again
+    added.clear()
+    monkeypatch.setattr(_ivf, "_padded", lambda rows: added.append(len(rows)) or padded(rows))
+    again = Album.from_arrays(vectors, engine="ivf")
+    assert len(again.engine.nearest(vectors[0].astype(np.float32), 10)) >= 10
+    assert sum(added) - 1 == 1500 - 600  # the query is one of them
+    assert [again.search(row, 10) for row in range(0, 1500, 100)] == wanted
+    assert [file.name.endswith("-unfinished.faiss") for file in cache.glob("*.faiss")] == [False]
+
+
+def test_few_vectors_are_compared_one_by_one_instead_of_by_codes():
+    assert Album.from_arrays(np.eye(3), engine="ivf").engine.name == "exact"

@@ -118,14 +118,14 @@ def test_a_description_of_another_form_is_refused(folder, text):
 @pytest.mark.promise(14)
 def test_an_index_is_not_read_from_the_album_nor_from_an_open_folder(folder, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
-    from smoothap.search import _hnsw as hnsw
+    from smoothap.search import _faiss_cache
 
     cache = tmp_path / "cache" / "smoothap" / "indices"
     assert Album.open(folder, engine="hnsw").search(0, 1)
     index = next(cache.glob("*.faiss"))
     reads = []
-    read_index = hnsw._faiss().read_index
-    monkeypatch.setattr(hnsw._faiss(), "read_index", lambda path: reads.append(path) or read_index(path))
+    read_index = _faiss_cache.faiss().read_index
+    monkeypatch.setattr(_faiss_cache.faiss(), "read_index", lambda path: reads.append(path) or read_index(path))
     Album.open(folder, engine="hnsw").search(0, 1)
     assert len(reads) == 1
     shutil.copy(index, folder)

@@ -12,12 +12,14 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
-from page_albums import letter
+from page_albums import PixelAlbum, Pixels, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.search import Album
 from smoothap.web._metrics import Metrics
+from smoothap.web._served_album import ServedAlbum
 from smoothap.web._together import Together
 
 TOKEN, WRITE = "a-long-secret-token", "another-secret-token"
@@ -137,6 +139,37 @@ def test_photos_that_wait_for_the_network_go_through_it_together():
         thread.join(30)
     assert sizes == counted == [1, 16, 4]
     assert results == {n: 10 * n for n in range(21)}
+
+
+def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model(album):
+    first_is_in, go_on, sizes = threading.Event(), threading.Event(), []
+
+    class Slow(Pixels):
+        def embed(self, images, *, progress):
+            sizes.append(len(images))
+            first_is_in.set()
+            assert go_on.wait(30)
+            return super().embed(images)
+
+    slow = PixelAlbum(album.photos, album.vectors, model=album._model)
+    slow.embedder = Slow
+    served = ServedAlbum(slow, "letters", None)
+    images = [letter(character, "DejaVuSans") for character in "ARGKQ"]
+    found = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: served.vector_of(images[n])})) for n in range(5)]
+    threads[0].start()
+    assert first_is_in.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    end = time.monotonic() + 30
+    while len(served._embedding._waiting) < 4 and time.monotonic() < end:
+        time.sleep(0.01)
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert sizes == [1, 4]
+    for number, image in enumerate(images):
+        np.testing.assert_array_equal(found[number], Pixels().embed([image])[0])
 
 
 def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():

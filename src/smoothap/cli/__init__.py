@@ -78,6 +78,11 @@ _COMMANDS = {
         "Make an album of a folder of photos, or bring it up to date.",
         "smoothap index PHOTOS --out ALBUM",
         "smoothap index PHOTOS --model runs/mine/model --out ALBUM",
+        "smoothap index PHOTOS --out ALBUM --part 3/64",
+    ),
+    "join": (
+        "Put albums of one model together as one, without copying their vectors.",
+        "smoothap join ALBUM1 ALBUM2 --out ALBUM",
     ),
     "search": (
         "Find the photos of an album that look like a photo.",

@@ -20,7 +20,7 @@ _LISTED = 10  # unreadable files that are printed
 
 
 def index(
-    photos: Path,
+    photos: str,
     /,
     *,
     out: Path,
@@ -32,7 +32,10 @@ def index(
     calibrate: str | None = None,
     remove_missing: Annotated[bool, Parameter(negative=())] = False,
     device: Device = None,
-    workers: int | None = None,
+    part: str | None = None,
+    workers: int = 1,
+    ray: str | None = None,
+    float16: Annotated[bool, Parameter(negative=())] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
@@ -44,7 +47,8 @@ def index(
     ----------
     photos
         The folder of photos, with any folders in it; or a CSV or Parquet file with a column path and any others, such
-        as label, all of which the album keeps to filter by.
+        as label, all of which the album keeps to filter by; or tar shards such as 'shards/*.tar', Parquet files that
+        hold images, or an address that fsspec opens, such as s3://bucket/photos.
     out
         The folder of the album.
     model
@@ -59,8 +63,16 @@ def index(
     remove_missing
         Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
         when all are gone, or more than ten and a tenth of them.
+    part
+        NUMBER/OF, such as 3/64: look at the photos that fall to this part alone, and count them in when all of it is
+        done. For batch systems, which compute all parts at once, on any machines that share the folders.
     workers
-        How many photos are read at once; by default one for each core.
+        How many processes share the work; by default this one does it, with all cores.
+    ray
+        The address of a Ray cluster whose machines share the work, "auto" for the one that this machine belongs to, or
+        "local" to start one for this call. Photos, album and model lie where all machines find them by the same names.
+    float16
+        Keep the vectors of a new album in half of the room. Scores are those of the rounded vectors, exactly.
     as_json
         Print the report as JSON.
     """
@@ -73,7 +85,8 @@ def index(
 
     indexed = experiments.index_photos(
         photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns, calibrate=calibrate,
-        remove_missing=remove_missing, device=str(chosen_device(device)), workers=workers,
+        remove_missing=remove_missing, device=str(chosen_device(device)), part=part, workers=workers, ray=ray,
+        float16=float16,
     )  # fmt: skip
     if indexed.unknown_paths:
         print(
@@ -82,6 +95,17 @@ def index(
             file=sys.stderr,
         )
     print_report(indexed, out, as_json)
+    if part is not None and not as_json:
+        _print_parts(indexed, part)
+
+
+def _print_parts(indexed: Indexed, part: str) -> None:
+    there = indexed.album.parts
+    this = next(known for known in there if known.name == part)
+    print(f"Part {part}: {this.given:,} files given, {this.indexed:,} indexed, {this.reported:,} reported")
+    missing = sorted(set(range(1, this.of + 1)) - {known.number for known in there if known.of == this.of})
+    listed = ", ".join(f"{number:,}" for number in missing[:_LISTED]) + (" ..." if len(missing) > _LISTED else "")
+    print(f"Parts that are missing of {this.of:,}: {listed}" if missing else f"All {this.of:,} parts are there.")
 
 
 def _listed(kinds: dict[str, int]) -> str:
@@ -98,16 +122,15 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
             f"The network is {indexed.chosen}, which is taken where no --model is given: it knows the things of "
             "everyday photos. One that you train (smoothap train) knows your own."
         )
-    counts = {
-        "photos": len(album), "added": len(report.added), "changed": len(report.changed),
-        "unchanged": report.unchanged, "removed": len(report.removed), "relabelled": len(report.relabelled),
-        "unreadable": len(report.unreadable),
-    }  # fmt: skip
+    names = "added", "changed", "unchanged", "removed", "relabelled", "unreadable"
+    counts = {"photos": len(album), **{name: indexed.counts[name] for name in names}}
     others, unreadable = kinds_of(report.others), kinds_of(report.unreadable)
     calibration = album.calibration
     if as_json:
         calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
         whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
+        if album.parts:
+            whole["parts"] = {part.name: [part.given, part.indexed, part.reported] for part in album.parts}
         print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
         return
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
@@ -117,7 +140,7 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
         print(f"  {visible(path)}: {visible(reason)}")
     if report.others:
         print(f"Not read, no photos by their names: {_listed(others)}")
-    if report.unreadable or report.others:
+    if counts["unreadable"] or indexed.counts["others"]:
         print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
     if calibration is not None:
         print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")

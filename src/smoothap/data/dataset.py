@@ -10,9 +10,7 @@ import csv
 import hashlib
 import io
 import re
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -25,6 +23,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from smoothap.data._workers import end_with_the_parent, without_signals
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
@@ -278,9 +277,10 @@ def _load(
         # A forked worker shares the images held in memory and needs no copy of the set.
         multiprocessing_context="fork" if workers and sys.platform == "linux" else None,
         pin_memory=pin_memory,
+        worker_init_fn=end_with_the_parent,
     )
     try:
-        for batch, bad in _without_signals(loader):
+        for batch, bad in without_signals(loader):
             for row, reason in bad:
                 dataset.bad.add(str(dataset.images.names[row]), reason)
             if isinstance(batch, Batch):
@@ -296,19 +296,6 @@ def _load(
         ) from error
     finally:
         dataset.bad.write()
-
-
-def _without_signals(loader: DataLoader[Any]) -> Iterator[tuple[Batch | None, Bad]]:
-    """The loader's iterator, without the handler by which torch raises wherever the process is when a worker dies.
-
-    That may be in the midst of a file or a lock. Without it the next batch says so, some seconds later.
-    """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGCHLD"):
-        return iter(loader)  # torch has no handler there
-    before = signal.getsignal(signal.SIGCHLD)
-    batches = iter(loader)
-    signal.signal(signal.SIGCHLD, before)
-    return batches
 
 
 def _collate(items: list[Item] | Batch) -> tuple[Batch | None, Bad]:

@@ -3,21 +3,24 @@
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_table
 from smoothap.data.image_set import ImageSet
 from smoothap.data.places import data_folder
-from smoothap.experiments._photo_table import TABLES, PhotoTable, read_photo_table
+from smoothap.experiments._given_photos import GivenPhotos
+from smoothap.experiments._parallel_indexing import compute_in_processes, plan
+from smoothap.experiments._ray_indexing import compute_on_ray
 from smoothap.experiments.data_sets import open_data
+from smoothap.files import locked
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE
 from smoothap.search import Album, UpdateReport
-from smoothap.search.description import COLLECTIONS, NAME, refuse_inside_album
-from smoothap.search.updating import Labels, labels_by_folder
-from smoothap.search.walking import walk
+from smoothap.search.description import COLLECTIONS, NAME, read_description, refuse_inside_album
+from smoothap.search.parts import PARTS, PATIENCE, PartUpdate, Share
+from smoothap.search.vectors import FLOAT32
 from smoothap.training.evaluation import embed_sets
 
 _NETWORK = "network"  # the folder in an album for a network whose weights came from a file
@@ -27,13 +30,15 @@ _NETWORK = "network"  # the folder in an album for a network whose weights came 
 class Indexed:
     """An album that is up to date, what was done for that, and paths in the table of labels that name no photo.
 
-    `chosen` is the network that was taken for a new album because none was given.
+    `chosen` is the network that was taken for a new album because none was given. `counts` says how many photos were
+    added, changed and so on; on Ray that is all there is, and the report is empty.
     """
 
     album: Album
     report: UpdateReport
     unknown_paths: list[str]
     chosen: str | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def album_place(photos: Path | str) -> Path:
@@ -55,7 +60,10 @@ def index_photos(
     calibrate: str | None = None,
     remove_missing: bool = False,
     device: str | None = None,
-    workers: int | None = None,
+    part: str | None = None,
+    workers: int = 1,
+    ray: str | None = None,
+    float16: bool = False,
     progress: bool = True,
 ) -> Indexed:
     """Make an album of a folder of photos, or of those that a table lists, or bring it up to date: `smoothap index`.
@@ -63,61 +71,72 @@ def index_photos(
         indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
         print(len(indexed.album), indexed.report.unreadable)
 
-    `model` is the folder of a trained model or a timm name, with `weights` from a file and a `size` if you like; a new
-    album for which none is given is made by the default network, tf_efficientnet_lite0. `labels` is "folders", or a CSV
-    or Parquet file with the columns path (relative to that file's folder) and label. `calibrate` is NAME or NAME:PATH
-    of labelled photos to learn from what a score means. A table in the place of the folder is a CSV or Parquet file
-    with a column path, and label if you like; the album keeps all others to filter by. `columns` says what they are
-    called in any table here, such as "path=image_path,label=product_id". `remove_missing` and `workers` are those of
-    `Album.update`.
+    `photos` is a folder; a CSV or Parquet file with a column path, and label if you like, of which the album keeps all
+    other columns to filter by; tar shards (`shards/*.tar`), Parquet files that hold images, or any address that fsspec
+    opens, such as `s3://bucket/photos`. `model` is the folder of a trained model or a timm name, with `weights` from a
+    file and a `size` if you like; a new album for which none is given is made by the default network,
+    tf_efficientnet_lite0. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to its
+    folder) and label. `columns` says what they are called in any table here, such as
+    "path=image_path,label=product_id". `calibrate` is NAME or NAME:PATH of labelled photos to learn from what a score
+    means. `remove_missing` is that of `Album.update`.
+
+    With `part`, such as 3/64, only the photos that fall to that part are looked at, for batch systems that compute each
+    part alone; with more than one of `workers`, so many processes share the work. `ray` is the address of a Ray cluster
+    whose machines do it ("auto": the one this machine belongs to, "local": one that is started for this call).
+    `float16` keeps the vectors of a new album in half of the room.
     """
-    photos, out = Path(photos), Path(out)
-    is_new = not (out / NAME).exists()
-    chosen = ARCHITECTURE if is_new and model is None else None
-    model = model or chosen
-    table = _listed(photos, labels, columns)
-    photos = photos if table is None else table.root
-    if is_new:
-        _check_new(photos, out)
-    label_of, unknown = (None, list[str]()) if labels is None else read_labels(labels, photos, columns)
-    if table is not None:
-        label_of, unknown = table.label if table.labelled else None, table.missing
+    share = None if part is None else Share.parse(part)
+    if ray is not None and (workers != 1 or share is not None):
+        raise ValueError("Ray divides the work by itself: leave --workers and --part out.")
+    if share is not None and (workers != 1 or calibrate is not None):
+        raise ValueError(
+            "A part is computed alone, by one process, and calibrates nothing: leave out the other option."
+        )
+    out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     labelled = None if calibrate is None else open_data(calibrate)
     unseen = [] if labelled is None else _unseen_images(labelled)
-    source = None if model is None else _network(model, size, weights)
-    if is_new and source is not None:
-        if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
-            source = source.save(out / _NETWORK)
-        album = Album.create(out, source, photos, device=device)
+    listing = given.walk(out)
+    network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32)
+    if share is None:
+        album, chosen = network.album(given.root, out)
+    else:  # others may be making the same album
+        refusal = f"Another process is making the album {out}, and takes long: run this again."
+        with locked(out / PARTS, refusal, PATIENCE):
+            album, chosen = network.album(given.root, out)
+            album.remember_places()
+    report, counts = UpdateReport(), None
+    if ray is not None:
+        work = plan(album, str(photos), listing, labels=labels, columns=columns, remove_missing=remove_missing)
+        counts = compute_on_ray(work, ray, progress=progress)
+    elif workers != 1:
+        work = plan(
+            album, str(photos), listing, labels=labels, columns=columns, remove_missing=remove_missing, device=device
+        )
+        report = compute_in_processes(work, workers, progress=progress)
+    elif share is not None or given.source is not None:
+        report = PartUpdate(
+            out, album.embedder, given.root, share or Share(1, 1), listing, given.labels, remove_missing,
+            progress=progress, apart=share is not None, read=given.read, columns=given.columns,
+        ).run()  # fmt: skip
     else:
-        album = Album.open(out, root=photos, model=source, device=device)
-    report = album.update(
-        paths=None if table is None else table.rows, labels=label_of, columns=None if table is None else table.columns,
-        remove_missing=remove_missing, workers=workers, progress=progress,
-    )  # fmt: skip
+        report = album.update(
+            paths=None if given.table is None else given.table.rows, labels=given.labels, columns=given.columns,
+            remove_missing=remove_missing, progress=progress,
+        )  # fmt: skip
+    if not album.is_current():
+        album = album.reopened()
+        album.collections.refresh()
     if labelled is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
         album.calibrate(
             album.projected(vectors), classes, f"{labelled.name}, {sum(images.classes for images in unseen)} classes"
         )
-    return Indexed(album, report, unknown, chosen)
+    return Indexed(album, report, given.unknown, chosen, counts or report.counts())
 
 
-def _listed(photos: Path, labels: str | None, columns: str | None) -> PhotoTable | None:
-    """The table in the place of a photo folder, if it is one."""
-    if photos.suffix.lower() not in TABLES or photos.is_dir():
-        if columns is not None and (labels is None or labels == "folders"):
-            raise ValueError("--columns names the columns of a table: give one as the photos, or as --labels.")
-        return None
-    if labels is not None:
-        raise ValueError(f"{photos} lists the photos and their labels too: leave --labels out, or see --columns.")
-    return read_photo_table(photos, columns)
-
-
-def _check_new(photos: Path, out: Path) -> None:
-    """See that there is something to make an album of, and a place for it, before there is an album."""
+def _check_new(out: Path) -> None:
+    """See that there is a place for an album, before there is one."""
     refuse_inside_album(out)
-    walk(photos)
     # Hidden files and the network are what an index that was stopped in its first moments leaves; collections may be
     # those of an earlier album of these photos.
     files = [file.name for file in out.iterdir()] if out.exists() else []
@@ -125,51 +144,35 @@ def _check_new(photos: Path, out: Path) -> None:
         raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
 
 
-def _network(model: str, size: int | None, weights: str | None) -> Embedder | str:
-    if weights is not None:
-        return open_model(model, size=size, weights=weights).eval()
-    return model if size is None else f"{model}@{size}"
+@dataclass(frozen=True)
+class _Network:
+    """What makes the vectors of an album, as the user names it, and what these are kept in."""
 
+    model: str | None
+    size: int | None
+    weights: str | None
+    device: str | None
+    dtype: str
 
-def read_labels(labels: str, photos: Path, columns: str | None = None) -> tuple[Labels, list[str]]:
-    """What gives the label of a photo by its path below `photos`, and paths of the table that name no file there.
+    def album(self, root: Path | None, out: Path) -> tuple[Album, str | None]:
+        """The album in a folder, new if there is none, and the network that was taken because none was given."""
+        is_new = not (out / NAME).exists()
+        chosen = ARCHITECTURE if is_new and self.model is None else None
+        if is_new:
+            _check_new(out)
+        elif self.dtype != FLOAT32 and read_description(out).dtype != self.dtype:
+            raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
+        source = self._source(self.model or chosen)
+        if not is_new or source is None:
+            return Album.open(out, root=root, model=source, device=self.device), chosen
+        if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
+            source = source.save(out / _NETWORK)
+        return Album.create(out, source, root, device=self.device, dtype=self.dtype), chosen
 
-    Paths in a table are relative to its folder, or absolute, as in every table of images.
-    """
-    if labels == "folders":
-        return labels_by_folder, []
-    file = Path(labels)
-    if not file.is_file():
-        raise ValueError(f"--labels takes 'folders' or a CSV file with the columns path and label, not {labels!r}.")
-    table = read_table(file, ("path", "label"), columns)
-    listed = [Path(path) for path in table["path"].to_pylist()]
-    # A table names many photos of few folders, and links are followed for the folders only.
-    folders = {folder: _below(photos, file.parent / folder) for folder in {path.parent for path in listed}}
-    by_path, unknown = dict[str, str](), list[str]()
-    for path, label in zip(listed, table["label"].to_pylist(), strict=True):
-        folder = folders[path.parent]
-        # Unlike Path.is_file, isfile takes a name that is too long for one that is not there.
-        if folder is None or not os.path.isfile(photos / folder / path.name):  # noqa: PTH113
-            unknown.append(str(path))
-        elif by_path.setdefault(key := (folder / path.name).as_posix(), label) != label:
-            raise ValueError(f"{file} labels {key!r} as {by_path[key]!r} and as {label!r}: give it one label.")
-    if not by_path:
-        example = f", such as {unknown[0]!r}" if unknown else ""
-        raise ValueError(
-            f"None of the {len(listed):,} paths in {file}{example}, names a photo in {photos}. Paths are relative to "
-            f"the folder of the table, {file.parent.resolve()}, or absolute."
-        )
-    return lambda path: by_path.get(path) or None, unknown
-
-
-def _below(photos: Path, folder: Path) -> Path | None:
-    """The folder as seen from the photo folder, by its name or else by where links lead; None if it lies elsewhere."""
-    by_name = (Path(os.path.normpath(place.absolute())) for place in (photos, folder))
-    by_links = (place.resolve() for place in (photos, folder))
-    for top, place in (by_name, by_links):
-        if place.is_relative_to(top):
-            return place.relative_to(top)
-    return None
+    def _source(self, model: str | None) -> Embedder | str | None:
+        if model is not None and self.weights is not None:
+            return open_model(model, size=self.size, weights=self.weights).eval()
+        return model if self.size is None else f"{model}@{self.size}"
 
 
 def _unseen_images(benchmark: Benchmark) -> list[ImageSet]:

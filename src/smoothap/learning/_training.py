@@ -15,6 +15,7 @@ from torch.nn.functional import normalize
 from smoothap.learning._lessons import Lessons
 from smoothap.losses import SmoothAP
 from smoothap.search.projection import Projection
+from smoothap.search.vectors import Vectors
 
 DIMENSION = 256
 STEPS, TAU = 100, 0.1
@@ -31,7 +32,7 @@ class Start:
     unmarked: np.ndarray
 
     @classmethod
-    def of(cls, vectors: np.ndarray, marked: np.ndarray, seed: int = 0) -> "Start":
+    def of(cls, vectors: Vectors, marked: np.ndarray, seed: int = 0) -> "Start":
         """The principal components of vectors (n, d), without the mean taken off, and the rows that are not marked."""
         rows = np.linspace(0, len(vectors) - 1, min(len(vectors), _COMPONENTS_OF)).astype(np.int64)
         some = torch.from_numpy(np.asarray(vectors[rows], np.float64))
@@ -46,7 +47,7 @@ class Start:
 
 
 def train_projection(
-    vectors: np.ndarray, lessons: Lessons, start: Start, step: Callable[[], None], seed: int = 0
+    vectors: Vectors, lessons: Lessons, start: Start, step: Callable[[], None], seed: int = 0
 ) -> Projection:
     """Train on the album's vectors (n, d); `step` is called after each step."""
     weight = torch.tensor(start.weight, requires_grad=True)

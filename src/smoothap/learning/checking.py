@@ -21,6 +21,7 @@ from smoothap.metrics.intervals import Interval, class_intervals
 from smoothap.ranking import average_precision
 from smoothap.search.calibration import Calibration, calibrate, merged
 from smoothap.search.refining import unit_vectors
+from smoothap.search.vectors import Vectors
 
 STRENGTHS = 0.25, 0.5, 0.75, 1.0  # shares of the way from the start to the trained projection
 LEAST_GAIN = 0.01  # of mAP, for what it is taught: less is not worth a change
@@ -67,7 +68,7 @@ def trainings(lessons: Lessons) -> int:
     return _TIMES * _PHOTO_FOLDS + _collection_folds(lessons)
 
 
-def check(vectors: np.ndarray, lessons: Lessons, start: Start, step: Callable[[], None]) -> Check:
+def check(vectors: Vectors, lessons: Lessons, start: Start, step: Callable[[], None]) -> Check:
     """Cross-validate on the album's vectors (n, d); `step` is called after each step of each training."""
     others = np.sort(np.random.default_rng(0).permutation(start.unmarked)[:_RANKED_AMONG])
     rank = partial(_Ranked.of, vectors, lessons, start, others, step=step)
@@ -121,7 +122,7 @@ class _Ranked:
     @classmethod
     def of(
         cls,
-        vectors: np.ndarray,
+        vectors: Vectors,
         lessons: Lessons,
         start: Start,
         others: np.ndarray,

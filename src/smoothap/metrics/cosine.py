@@ -12,8 +12,9 @@ A matrix product sums in an order of its own, which depends on processor, librar
 `error_bound` says how far they may lie from the definition.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,6 +28,15 @@ _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay nea
 _WORTH_COMPILING = 1 << 24  # numbers in all: fewer are done sooner than numba is imported and its kernels are read
 _numbers_so_far = 0  # that this process has scored: one search of a small album does without numba
 _EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
+
+
+class Rows(Protocol):
+    """Vectors (n, d) float32 that need not lie in memory: some rows at a time, as an array has them."""
+
+    shape: tuple[int, int]
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray: ...
 
 
 def error_bound(dimension: int, dtype: torch.dtype) -> float:
@@ -64,7 +74,7 @@ def half_sums(products: Tensor) -> Tensor:
     return products[:, 0]
 
 
-def norms_and_marks(matrix: Tensor | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def norms_and_marks(matrix: Tensor | np.ndarray | Rows) -> tuple[np.ndarray, np.ndarray]:
     """The length of each row of a matrix (n, d), by the definition; and a number for each. (n,), (n,)
 
     That number, int64, is the same for equal rows, and seldom for others. Some rows are read at a time.
@@ -165,20 +175,55 @@ def certain_places(
 class Cosines:
     """The scores of any query with the vectors (n, d) of an album, float32, by the definition."""
 
-    def __init__(self, vectors: np.ndarray) -> None:
-        self.vectors = np.asarray(vectors)
+    def __init__(self, vectors: np.ndarray | Rows) -> None:
+        self.vectors = np.asarray(vectors) if isinstance(vectors, np.ndarray) else vectors
 
     @cached_property
     def norms(self) -> np.ndarray:
         """The length of every vector. (n,)"""
         return norms_and_marks(self.vectors)[0]
 
+    def units(self, rows: slice) -> np.ndarray:
+        """Some of the vectors at length 1, for products that `error_bound` holds for. (k, d) float32"""
+        return unit_rows(given_rows(self.vectors[rows]), self.norms[rows], torch.float32).numpy()
+
     def of(self, query: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """The score of the query (d,) with every vector, or with those in `rows` (k,). -> (n,) or (k,), float64"""
         one = np.ascontiguousarray(query, dtype=np.float32)[None]
-        chosen = np.arange(len(self.vectors)) if rows is None else np.asarray(rows, np.int64)
-        return pair_scores(one, norms_and_marks(one)[0], self.vectors, self.norms, np.zeros_like(chosen), chosen)
+        length = norms_and_marks(one)[0]
+        if rows is not None:
+            chosen = np.asarray(rows, np.int64)
+            scores = [self._of_some(one, length, chosen[part]) for part in self._parts(len(chosen))]
+            return np.concatenate(scores) if scores else np.empty(0)
+        whole = isinstance(self.vectors, np.ndarray)
+        scores = np.empty(len(self.vectors))
+        for part in (slice(None),) if whole else self._parts(len(scores)):
+            block = self.vectors[part]
+            places = np.arange(len(block))
+            scores[part] = pair_scores(one, length, block, self.norms[part], np.zeros_like(places), places)
+        return scores
+
+    def _of_some(self, one: np.ndarray, length: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        block, places = self.vectors[rows], np.arange(len(rows))
+        # A search that names its candidates does not read an album of millions for the lengths of all.
+        known = "norms" in self.__dict__ or 4 * len(rows) > len(self.vectors)
+        norms = self.norms[rows] if known else norms_and_marks(block)[0]
+        return pair_scores(one, length, block, norms, np.zeros_like(places), places)
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The score of each of the vectors in rows first (k,) with that in second (k,). -> (k,) float64"""
-        return pair_scores(self.vectors, self.norms, self.vectors, self.norms, first, second)
+        if isinstance(self.vectors, np.ndarray):
+            return pair_scores(self.vectors, self.norms, self.vectors, self.norms, first, second)
+        scores = np.empty(len(first))
+        for part in self._parts(len(first)):
+            (left, norms), (right, other_norms) = (
+                (self.vectors[side[part]], self.norms[side[part]]) for side in (first, second)
+            )
+            places = np.arange(len(left))
+            scores[part] = pair_scores(left, norms, right, other_norms, places, places)
+        return scores
+
+    def _parts(self, number: int) -> Iterator[slice]:
+        """So many rows, some at a time: as many as are read at once."""
+        step = max(1, 4 * NUMBERS_READ_AT_ONCE // self.vectors.shape[1])
+        return (slice(start, min(start + step, number)) for start in range(0, number, step))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 
 _HEAVY = ("Conv", "Gemm", "MatMul")  # what takes the time of a network
 _LIGHT = ("Add", "Relu", "Clip")  # what stands between those; an activation sets the range of the layer before it
@@ -28,7 +29,18 @@ def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
             converted.graph.node.remove(node)
         outputs.update(node.output)
     OnnxModel(converted).topological_sort()
+    _normalise(converted)
     return converted
+
+
+def _normalise(model: onnx.ModelProto) -> None:
+    """Bring the vectors back to length 1: what was rounded to float16 on its way is off by some ten-thousandths."""
+    graph, rounded = model.graph, "embeddings_rounded"
+    for node in graph.node:
+        node.output[:] = [rounded if name == "embeddings" else name for name in node.output]
+    graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "embeddings_axis"))
+    graph.node.append(helper.make_node("ReduceL2", [rounded, "embeddings_axis"], ["embeddings_length"], keepdims=1))
+    graph.node.append(helper.make_node("Div", [rounded, "embeddings_length"], ["embeddings"]))
 
 
 def in_int8(model: onnx.ModelProto, views: Iterable[np.ndarray]) -> onnx.ModelProto:

@@ -11,7 +11,7 @@ from smoothap.data.places import cache_folder
 from smoothap.files import write_atomically
 
 BLOCK = 1 << 24
-_LARGE = 1 << 28  # bytes; smaller files are summed every time they are opened
+_LARGE = 1 << 28  # bytes; smaller files are summed every time they are opened, unless they are many
 
 
 def checksum(source: Path | bytes) -> str:
@@ -26,18 +26,19 @@ def checksum(source: Path | bytes) -> str:
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-def check(file: Path, wanted: str, *, always: bool = False) -> None:
+def check(file: Path, wanted: str, *, always: bool = False, size: int = 0) -> None:
     """Refuse a file that is not, to the byte, the one the checksum was taken of.
 
     A large file that was found whole before is not summed again while its times, size and place on the disk stay the
-    same; a disk that loses bits without a write is seen by `always` only.
+    same; a disk that loses bits without a write is seen by `always` only. `size` is what it and the files that are
+    opened with it have in all.
     """
     if not file.is_file():
         raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos anew.")
     status = file.stat()
     seen = [wanted, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     note = cache_folder() / "checked" / f"{hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:32]}.json"
-    large = status.st_size >= _LARGE
+    large = max(status.st_size, size) >= _LARGE
     if large and not always:
         with suppress(OSError, ValueError):
             if json.loads(note.read_text(encoding="utf-8")) == seen:

@@ -9,6 +9,7 @@ import torch
 from smoothap.metrics.cosine import Cosines, error_bound
 from smoothap.progress import Progress
 from smoothap.search.photos import Photos
+from smoothap.search.vectors import Vectors
 
 _TILE = 2048
 
@@ -21,7 +22,7 @@ class Pair(NamedTuple):
     score: float
 
 
-def pairs_above(vectors: np.ndarray, score: float, limit: int = 10_000_000) -> list[Pair]:
+def pairs_above(vectors: Vectors, score: float, limit: int = 10_000_000) -> list[Pair]:
     """All pairs of rows of vectors (n, d) at or above the score, best first."""
     tiles: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     number = 0
@@ -43,9 +44,9 @@ def _tiles(cosines: Cosines, score: float) -> Iterator[tuple[np.ndarray, np.ndar
     starts = range(0, len(vectors), _TILE)
     with Progress("Comparing", len(starts) * (len(starts) + 1) // 2, "tiles") as line:
         for top in starts:
-            rows = np.asarray(vectors[top : top + _TILE])
+            rows = cosines.units(slice(top, top + _TILE))
             for left in range(top, len(vectors), _TILE):
-                block = rows @ np.asarray(vectors[left : left + _TILE]).T
+                block = rows @ cosines.units(slice(left, left + _TILE)).T
                 likely = block >= score - bound  # the product proposes, the definition decides
                 across, down = np.nonzero(np.triu(likely, 1) if left == top else likely)
                 scores = cosines.between(across + top, down + left)

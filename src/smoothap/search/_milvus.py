@@ -10,6 +10,7 @@ import os
 import numpy as np
 
 from smoothap.progress import Progress
+from smoothap.search.vectors import Vectors
 
 _LIMIT = 16_384  # Milvus returns fewer than asked for beyond this, without a word
 _BYTES = 16 << 20  # of vectors in one message
@@ -21,7 +22,7 @@ class Milvus:
 
     name = "milvus"
 
-    def __init__(self, address: str, vectors: np.ndarray, checksum: str) -> None:
+    def __init__(self, address: str, vectors: Vectors, checksum: str) -> None:
         try:
             from pymilvus import MilvusClient
             from pymilvus.exceptions import MilvusException
@@ -58,7 +59,7 @@ class Milvus:
         counted = self.client.query(self.collection, filter="", output_fields=["count(*)"], consistency_level="Strong")
         return int(counted[0]["count(*)"])
 
-    def _fill(self, vectors: np.ndarray) -> None:
+    def _fill(self, vectors: Vectors) -> None:
         self.client.create_collection(
             self.collection, dimension=vectors.shape[1], primary_field_name=_KEY, id_type="int",
             vector_field_name="vector", metric_type="IP", auto_id=False, consistency_level="Strong",

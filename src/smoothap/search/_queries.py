@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from smoothap.data.reading import PixelBox, cut, read_image
 from smoothap.search.refining import joined, unit
 
 if TYPE_CHECKING:
-    from smoothap.data.reading import PixelBox
     from smoothap.search.album import Album
 
 Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
@@ -47,3 +47,13 @@ def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.n
             f"{'the model alone, before what the album learnt: take album.embed' if album.learnt else 'another model'}."
         )
     return unit(vector), []
+
+
+def embedded(album: Album, image: Image.Image | Path | str, box: PixelBox | None) -> np.ndarray:
+    """The vector (d,) of an image, or of the part in `box`, as the album compares it."""
+    model = album.embedder()
+    if not isinstance(image, Image.Image):
+        image = read_image(image, box=box)
+    elif box is not None:
+        image = cut(image, box)
+    return album.projected(model.embed([image], progress=False).numpy())[0]

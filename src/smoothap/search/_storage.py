@@ -1,25 +1,27 @@
 """An album on disk: files that are written once and never changed, and one description that says which of them count.
 
     album.json                 the description (see description.py), replaced atomically
-    vectors-000001.npy         (rows, d) float32, each row of length 1
+    vectors-000001.npy         (rows, d) float32 or float16, each row of length 1
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
     projection-000002.npy      (k, d + 1) float32, what the album learnt from its collections, if it did
-    learnt-000002.npy          (rows, k) float32, the projected vectors, which are searched in the place of the others
+    learnt-000002.npy          (rows, k), the projected vectors, which are searched in the place of the others
     collections/               what users keep (see _collection_file.py), with a lock of its own
 
 A crash between any two writes leaves the old description with all its files; what no description names is swept away
-by the next writer. After a run all rows stand in one segment, which is mapped into memory, not read.
+by the next writer. After a run small segments are brought together; large ones, and those of other parts, stay as they
+are. Vectors are mapped into memory, not read, however many segments there are.
 """
 
 import io
 import os
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,8 +29,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from smoothap.files import DiskFullError, is_full, locked, write_atomically
+from smoothap.files import DiskFullError, is_full, link, locked, write_atomically
 from smoothap.search._checksums import check, checksum
+from smoothap.search._mapped_table import MANY, keep_mapped, read_mapped
+from smoothap.search._segments import last_places
+from smoothap.search._settling import settle
 from smoothap.search.description import (
     NAME,
     Description,
@@ -40,12 +45,14 @@ from smoothap.search.description import (
 )
 from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
 from smoothap.search.projection import Projection
+from smoothap.search.vectors import DTYPES, FLOAT32, MappedVectors, Vectors
 
 _SUFFIXES = {  # by the kind of file
     "vectors": "npy", "photos": "parquet", "thumbnails": "pack", "projection": "npy", "learnt": "npy",
 }  # fmt: skip
 _SEGMENT_KINDS = "vectors", "photos", "learnt"
-_COPIED = 1 << 14  # rows at a time
+PATIENCE = 600.0  # seconds that a finished part waits for others that are being counted in
+_MANY_FILES = 1 << 60  # bytes, for `check`: files of a large album are not summed again, however small each is
 _LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
 
 
@@ -69,15 +76,19 @@ class Storage:
         """Whether the description is still the one that was last loaded."""
         return self._stamp() == self._loaded
 
-    def _file(self, kind: str, number: int) -> Path:
+    def file(self, kind: str, number: int) -> Path:
         """The vectors, photos or thumbnails of a segment."""
         return self.folder / f"{kind}-{number:06d}.{_SUFFIXES[kind]}"
 
     @contextmanager
-    def writing(self) -> Generator[None]:
-        """Alone with the album: a second writer gets an error at once, and so does one without room on the disk."""
+    def writing(self, patience: float = 0.0) -> Generator[None]:
+        """Alone with the album: a second writer gets an error, and so does one without room on the disk.
+
+        `patience` is how many seconds this waits for another writer.
+        """
+        refusal = f"Another process is writing to {self.folder}: wait until it is done."
         try:
-            with locked(self.folder, f"Another process is writing to {self.folder}: wait until it is done."):
+            with locked(self.folder, refusal, patience):
                 yield
         except OSError as error:
             if not is_full(error):
@@ -97,7 +108,7 @@ class Storage:
                 raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
             yield
 
-    def load(self, *, always: bool = False, original: bool = False) -> tuple[Description, Photos, np.ndarray]:
+    def load(self, *, always: bool = False, original: bool = False) -> tuple[Description, Photos, Vectors]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole.
 
         The vectors are those to search in: what the album made of its model's vectors, if it has learnt, or with
@@ -107,33 +118,52 @@ class Storage:
         description = read_description(self.folder)
         while True:
             try:
-                tables = [self._photos(segment, always) for segment in description.segments]
-                vectors = self._all_vectors(description, always, original)
+                table, places = self._all_photos(description.segments, always)
+                vectors, dimension = self._all_vectors(description, always, original)
                 self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
                 known, description = description, read_description(self.folder)
                 if description == known:
                     raise
-        photos, array = _together(tables, *vectors)
+        photos = Photos(table)
         if len(photos) and int(photos.ids[-1]) >= description.next_id:
             raise ValueError(f"{self.folder / NAME} counts {description.next_id} photos, and there are more: damaged.")
-        return description, photos, array
+        alone = len(vectors) == 1 and places is None and vectors[0].dtype == np.float32
+        return description, photos, vectors[0] if alone else MappedVectors(vectors, dimension, places)
+
+    def _all_photos(self, segments: Sequence[Segment], always: bool) -> tuple[pa.Table, np.ndarray | None]:
+        """The photos of all segments in the order of ids, and where each stands, (n,); None: in that order."""
+        many = sum(segment.rows for segment in segments) >= MANY
+        if many and not always:
+            for segment in segments:
+                check(self.file("photos", segment.number), segment.photos, size=_MANY_FILES)
+            if (kept := read_mapped(segments)) is not None:
+                return kept
+        together = _together([self._photos(segment, always) for segment in segments])
+        if many and not always:
+            keep_mapped(segments, *together)
+            return read_mapped(segments) or together
+        return together
 
     def _all_vectors(self, description: Description, always: bool, original: bool) -> tuple[list[np.ndarray], int]:
         """The vectors of each segment, and how many numbers each has; what is not asked for is checked too."""
-        dimension, learnt = description.dimension, description.learnt
-        vectors = [
-            self._array("vectors", segment.number, segment.vectors, (segment.rows, dimension), always)
+        vectors = self.arrays("vectors", description, always)
+        if description.learnt is None:
+            return vectors, description.dimension
+        projected = self.arrays("learnt", description, always)
+        return (vectors, description.dimension) if original else (projected, description.learnt.dimension)
+
+    def arrays(self, kind: str, description: Description, always: bool) -> list[np.ndarray]:
+        learnt, dtype = description.learnt, description.dtype
+        dimension = learnt.dimension if kind == "learnt" and learnt is not None else description.dimension
+        size = sum(segment.rows for segment in description.segments) * dimension * np.dtype(dtype).itemsize
+        return [
+            self._array(
+                kind, segment.number, str(getattr(segment, kind)), (segment.rows, dimension), always, dtype, size
+            )
             for segment in description.segments
         ]
-        if learnt is None:
-            return vectors, dimension
-        projected = [
-            self._array("learnt", segment.number, str(segment.learnt), (segment.rows, learnt.dimension), always)
-            for segment in description.segments
-        ]
-        return (vectors, dimension) if original else (projected, learnt.dimension)
 
     def _projection_of(self, description: Description, always: bool = False) -> Projection | None:
         if (learnt := description.learnt) is None:
@@ -141,20 +171,29 @@ class Storage:
         shape = learnt.dimension, description.dimension + 1
         return Projection.from_array(self._array("projection", learnt.number, learnt.projection, shape, always))
 
-    def _array(self, kind: str, number: int, wanted: str, shape: tuple[int, int], always: bool) -> np.ndarray:
-        """A file of plain float32 numbers, mapped into memory, if its checksum is the wanted one."""
-        file = self._file(kind, number)
-        check(file, wanted, always=always)
+    def _array(
+        self,
+        kind: str,
+        number: int,
+        wanted: str,
+        shape: tuple[int, int],
+        always: bool,
+        dtype: str = FLOAT32,
+        size: int = 0,
+    ) -> np.ndarray:
+        """A file of plain numbers, mapped into memory, if its checksum is the wanted one; of `size` bytes in all."""
+        file = self.file(kind, number)
+        check(file, wanted, always=always, size=size)
         try:
             array = np.lib.format.open_memmap(file, mode="r")  # takes arrays alone: no archives and no pickles
         except (ValueError, EOFError) as error:
             raise ValueError(f"{file} holds no plain numbers and is not opened: {error}") from error
-        if array.shape != shape or array.dtype != np.float32 or not array.flags.c_contiguous:
-            raise ValueError(f"{file} should hold float32 {shape}, not {array.dtype} {array.shape}.")
+        if array.shape != shape or array.dtype != np.dtype(DTYPES[dtype]) or not array.flags.c_contiguous:
+            raise ValueError(f"{file} should hold {dtype} {shape}, not {array.dtype} {array.shape}.")
         return array
 
     def _photos(self, segment: Segment, always: bool) -> pa.Table:
-        file = self._file("photos", segment.number)
+        file = self.file("photos", segment.number)
         check(file, segment.photos, always=always)
         try:
             with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
@@ -194,22 +233,20 @@ class Storage:
                 }
                 pack.write(picture)
         if pack.tell():
-            write_atomically(self._file("thumbnails", number), pack.getvalue())
-        segment = self._write(number, table_of(placed), [vectors], description)
+            write_atomically(self.file("thumbnails", number), pack.getvalue())
+        segment = self.write_segment(number, table_of(placed), [vectors], description)
         next_id = max(description.next_id, 1 + max((record["id"] for record in records), default=-1))
         segments = (*description.segments, segment)  # whose rows replace earlier ones of the same ids
         description = replace(description, segments=segments, next_id=next_id, next_segment=number + 1)
         write_description(self.folder, description)
         return description
 
-    def rewrite(self, description: Description, table: pa.Table, vectors: np.ndarray, keep: np.ndarray) -> None:
-        """Bring the kept rows of the photos' table and of their model's vectors (n, d) into one segment."""
-        table = table.take(pa.array(keep))
-        parts = _Parts(vectors, keep)
-        segment = self._write(description.next_segment, table, parts, description)
-        description = replace(description, segments=(segment,), next_segment=segment.number + 1)
-        write_description(self.folder, description)
-        self.sweep(description, table)
+    def remember_places(self, root: Path | None, source: str) -> None:
+        """Write down where photos and model lie now, if that has changed."""
+        place = None if root is None else relative(root, self.folder)
+        if (known := read_description(self.folder)) != replace(known, root=place, source=source):
+            with self.writing(PATIENCE):
+                write_description(self.folder, replace(read_description(self.folder), root=place, source=source))
 
     def calibrate(self, calibration: dict[str, Any]) -> None:
         """Keep what scores mean."""
@@ -219,14 +256,14 @@ class Storage:
     def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
         """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
         with self.writing():
-            description, photos, vectors = self.load(original=True)
+            description, photos, _ = self.load(original=True)
             self.sweep(description, photos.table)
             number = description.next_segment
-            file = write_atomically(self._file("projection", number), partial(_save, projection.to_array()))
+            file = write_atomically(self.file("projection", number), partial(_save, projection.to_array()))
             before = description.calibration if description.learnt is None else description.learnt.calibration
             learnt = replace(learnt, number=number, projection=checksum(file), calibration=before)
-            description = replace(description, learnt=learnt, calibration=calibration)
-            self.rewrite(description, photos.table, vectors, np.arange(len(photos)))
+            description = replace(description, learnt=learnt, calibration=calibration, next_segment=number + 1)
+            settle(self, description, photos.table, renewed=True)
 
     def unlearn(self) -> None:
         """Search in the vectors of the model again, as if the album had never learnt."""
@@ -240,35 +277,56 @@ class Storage:
             write_description(self.folder, description)
             self.sweep(description, photos.table)
 
-    def _write(self, number: int, table: pa.Table, parts: Iterable[np.ndarray], description: Description) -> Segment:
+    def write_segment(
+        self,
+        number: int,
+        table: pa.Table,
+        parts: Iterable[np.ndarray],
+        description: Description,
+        files: Mapping[str, tuple[Path, str]] = MappingProxyType({}),
+    ) -> Segment:
+        """Write photos and their model's vectors, in parts, as a segment.
+
+        `files` holds just these vectors already, by their kind and with their checksums: they get a second name.
+        """
+
         def write_vectors(path: Path, *, parts: Iterable[np.ndarray], dimension: int) -> None:
-            shape = (table.num_rows, dimension)
+            shape, form = (table.num_rows, dimension), DTYPES[description.dtype]
             with path.open("wb") as stream:
-                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                header = {"descr": form, "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(stream, header)
                 for part in parts:
-                    stream.write(np.ascontiguousarray(part, "<f4").data)
+                    stream.write(np.ascontiguousarray(part, form).data)
 
         def write_photos(path: Path) -> None:
             pq.write_table(table.cast(SCHEMA), path, compression="zstd")
 
-        write = partial(write_vectors, parts=parts, dimension=description.dimension)
-        vectors = write_atomically(self._file("vectors", number), write)
-        photos = write_atomically(self._file("photos", number), write_photos)
-        learnt = None
-        if (projection := self._projection_of(description)) is not None:
-            write = partial(write_vectors, parts=map(projection, parts), dimension=projection.dimension)
-            learnt = checksum(write_atomically(self._file("learnt", number), write))
-        return Segment(number, table.num_rows, checksum(vectors), checksum(photos), learnt)
+        sums = {"photos": checksum(write_atomically(self.file("photos", number), write_photos))}
+        for kind, (file, known) in files.items():
+            link(file, self.file(kind, number))
+            sums[kind] = known
+        if "vectors" not in sums:
+            write = partial(write_vectors, parts=parts, dimension=description.dimension)
+            sums["vectors"] = checksum(write_atomically(self.file("vectors", number), write))
+        if "learnt" not in sums and (projection := self._projection_of(description)) is not None:
+            # What is projected is what the album keeps, so that it does not matter when it is.
+            kept = (np.asarray(part, DTYPES[description.dtype]).astype(np.float32) for part in parts)
+            write = partial(write_vectors, parts=map(projection, kept), dimension=projection.dimension)
+            sums["learnt"] = checksum(write_atomically(self.file("learnt", number), write))
+        return Segment(number, table.num_rows, **sums)
+
+    def tables(self, description: Description) -> list[pa.Table]:
+        """What each segment says of its photos."""
+        return [self._photos(segment, always=False) for segment in description.segments]
 
     def sweep(self, description: Description, table: pa.Table) -> None:
         """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones."""
-        kept = {self._file(kind, segment.number) for kind in _SEGMENT_KINDS for segment in description.segments}
+        kept = {self.file(kind, segment.number) for kind in _SEGMENT_KINDS for segment in description.segments}
         if description.learnt is not None:
-            kept.add(self._file("projection", description.learnt.number))
+            kept.add(self.file("projection", description.learnt.number))
         else:
-            kept -= {self._file("learnt", segment.number) for segment in description.segments}
-        kept |= {self._file("thumbnails", pack) for pack in pc.call_function("unique", [table["pack"]]).to_pylist()}
+            kept -= {self.file("learnt", segment.number) for segment in description.segments}
+        kept |= {self.file("thumbnails", pack) for pack in pc.call_function("unique", [table["pack"]]).to_pylist()}
         for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
             for file in set(self.folder.glob(pattern)) - kept:
                 file.unlink(missing_ok=True)
@@ -286,24 +344,12 @@ class Storage:
         if record["pack"] < 0:
             return None
         try:
-            with self._file("thumbnails", record["pack"]).open("rb") as pack:
+            with self.file("thumbnails", record["pack"]).open("rb") as pack:
                 pack.seek(record["offset"])
                 picture = pack.read(min(record["length"], _LARGEST_THUMBNAIL))
         except OSError:
             return None
         return picture if zlib.crc32(picture) == record["crc"] else None
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """Some rows of an array, a few at a time, for whoever goes through them more than once."""
-
-    array: np.ndarray
-    rows: np.ndarray
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        for start in range(0, len(self.rows), _COPIED):
-            yield self.array[self.rows[start : start + _COPIED]]
 
 
 def _save(array: np.ndarray, path: Path) -> None:
@@ -329,14 +375,11 @@ def relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path.resolve(), folder.resolve())
 
 
-def _together(tables: list[pa.Table], vectors: list[np.ndarray], dimension: int) -> tuple[Photos, np.ndarray]:
-    """Segments as one, in the order of ids; the last row of an id counts."""
-    if not tables:
-        return Photos(SCHEMA.empty_table()), np.zeros((0, dimension), np.float32)
-    table = pa.concat_tables(tables)
+def _together(tables: list[pa.Table]) -> tuple[pa.Table, np.ndarray | None]:
+    """Segments as one, in the order of ids, and where each row stands, (n,); the last row of an id counts."""
+    table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
     ids = whole_numbers(table["id"])
-    if len(tables) == 1 and (np.diff(ids) > 0).all():
-        return Photos(table), vectors[0]
-    _, last = np.unique(ids[::-1], return_index=True)
-    rows = len(ids) - 1 - last
-    return Photos(table.take(pa.array(rows))), np.concatenate(vectors)[rows]
+    if (np.diff(ids) > 0).all():
+        return table, None
+    places = last_places(tables, np.unique(ids))
+    return table.take(pa.array(places)), places

@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from smoothap.data.reading import PixelBox, cut, read_image
+from smoothap.data.reading import PixelBox, read_image
 from smoothap.search._checksums import checksum
+from smoothap.search._creating import create_empty, of_arrays
 from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
-from smoothap.search._queries import Query, check_list, query_vector
-from smoothap.search._storage import Storage, relative
+from smoothap.search._queries import Query, check_list, embedded, query_vector
+from smoothap.search._segments import vectors_checksum
+from smoothap.search._storage import Storage
 from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, Learnt, write_description
+from smoothap.search.description import COLLECTIONS, Description, Learnt, Part
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
-from smoothap.search.photos import Hit, Hits, Photo, Photos, records_of, table_of
+from smoothap.search.photos import Hit, Hits, Photo, Photos
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
 from smoothap.search.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
 from smoothap.search.updating import Columns, Labels, Updater, UpdateReport, remove_rows
+from smoothap.search.vectors import FLOAT32, Vectors
 from smoothap.search.walking import Walk, look_at, walk
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class Album:
     def __init__(
         self,
         photos: Photos,
-        vectors: np.ndarray,
+        vectors: Vectors,
         *,
         storage: Storage | None = None,
         description: Description | None = None,
@@ -56,11 +59,11 @@ class Album:
         self._engine_name = checked_name(engine)
         self._hold(description or Description(dimension=vectors.shape[1]), photos, vectors)
 
-    def _hold(self, description: Description, photos: Photos, vectors: np.ndarray) -> None:
+    def _hold(self, description: Description, photos: Photos, vectors: Vectors) -> None:
         self._description, self.photos, self.vectors = description, photos, vectors
         self._projection = None if self._storage is None else self._storage.projection
-        sums = [segment.learnt or segment.vectors for segment in description.segments]
-        self._neighbours = Neighbours(vectors, self._engine_name, sums[0] if len(sums) == 1 else None)
+        sums = None if self._storage is None else vectors_checksum(description.segments, vectors)
+        self._neighbours = Neighbours(vectors, self._engine_name, sums)
 
     @classmethod
     def open(
@@ -93,24 +96,24 @@ class Album:
         cls,
         path: Path | str,
         model: Embedder | Path | str,
-        root: Path | str,
+        root: Path | str | None,
         *,
         engine: str = "auto",
         device: str | None = None,
+        dtype: str = FLOAT32,
     ) -> Album:
         """A new, empty album for the photos under `root`, to be filled by `update` or `add`.
 
         `model` is a model folder, the name of a network with published weights (NAME or NAME@SIZE), or an `Embedder`,
-        which has then to be given again when the album is opened to be asked with images.
+        which has then to be given again when the album is opened to be asked with images. With `dtype` "float16" the
+        vectors take half of the room, and scores are those of the rounded vectors, exactly.
         """
-        storage = Storage(Path(path))
-        known = AlbumModel.of(model, storage.folder, device)
-        assert known.identity is not None
-        with storage.creating():
-            place = relative(Path(root), storage.folder)
-            write_description(storage.folder, known.described(Description(known.identity.dimension, root=place)))
+        return cls._opened(path, engine, create_empty(Path(path), model, root, device, dtype))
+
+    @classmethod
+    def _opened(cls, path: Path | str, engine: str, model: AlbumModel) -> Album:
         album = cls.open(path, engine=engine)
-        album._model = known
+        album._model = model
         return album
 
     @classmethod
@@ -123,25 +126,19 @@ class Album:
         root: Path | str | None = None,
         engine: str = "auto",
         model: Embedder | ModelIdentity | Path | str | None = None,
+        dtype: str = FLOAT32,
     ) -> Album:
         """An album of vectors (n, d) made elsewhere: in memory, or in a new folder at `path`.
 
         `metadata` has a dict for each vector or a sequence for each column: path, label, and what else `Photo` has.
         `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
-        a model folder or the name of published weights is found again when the album is opened.
+        a model folder or the name of published weights is found again when the album is opened. `dtype` is what the
+        vectors are kept in, as in `create`.
         """
-        rows = unit_vectors(vectors)
-        records, folder = records_of(metadata, len(rows)), None if path is None else Path(path)
-        known = AlbumModel.of(model, folder)
-        description = known.described(Description(rows.shape[1]))
-        if folder is None:
-            return cls(Photos(table_of(records)), rows, description=description, model=known, root=root, engine=engine)
-        storage, place = Storage(folder), None if root is None else relative(Path(root), folder)
-        with storage.creating():
-            storage.append(replace(description, root=place), records, rows, [None] * len(rows))
-        album = cls.open(folder, engine=engine)
-        album._model = known
-        return album
+        made = of_arrays(vectors, metadata, path, root, model, dtype)
+        if path is None:
+            return cls(*made.rows, description=made.description, model=made.model, root=root, engine=engine)
+        return cls._opened(path, engine, made.model)
 
     def update(
         self,
@@ -241,6 +238,10 @@ class Album:
             raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
         return self._storage
 
+    def remember_places(self) -> None:
+        """Write down where photos and model lie now, for other processes that open the album."""
+        self._known_storage().remember_places(self.root, self._model.source)
+
     @property
     def folder(self) -> Path | None:
         """Where the album lies; None for one in memory."""
@@ -289,23 +290,23 @@ class Album:
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
-        model = self.embedder()
-        if not isinstance(image, Image.Image):
-            image = read_image(image, box=box)
-        elif box is not None:
-            image = cut(image, box)
-        return self.projected(model.embed([image], progress=False).numpy())[0]
+        return embedded(self, image, box)
 
     def projected(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
         return vectors if self._projection is None else self._projection(vectors)
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that were computed one by one (`smoothap index --part`), and are there."""
+        return self._description.parts
+
+    @property
     def learnt(self) -> Learnt | None:
         """What the album learnt from its collections, if it did."""
         return self._description.learnt
 
-    def model_vectors(self) -> tuple[Photos, np.ndarray]:
+    def model_vectors(self) -> tuple[Photos, Vectors]:
         """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
         return Storage(self._known_storage().folder).load(original=True)[1:]
 
@@ -376,8 +377,8 @@ class Album:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
             return self.search(query, minimum=score)
-        ids = self.photos.ids
-        return [Pair(int(ids[one]), int(ids[other]), value) for one, other, value in pairs_above(self.vectors, score)]
+        ids = self.photos.ids.tolist()
+        return [Pair(ids[one], ids[other], value) for one, other, value in pairs_above(self.vectors, score)]
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""

@@ -135,7 +135,7 @@ def _right_pairs(cosines: Cosines, starts: np.ndarray) -> tuple[np.ndarray, np.n
 def _wrong_pairs(cosines: Cosines, classes: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, int]:
     """How many pairs of two classes score at or above each of `at` (p,), and how many such pairs there are."""
     counts = np.zeros(len(at) + 1, np.int64)
-    vectors, bound = cosines.vectors, error_bound(cosines.vectors.shape[1], torch.float32)
+    vectors, bound = np.asarray(cosines.vectors), error_bound(cosines.vectors.shape[1], torch.float32)
     pairs, rows = 0, max(1, 4_000_000 // len(vectors))
     for first in range(0, len(vectors), rows):
         part = slice(first, first + rows)

@@ -13,10 +13,10 @@ import numpy as np
 
 from smoothap.data.places import cache_folder, write_cache
 from smoothap.search import _not_copies
-from smoothap.search._checksums import checksum
 from smoothap.search._duplicates import linked, pairs_above, rows_by_content
 from smoothap.search.description import COLLECTIONS
 from smoothap.search.photos import Photo, Photos
+from smoothap.search.vectors import MappedVectors, Vectors, checksum_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,16 +50,24 @@ def copies_in(album: Album, score: float | None = ALIKE) -> list[Copies]:
     told = frozenset() if album.folder is None else _not_copies.read(album.folder / COLLECTIONS)
     pairs = [pair for rows in contents for pair in (combinations(rows, 2) if told else pairwise(rows))]
     if score is not None:
-        pairs += _alike(album.vectors, [rows[0] for rows in contents], score)
+        pairs += _alike(_as_seen(album), [rows[0] for rows in contents], score)
     if told:
         pairs = [pair for pair in pairs if _not_copies.pair_of(photos[pair[0]], photos[pair[1]]) not in told]
     return [_group(photos, rows) for rows in linked(pairs)]
 
 
-def _alike(vectors: np.ndarray, rows: list[int], score: float) -> list[tuple[int, int]]:
+def _as_seen(album: Album) -> Vectors:
+    """The vectors (n, d) by which photos look alike: the model's, since what is learnt draws together what belongs."""
+    if album.learnt is None:
+        return album.vectors
+    photos, vectors = album.model_vectors()
+    return vectors if np.array_equal(photos.ids, album.photos.ids) else album.vectors
+
+
+def _alike(vectors: Vectors, rows: list[int], score: float) -> list[tuple[int, int]]:
     """Pairs of these rows that score at least so much; found once for the same vectors, then read from the cache."""
-    compared = np.ascontiguousarray(vectors if len(rows) == len(vectors) else vectors[rows])
-    file = cache_folder() / "copies" / f"{checksum(compared.tobytes())}-{float(score)!r}.npy"
+    compared = vectors if len(rows) == len(vectors) else MappedVectors([vectors], vectors.shape[1], np.array(rows))
+    file = cache_folder() / "copies" / f"{checksum_of_rows(compared)}-{float(score)!r}.npy"
     try:
         places = np.load(file, allow_pickle=False)
         if places.ndim != 2 or places.shape[1] != 2 or places.dtype != np.int64:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothap.sealed_json import Kinds, SealedJson, wrong_field
+from smoothap.search.vectors import DTYPES, FLOAT32
 
 NAME = "album.json"
 COLLECTIONS = "collections"  # the folder in an album for what users keep
@@ -14,6 +15,7 @@ _KINDS = {
     "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
 }  # fmt: skip
 _SEGMENT = {"number": int, "rows": int, "vectors": str, "photos": str}
+_PART = {"number": int, "of": int, "given": int, "indexed": int, "reported": int}
 _LEARNT = {
     "number": int, "projection": str, "dimension": int, "collections": int, "photos": int, "gain": list,
     "calibration": (dict, type(None)),
@@ -28,7 +30,8 @@ _SEALED = SealedJson("an album", _KINDS, "Copy the album again.", checksum="sha2
 class Segment:
     """Some rows of the album: vectors-N.npy and photos-N.parquet, with their checksums.
 
-    In an album that has learnt there is learnt-N.npy too, the projected vectors.
+    In an album that has learnt there is learnt-N.npy too, the projected vectors. `part` is the part of the album, such
+    as 3/64, that these rows came with: it is kept apart from others, so that bringing it up to date touches no other.
     """
 
     number: int
@@ -36,6 +39,23 @@ class Segment:
     vectors: str
     photos: str
     learnt: str | None = None
+    part: str | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part that is there, whole: of the files given, some are indexed and the others are reported."""
+
+    number: int
+    of: int
+    given: int
+    indexed: int
+    reported: int
+
+    @property
+    def name(self) -> str:
+        """Such as 3/64."""
+        return f"{self.number}/{self.of}"
 
 
 @dataclass(frozen=True)
@@ -68,15 +88,18 @@ class Description:
     next_segment: int = 1
     calibration: dict[str, Any] | None = None
     learnt: Learnt | None = None
+    dtype: str = FLOAT32  # what the vectors are kept in
+    parts: tuple[Part, ...] = ()  # those that were computed one by one
 
 
 def write_description(folder: Path, description: Description) -> None:
     """Make this the album, from one moment to the next."""
     values = asdict(description)
-    # What an album did not learn is not spoken of: older versions of smoothap open it as before.
-    for part in (values, *values["segments"]):
-        if part["learnt"] is None:
-            del part["learnt"]
+    # What an album does not have is not spoken of: older versions of smoothap open it as before.
+    for piece in (values, *values["segments"]):
+        for name in ("learnt", "part", "parts", "dtype"):
+            if name in piece and piece[name] in (None, (), FLOAT32):
+                del piece[name]
     _SEALED.write(folder / NAME, values)
 
 
@@ -86,12 +109,16 @@ def read_description(folder: Path) -> Description:
     if not file.is_file():
         raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
     values = _SEALED.read(file)
-    learnt = values.pop("learnt", None)
+    learnt, parts, dtype = values.pop("learnt", None), values.pop("parts", []), values.pop("dtype", FLOAT32)
     kinds = _SEGMENT if learnt is None else {**_SEGMENT, "learnt": str}
     right = (
         _are(values, _KINDS)
         and values["dimension"] >= 1
-        and all(_are(segment, kinds) for segment in values["segments"])
+        and all(_are(segment, kinds) or _are(segment, {**kinds, "part": str}) for segment in values["segments"])
+        and isinstance(parts, list)
+        and all(_are(part, _PART) for part in parts)
+        and isinstance(dtype, str)
+        and dtype in DTYPES
         and (learnt is None or _is_learnt(learnt))
         and (values["model"] is None or _are(values["model"], _MODEL))
         and (values["calibration"] is None or _is_calibration(values["calibration"]))
@@ -99,9 +126,10 @@ def read_description(folder: Path) -> Description:
     if not right:
         raise ValueError(f"{file} does not describe an album: a field is missing or of the wrong kind.")
     values["segments"] = tuple(Segment(**segment) for segment in values["segments"])
+    values["parts"] = tuple(Part(**part) for part in parts)
     if learnt is not None:
         learnt["gain"] = tuple(learnt["gain"])
-    return Description(**values, learnt=None if learnt is None else Learnt(**learnt))
+    return Description(**values, learnt=None if learnt is None else Learnt(**learnt), dtype=dtype)
 
 
 def refuse_inside_album(folder: Path) -> None:

@@ -8,9 +8,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from smoothap.metrics.cosine import Cosines
-from smoothap.search._checksums import checksum as checksum_of
+from smoothap.search.vectors import Vectors, checksum_of_rows
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
+GRAPH_UP_TO = 2_000_000  # vectors; above, a graph takes gigabytes of memory, and codes in cells take a tenth
 _SPARE = 4  # times as many candidates as should be needed are asked for where a filter takes some of them away
 
 
@@ -35,25 +36,36 @@ class Exact:
         return np.empty(0, np.int64)
 
 
-def open_engine(name: str, vectors: np.ndarray, checksum: str) -> Engine:
+def open_engine(name: str, vectors: Vectors, checksum: str) -> Engine:
     """The engine by a name that `checked_name` knows; `checksum` is that of the vectors."""
     if name == "auto":
-        name = "exact" if len(vectors) <= EXACT_UP_TO else "hnsw"
+        name = automatic(len(vectors))
     if name == "exact" or not len(vectors):
         return Exact()
     if name == "hnsw":
         from smoothap.search._hnsw import open_hnsw
 
         return open_hnsw(vectors, checksum)
+    if name == "ivf":
+        from smoothap.search._ivf import LEAST, open_ivf
+
+        return open_ivf(vectors, checksum) if len(vectors) >= LEAST else Exact()
     from smoothap.search._milvus import Milvus
 
     return Milvus(name, vectors, checksum)
 
 
+def automatic(rows: int) -> str:
+    """The engine for so many vectors."""
+    if rows <= EXACT_UP_TO:
+        return "exact"
+    return "hnsw" if rows <= GRAPH_UP_TO else "ivf"
+
+
 def checked_name(name: str) -> str:
     """The name, if there is such an engine."""
-    if name not in ("auto", "exact", "hnsw") and not name.startswith("milvus://"):
-        raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw or milvus://HOST:PORT.")
+    if name not in ("auto", "exact", "hnsw", "ivf") and not name.startswith("milvus://"):
+        raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw, ivf or milvus://HOST:PORT.")
     return name
 
 
@@ -101,15 +113,14 @@ def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
 class Neighbours:
     """The vectors (n, d) of an album around a query: an engine names candidates, and their exact scores decide."""
 
-    def __init__(self, vectors: np.ndarray, engine: str, checksum: str | None = None) -> None:
-        self._cosines, self._engine, self._checksum = Cosines(vectors), engine, checksum
+    def __init__(self, vectors: Vectors, engine: str, checksum: str | None = None) -> None:
+        self._vectors, self._cosines, self._engine, self._checksum = vectors, Cosines(vectors), engine, checksum
 
     @cached_property
     def engine(self) -> Engine:
         """Who names the candidates; built, or read from the user's cache, when it is first needed."""
-        vectors = self._cosines.vectors
-        checksum = self._checksum or checksum_of(np.ascontiguousarray(vectors).tobytes())
-        return open_engine(self._engine, vectors, checksum)
+        checksum = self._checksum or checksum_of_rows(self._vectors)
+        return open_engine(self._engine, self._vectors, checksum)
 
     def ranking(self, vector: np.ndarray, left_out: np.ndarray, passing: np.ndarray | None = None) -> Ranking:
         """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine.
@@ -155,5 +166,5 @@ class Neighbours:
         """What is said where a filter took the work from an engine that names candidates."""
         if self._engine == "exact" or (self._engine == "auto" and len(self._cosines.vectors) <= EXACT_UP_TO):
             return ""
-        name = "hnsw" if self._engine == "auto" else self._engine
+        name = automatic(len(self._cosines.vectors)) if self._engine == "auto" else self._engine
         return f"{those:,} photos pass the filter: all of them were compared, exactly, and {name} was not needed."

@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from smoothap.data.transforms import Transform
 
+Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
 THUMBNAIL = 256  # the longer side
 FILE_LIMIT = 1 << 29  # bytes of an image file
 _LARGE_PIXELS = 20_000_000  # 48 megapixels of HEIC take 350 MB while they are decoded
@@ -51,10 +52,10 @@ class RefusedPhoto:
     may_pass: bool
 
 
-def prepare(root: Path, file: PhotoFile, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
+def prepare(read: Read, file: PhotoFile, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
     """Read one file; where its hash is the `known` one nothing is decoded."""
     try:
-        content = _content(root / file.path)
+        content = read(file)
         digest = hashlib.sha256(content).digest()
         if digest == known:
             return PreparedPhoto(file, digest, None, None, None)
@@ -90,7 +91,7 @@ def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def prepared_in_order(
-    root: Path, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform, workers: int | None = None
+    read: Read, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform, workers: int | None = None
 ) -> Iterator[PreparedPhoto | RefusedPhoto]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too.
 
@@ -100,7 +101,7 @@ def prepared_in_order(
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
             for file, known in wanted:
-                waiting.append(pool.submit(prepare, root, file, known, transform))
+                waiting.append(pool.submit(prepare, read, file, known, transform))
                 if len(waiting) > 128:
                     yield waiting.popleft().result()
             while waiting:
@@ -121,6 +122,11 @@ def heads_of(files: Iterable[Path], workers: int | None = None) -> Iterator[Imag
 
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         yield from pool.map(head, files)
+
+
+def files_below(root: Path) -> Read:
+    """What reads the photos of a folder."""
+    return lambda file: _content(root / file.path)
 
 
 def _content(file: Path) -> bytes:

@@ -19,11 +19,13 @@ import pyarrow as pa
 from smoothap.data.reading import ImageHead
 from smoothap.memory import freed_memory_kept
 from smoothap.progress import Progress
+from smoothap.search._segments import is_settled
+from smoothap.search._settling import settle
 from smoothap.search._storage import Storage, relative
 from smoothap.search._unreadable import Refusal, read_refusals, write_refusals
 from smoothap.search.description import write_description
 from smoothap.search.photos import SCHEMA, Photos, new_record, seconds_of, whole_numbers
-from smoothap.search.preparing import PreparedPhoto, RefusedPhoto, heads_of, prepared_in_order
+from smoothap.search.preparing import PreparedPhoto, Read, RefusedPhoto, files_below, heads_of, prepared_in_order
 from smoothap.search.walking import PhotoFile, Walk
 
 if TYPE_CHECKING:
@@ -56,6 +58,11 @@ class UpdateReport:
         """How many image files were looked at."""
         return len(self.added) + len(self.changed) + self.unchanged + len(self.unreadable)
 
+    def counts(self) -> dict[str, int]:
+        """How many paths stand in each place, and how many files were seen."""
+        names = ("added", "changed", "removed", "relabelled", "unreadable", "others")
+        return {**{name: len(getattr(self, name)) for name in names}, "unchanged": self.unchanged, "seen": self.seen}
+
 
 @dataclass(eq=False)
 class Updater:
@@ -64,11 +71,12 @@ class Updater:
     storage: Storage
     model: Callable[[], Embedder]
     source: str
-    root: Path
+    root: Path | None  # the photo folder; None: `read` knows where the photos are
     labels: Labels | None
     progress: bool
     workers: int | None = None
     columns: Columns | None = None
+    read: Read | None = None
 
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
@@ -90,9 +98,9 @@ class Updater:
         """Take in the files of a walk; with `whole`, photos that are gone from it are removed from the album."""
         gone = walk.missing(self._rows) if whole else []
         if not remove_missing:
-            self._check_missing(gone)
+            refuse_missing(gone, len(self._rows), self.storage.folder, self.root or "the source")
         # The photo folder, the album or the model may have been moved.
-        moved = replace(self.description, root=relative(self.root, self.storage.folder), source=self.source)
+        moved = replace(self.description, root=self._root_below(), source=self.source)
         if moved != self.description:
             self.description = moved
             write_description(self.storage.folder, moved)
@@ -121,20 +129,18 @@ class Updater:
         self._finish(gone)
         return self.report
 
-    def _check_missing(self, gone: list[str]) -> None:
-        """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
-        known = len(self._rows)
-        if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
-            examples = ", ".join(repr(path) for path in gone[:3])
-            raise ValueError(
-                f"{len(gone):,} of the {known:,} photos of {self.storage.folder} are not in {self.root}, such as "
-                f"{examples}: is this another folder, or is its disk not mounted? Nothing was changed. If they are "
-                "gone for good, take them out of the album with --remove-missing (in Python: remove_missing=True)."
-            )
-
     def _refuse(self, path: str, refusal: Refusal) -> None:
         self._refusals[path] = refusal
         self.report.unreadable[path] = refusal.reason
+
+    def _root_below(self) -> str | None:
+        return None if self.root is None else relative(self.root, self.storage.folder)
+
+    def _reading(self) -> Read:
+        if self.read is not None:
+            return self.read
+        assert self.root is not None
+        return files_below(self.root)
 
     def _take_in(self, wanted: list[tuple[PhotoFile, bytes | None]]) -> None:
         if not wanted:
@@ -151,7 +157,7 @@ class Updater:
         """Ask the photos of an album from before there were dates and cameras in it; no vector is made anew."""
         unasked = self.photos.column("camera").is_null().to_numpy(zero_copy_only=False)
         rows = [row for path in unchanged if unasked[row := self._rows[path]]]
-        if not rows:
+        if not rows or self.root is None:
             return
         files = [self.root / self.photos[row].path for row in rows]
         with Progress("Dates and cameras", len(rows), "photos", shown=self.progress) as line:
@@ -167,7 +173,7 @@ class Updater:
         import torch
 
         batch: list[PreparedPhoto] = []
-        for number, outcome in enumerate(prepared_in_order(self.root, wanted, transform, self.workers), start=1):
+        for number, outcome in enumerate(prepared_in_order(self._reading(), wanted, transform, self.workers), start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
                 when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
@@ -207,13 +213,10 @@ class Updater:
         )  # fmt: skip
 
     def _label(self, path: str) -> str | None:
-        label = None if self.labels is None else self.labels(path)
-        # A folder's name need not be UTF-8, a label is: what is not is spelled out.
-        return None if label is None else label.encode(errors="backslashreplace").decode()
+        return None if self.labels is None else spelled_label(self.labels, path)
 
     def _columns(self, path: str) -> list[tuple[str, str]] | None:
-        columns = None if self.columns is None else self.columns(path)
-        return list(columns.items()) if columns else None
+        return None if self.columns is None else listed_columns(self.columns, path)
 
     def _commit(self) -> None:
         if self._pending:
@@ -225,11 +228,11 @@ class Updater:
     def _finish(self, gone: list[str]) -> None:
         """Bring all rows into one segment, without those that are gone, if anything is to be done at all."""
         self.report.removed = sorted(gone)
-        description, photos, vectors = self.storage.load(original=True)
+        description, photos, _ = self.storage.load(original=True)
         table = self._relabelled(self._with_heads(self._with_new_times(photos)))
         keep = np.flatnonzero(~np.isin(photos.ids, [self.photos.ids[self._rows[path]] for path in gone]))
-        if len(description.segments) > 1 or gone or not table.equals(photos.table):
-            self.storage.rewrite(description, table, vectors, keep)
+        if gone or not table.equals(photos.table) or not is_settled(description.segments):
+            settle(self.storage, description, table.take(pa.array(keep)))
 
     def _with_new_times(self, photos: Photos) -> Photos:
         """The photos with the times of files that were written anew with the same content."""
@@ -278,11 +281,35 @@ def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
     return {"taken": None if head.taken is None else seconds_of(head.taken), "camera": head.camera}
 
 
+def refuse_missing(gone: list[str], known: int, folder: Path, root: Path | str) -> None:
+    """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
+    if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
+        examples = ", ".join(repr(path) for path in gone[:3])
+        raise ValueError(
+            f"{len(gone):,} of the {known:,} photos of {folder} are not in {root}, such as "
+            f"{examples}: is this another folder, or is its disk not mounted? Nothing was changed. If they are "
+            "gone for good, take them out of the album with --remove-missing (in Python: remove_missing=True)."
+        )
+
+
+def spelled_label(labels: Labels, path: str) -> str | None:
+    """The label of a path in UTF-8, which a folder's name need not be: what is not is spelled out."""
+    label = labels(path)
+    return None if label is None else label.encode(errors="backslashreplace").decode()
+
+
+def listed_columns(columns: Columns, path: str) -> list[tuple[str, str]] | None:
+    """What else the user's table says of a path, as the album's table has it."""
+    said = columns(path)
+    return list(said.items()) if said else None
+
+
 def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
     """Take photos out of the album, whose ids are not given to any other."""
-    description, photos, vectors = storage.load(original=True)
+    description, photos, _ = storage.load(original=True)
     if rows := {photos.row_of(int(identity)) for identity in ids}:
-        storage.rewrite(description, photos.table, vectors, np.setdiff1d(np.arange(len(photos)), sorted(rows)))
+        keep = np.setdiff1d(np.arange(len(photos)), sorted(rows))
+        settle(storage, description, photos.table.take(pa.array(keep)))
 
 
 def labels_by_folder(path: str) -> str | None:

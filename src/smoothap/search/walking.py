@@ -22,11 +22,15 @@ _REASONS = {suffix: reason for reason, suffixes in _OTHER_KINDS.items() for suff
 
 
 class PhotoFile(NamedTuple):
-    """A file: its path below the root, its size and its time of change in nanoseconds."""
+    """A file: its path below the root, its size and its time of change in nanoseconds.
+
+    `place` is where it begins in a file that holds many photos.
+    """
 
     path: str
     bytes: int
     modified: int
+    place: int = 0
 
 
 @dataclass
@@ -148,3 +152,14 @@ def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> b
 def reason_of(error: Exception) -> str:
     """Why something could not be read, in the words of the system where it has any."""
     return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
+
+
+def container_of(path: str) -> str:
+    """The part of a photo's path by which it falls to a part of an album: its shard or group of rows, or all of it."""
+    names = path.split("/")
+    for place, name in enumerate(names[:-1]):
+        if name.endswith(".tar"):
+            return "/".join(names[: place + 1])
+        if name.endswith(".parquet"):
+            return "/".join(names[: place + 2])
+    return path

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property, lru_cache, partial
 from itertools import count
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -49,6 +50,7 @@ class ServedAlbum:
         self._kept_ranking = lru_cache(kept)(partial(ranked, album, self.labels))
         self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
         self._embedding = embedding or Together()
+        self._model: Any = None  # once it is loaded
         self.stacks, self.shared = Stacks(album), SharedSearch(album)
 
     def renewed(self) -> "ServedAlbum":
@@ -78,7 +80,7 @@ class ServedAlbum:
         if self.album.model is not None:
             self.decoder.warm_up()
             try:
-                self._embedding.alone(self.album.embedder)
+                self._loaded_model()
             except (OSError, ValueError) as error:
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
@@ -90,10 +92,16 @@ class ServedAlbum:
         image = self.decoder.decode(photo, box=box) if isinstance(photo, bytes) else self._decoded_file(photo, box)
         return schemas.Vector(vector=schemas.packed(self.vector_of(image)), model=self.model_key)
 
+    def _loaded_model(self) -> Any:
+        """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
+        if self._model is None:
+            self._model = self._embedding.alone(self.album.embedder)
+        return self._model
+
     def vector_of(self, image: Image.Image) -> np.ndarray:
         """The vector (d,) of an image by the album's model."""
         try:
-            model = self._embedding.alone(self.album.embedder)
+            model = self._loaded_model()
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
         vector = self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 _MOST = 16  # of a batch; more gain little, and the first of them would wait longer
@@ -18,6 +18,8 @@ class Together:
 
     def __init__(self, count: Callable[[int], None] = lambda _: None) -> None:
         self._busy, self._guard, self._count = threading.Lock(), threading.Lock(), count
+        # One thread does the work for all: each that computes would start a team of threads of its own.
+        self._thread = ThreadPoolExecutor(1, "smoothap-together")
         self._waiting: list[tuple[object, Work, Any, Future[Any]]] = []
 
     def alone(self, work: Callable[[], Any]) -> Any:
@@ -43,7 +45,7 @@ class Together:
             batch = [self._waiting.pop(place) for place in reversed(places)][::-1]
         futures = [future for _, _, _, future in batch]
         try:
-            answers = work([question for _, _, question, _ in batch])
+            answers = self._thread.submit(work, [question for _, _, question, _ in batch]).result()
             self._count(len(batch))
             for future, answer in zip(futures, answers, strict=True):
                 future.set_result(answer)

@@ -59,10 +59,8 @@ export class CollectionCard {
   }
 
   async undo() {
-    const step = this.collections.undo;
-    if (step === null) return this.page.say("There is nothing to undo");
-    if ((await this.collections.takeBack()) !== null) this.page.say(`Undone: ${step.what}`);
-    return null;
+    const what = await this.collections.takeBack();
+    if (what !== null) this.page.say(`Undone: ${what}`);
   }
 
   async delete() {
@@ -123,7 +121,7 @@ export class CollectionCard {
       : "Press ✓ under a photo, or R on it: it is kept in a collection, which stays.";
     $("collection-show").disabled = current === null || right === 0;
     $("collection-next").disabled = current === null || right === 0;
-    $("collection-undo").disabled = undo === null;
+    $("collection-undo").disabled = undo === null && !this.collections.waiting;
     $("collection-undo").title = undo === null ? "Nothing to undo" : `Undo: ${undo.what} (Z)`;
     $("collections-count").textContent = list.length;
     $("collection-manage").hidden = current === null;

@@ -25,7 +25,7 @@ export class Collections {
   constructor(album, base, { changed, failed }) {
     Object.assign(this, { base: `${base}/collections`, changed, failed, list: [], chosen: null, marks: new Map(), undo: null });
     this.memory = `smoothap collection of ${album.name}`;
-    this.version = null;
+    this.version = this.marksOf = null; // of the list, and of the marks
     this.queue = Promise.resolve(); // writes go out one after the other
     this.waiting = 0;
     setInterval(() => document.visibilityState === "visible" && this.look(), EVERY);
@@ -49,10 +49,9 @@ export class Collections {
 
   // What the server says of all collections; the marks of the chosen one are asked for when anything is new.
   async take(answer) {
-    const isNew = answer.version !== this.version;
     Object.assign(this, { list: answer.collections, undo: answer.undo, version: answer.version });
     if (this.current === null && this.chosen !== null) this.forget(); // deleted, perhaps by somebody else
-    if (isNew && this.chosen !== null && !this.waiting) await this.readMarks();
+    if (this.marksOf !== this.version && this.chosen !== null && !this.waiting) await this.readMarks();
     this.changed();
   }
 
@@ -68,8 +67,9 @@ export class Collections {
 
   async readMarks() {
     const key = this.chosen;
-    const { right, wrong } = await askJson(`${this.base}/${key}`);
+    const { right, wrong, version } = await askJson(`${this.base}/${key}`);
     if (key !== this.chosen || this.waiting) return; // what was marked meanwhile is newer
+    this.marksOf = version;
     this.marks = new Map([...right.map((id) => [id, "right"]), ...wrong.map((id) => [id, "wrong"])]);
   }
 
@@ -89,22 +89,30 @@ export class Collections {
     this.changed();
   }
 
-  // A change: sent when those before it are through. Says whether it was taken.
+  // A change: sent when those before it are through; content may be a function of what is known then. Answers null
+  // where it was not taken.
   write(address, method, content) {
     this.waiting += 1;
     this.queue = this.queue.then(async () => {
       let answer = null;
       try {
-        answer = await send(`${this.base}${address}`, method, content);
+        answer = await send(`${this.base}${address}`, method, typeof content === "function" ? content() : content);
       } catch (error) {
         this.failed(error);
       }
       this.waiting -= 1;
       if (answer !== null) await this.take(answer).catch(this.failed);
-      else if (!this.waiting) await this.look(); // so that nothing is shown that was not kept
+      else await this.takeOff();
       return answer;
     });
     return this.queue;
+  }
+
+  // What was not kept is not shown either.
+  async takeOff() {
+    this.marksOf = null;
+    if (this.chosen !== null && !this.waiting) await this.readMarks().catch(this.failed);
+    this.changed();
   }
 
   async create(name) {
@@ -143,8 +151,11 @@ export class Collections {
     return this.write(`/${this.chosen}`, "DELETE");
   }
 
-  takeBack() {
-    return this.undo === null ? null : this.write("/undo", "POST", { step: this.undo.number });
+  // Take back the last step, also one that is still on its way. Says what it was.
+  async takeBack() {
+    let step = null;
+    const answer = await this.write("/undo", "POST", () => ({ step: (step = this.undo)?.number ?? null }));
+    return answer && step ? step.what : null;
   }
 
   async import(file) {

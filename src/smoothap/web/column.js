@@ -22,6 +22,11 @@ export function count(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
+// How likely a photo belongs to a collection.
+function chance(share) {
+  return share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`;
+}
+
 export class Column {
   // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, id),
   // marks(hit), shown(column, answer), filter(), failed(error)}
@@ -156,7 +161,7 @@ export class Column {
     }
     const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
     const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
-    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : `${Math.round(100 * hit.score)}%`; // of belonging
+    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : chance(hit.score);
     const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${score}${verdict && `, ${verdict}`}` : known;
     const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async" });
     const picture = make("button", { type: "button", className: "picture", title: `Look at ${known}`, tabIndex: -1 }, image);

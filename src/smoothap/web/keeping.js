@@ -7,7 +7,7 @@ import { count, make } from "./column.js";
 const $ = (id) => document.getElementById(id);
 
 export class Keeping {
-  // page: {say(text), failed(error), search(), changed(), nameOfQuery()}
+  // page: {say(text), failed(error), search(), changed(), query()}, whose query is {name, id} or null
   constructor(column, page) {
     Object.assign(this, { column, page, seen: new Set() });
     this.collections = new Collections(column.album, column.base, { changed: () => this.changed(), failed: page.failed });
@@ -63,8 +63,11 @@ export class Keeping {
   // A collection to put photos into: the chosen one, or a new one named after the query.
   async collection() {
     if (this.collections.chosen !== null) return true;
-    const name = this.collections.freeName((this.page.nameOfQuery() ?? "collection").slice(0, 80));
-    return (await this.collections.create(name)) !== null;
+    const query = this.page.query();
+    const name = this.collections.freeName((query?.name ?? "collection").slice(0, 80));
+    if ((await this.collections.create(name)) === null) return false;
+    if (query?.id !== undefined) this.collections.mark([query.id], "right"); // what looks like it belongs to it: so does it
+    return true;
   }
 
   async mark(hits, kind) {
@@ -119,6 +122,9 @@ export class Keeping {
       tools.push(tool("The rest do not belong", "Mark all shown photos without a mark as ✗ (X)", () => this.restIsWrong()));
       tools.push(tool("Next photos", "The photos most worth a look now (M)", () => this.showNext()));
       this.showFound(answer);
+    }
+    if ((question?.members ?? question?.next) !== undefined && this.page.query() !== null) {
+      tools.push(tool("Back to the search", "The photos that look like the query", () => this.page.search()));
     }
     column.tools.replaceChildren(...tools);
     const name = this.collections.current?.name;

@@ -316,7 +316,8 @@ async function begin() {
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   const [album] = server.albums;
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
-    say, failed, search, changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); }, nameOfQuery: () => query?.label ?? query?.name ?? null,
+    say, failed, search, query: () => query && { name: query.label ?? query.name, id: query.ids?.[0] },
+    changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); },
   });
   if (keeping) new Learning(columns[0].base, { say, failed, changed: relearnt }).look();
   filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });

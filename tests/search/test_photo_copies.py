@@ -10,7 +10,7 @@ import pytest
 from photo_makers import photo_bytes
 from PIL import Image
 
-from smoothap.search import Album, moving_copies
+from smoothap.search import Album, Learnt, Projection, moving_copies
 from smoothap.search.copies import copies_again, copies_in, not_copies
 from smoothap.search.moving_copies import LOG, Move, lesser_copies, move_copies, undo_moves
 
@@ -237,3 +237,11 @@ def test_a_link_is_never_moved(album, tmp_path, pile):
     moved = move_copies(album, [Move(ids["link.png"], ids["10.png"])], tmp_path / "away", progress=False)
     assert moved.refused == {"link.png": "it is a link"}
     assert (pile / "link.png").is_symlink()
+
+
+def test_what_an_album_learnt_makes_no_copies(album):
+    before = named(copies_in(album))
+    bias = np.array([9, 0, 0], np.float32)  # which puts all photos in nearly one place
+    album.learn(Projection(np.eye(3, 8, dtype=np.float32) / 100, bias), Learnt(3, 2, 4, (0.1, 0.05, 0.2)), None)
+    assert np.ptp(album.vectors, axis=0).max() < 1e-2
+    assert named(copies_in(album)) == before

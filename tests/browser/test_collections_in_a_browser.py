@@ -1,0 +1,225 @@
+"""Collections in a real browser: kept, there after a reload and in another tab, exported, undone, by key too."""
+
+import csv
+import io
+import re
+import time
+import zipfile
+
+import pytest
+from page_albums import pixel_album
+from page_server import served
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """An album in a folder of its own, and its page."""
+    album = pixel_album(tmp_path / "letters", path=tmp_path / "album")
+    with served({"letters": album}) as port:
+        yield album, f"http://127.0.0.1:{port}/"
+
+
+def until(page, condition):
+    """Wait for a condition; Playwright's own way evaluates text in the page, which the page's policy forbids."""
+    end = time.monotonic() + 20
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"never came true: {condition}"
+        page.wait_for_timeout(30)
+
+
+def ranked(page):
+    page.wait_for_selector(".tile .score")
+    until(page, "!document.querySelector('.waiting')")
+
+
+def choice(page):
+    return page.locator("#collection-choice option:checked").text_content()
+
+
+def counted(page, sentence):
+    until(page, f"document.getElementById('collection-count').textContent === {sentence!r}")
+
+
+def right(album, name):
+    return sorted(album.collections[name].right)
+
+
+def test_photos_are_kept_and_still_there_after_a_reload(kept, opened, keep_shot):
+    album, address = kept
+    page = opened(address + "#photo=16")
+    ranked(page)
+    with page.expect_response(re.compile("/marks$")):
+        page.click(".tile:nth-child(1) .yes")  # no collection yet: one is made, named after the query
+    page.click(".tile:nth-child(2) .yes")
+    page.click(".tile:nth-child(8) .no")
+    counted(page, "3 photos, 1 marked as not belonging")
+    keep_shot(page, "collection")
+    first = int(page.locator(".tile:nth-child(1)").get_attribute("data-id"))
+    page.reload()
+    ranked(page)
+    assert choice(page) == "G (3)"
+    assert page.locator(".tile:nth-child(1) .yes").get_attribute("aria-pressed") == "true"
+    assert page.locator(".tile:nth-child(8) .no").get_attribute("aria-pressed") == "true"
+    assert len(right(album, "G")) == 3
+    assert {16, first} <= set(right(album, "G"))  # with the query, and what any other program sees
+    page.click("#collection-show")
+    until(page, "document.querySelectorAll('.tile').length === 3")
+    assert page.get_by_text("3 photos in G").is_visible()
+    keep_shot(page, "members")
+
+
+def test_every_step_is_undone_by_button_and_by_key(kept, opened):
+    album, address = kept
+    album.collections.add("dog", [40, 41])
+    page = opened(address + "#photo=16")
+    ranked(page)
+    page.select_option("#collection-choice", label="dog (2)")
+    counted(page, "2 photos")
+    page.click(".tile:nth-child(1) .yes")
+    counted(page, "3 photos")
+    page.click(".tile:nth-child(2) .no")
+    counted(page, "3 photos, 1 marked as not belonging")
+    page.click("#collection-undo")
+    counted(page, "3 photos")
+    assert page.locator(".tile:nth-child(2) .no").get_attribute("aria-pressed") == "false"
+    page.keyboard.press("z")
+    counted(page, "2 photos")
+    assert right(album, "dog") == [40, 41]
+    page.click("#collections-open")
+    page.click("#collection-delete")
+    until(page, "document.getElementById('collections-count').textContent === '0'")
+    page.click("#collection-undo")
+    until(page, "document.getElementById('collections-count').textContent === '1'")
+    assert right(album, "dog") == [40, 41]
+
+
+def test_all_shown_and_all_above_a_score_are_kept_by_key(kept, opened):
+    album, address = kept
+    album.collections.create("dog")
+    page = opened(address + "#photo=16")
+    ranked(page)
+    page.select_option("#collection-choice", label="dog (0)")
+    page.locator("#slider").evaluate(
+        "slider => { slider.value = 0.9; slider.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    page.wait_for_selector("#keep-above", state="visible")
+    until(page, "document.querySelectorAll('.tile').length < 60")
+    shown = page.locator(".tile").count()
+    wrong = int(page.locator(".tile:nth-child(2)").get_attribute("data-id"))
+    page.click(".tile:nth-child(2) .no")
+    page.locator(".picture[tabindex='0']").focus()
+    with page.expect_response(re.compile("/keep$")):
+        page.keyboard.press("Shift+A")
+    counted(page, f"{shown} photos, 1 marked as not belonging")  # with the query, without what is wrong
+    assert wrong not in right(album, "dog")
+    page.keyboard.press("z")
+    counted(page, "0 photos, 1 marked as not belonging")
+    with page.expect_response(re.compile("/marks$")):
+        page.keyboard.press("a")
+    counted(page, f"{shown - 1} photos, 1 marked as not belonging")
+
+
+def test_another_tab_and_another_program_are_seen(kept, opened):
+    album, address = kept
+    album.collections.add("dog", [40])
+    first = opened(address + "#photo=16")
+    ranked(first)
+    first.select_option("#collection-choice", label="dog (1)")
+    second = first.context.new_page()
+    second.goto(address + "#photo=16")
+    ranked(second)
+    assert choice(second) == "dog (1)"  # the choice is the browser's
+    second.click(".tile:nth-child(4) .yes")
+    until(first, "document.querySelector('.tile:nth-child(4) .yes').getAttribute('aria-pressed') === 'true'")
+    counted(first, "2 photos")
+    album.collections.mark("dog", wrong=[50])
+    album.collections.rename("dog", "Rex")
+    for page in (first, second):
+        counted(page, "2 photos, 1 marked as not belonging")
+        assert choice(page) == "Rex (2)"
+    for page, place in ((first, 6), (second, 7), (first, 8), (second, 9)):
+        page.click(f".tile:nth-child({place}) .yes")  # both at once
+    until(first, "document.getElementById('collection-count').textContent.startsWith('6 photos')")
+    assert len(right(album, "Rex")) == 6
+
+
+def test_photos_and_lists_are_exported_and_taken_in(kept, opened, tmp_path, keep_shot):
+    album, address = kept
+    album.collections.add("my dog", [0, 5, 9])
+    page = opened(address)
+    page.click("#collections-open")
+    page.click("#collections-list button")
+    until(page, "document.getElementById('collection-zip').textContent.includes(',')")
+    size = page.locator("#collection-zip").text_content()
+    keep_shot(page, "collections")
+    with page.expect_download() as saved:
+        page.click("#collection-zip")
+    assert saved.value.suggested_filename == "my dog.zip"
+    content = saved.value.path().read_bytes()
+    assert size == f"Photos as a zip, {len(content) / 1000:.1f} kB"
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        assert len(archive.namelist()) == 3
+    with page.expect_download() as saved:
+        page.click("#collection-csv")
+    table = saved.value.path().read_text()
+    assert [row["path"] for row in csv.DictReader(table.splitlines())] == [album.photo(one).path for one in (0, 5, 9)]
+    (tmp_path / "cats.csv").write_text(f"{table.replace('my dog', 'cats')}cats,right,nowhere.jpg,,\n")
+    page.set_input_files("#collection-import", tmp_path / "cats.csv")
+    page.get_by_text("Taken in: cats: 3 photos. 1 photo not in this album, such as nowhere.jpg.").wait_for()
+    assert right(album, "cats") == [0, 5, 9]
+    page.fill("#collection-name", "made here")
+    page.click("#collection-create button")
+    until(page, "document.getElementById('collections-count').textContent === '3'")
+    until(page, "document.querySelector('#collection-choice option:checked').textContent === 'made here (0)'")
+
+
+def test_what_is_missing_is_offered_until_nothing_is(kept, opened, keep_shot):
+    album, address = kept
+    letters = {photo.id for photo in album.photos if photo.label == "Q"}
+    page = opened(address + f"#photo={min(letters)}")
+    ranked(page)
+    page.click(".tile:nth-child(1) .yes")
+    counted(page, "2 photos")
+    with page.expect_response(re.compile("/next$")) as answered:
+        page.click("#collection-next")
+    assert answered.value.json()["recall"] is None
+    until(
+        page, "document.getElementById('found-note').textContent.startsWith('How much is missing can be said from 3')"
+    )
+    for _ in range(3):
+        page.wait_for_selector(".tile")
+        until(page, "!document.querySelector('.waiting')")
+        for tile in page.locator(".tile").all()[:12]:
+            if int(tile.get_attribute("data-id")) in letters:
+                tile.locator(".yes").click()
+        with page.expect_response(re.compile("/marks$")):
+            page.keyboard.press("x")  # the rest do not belong
+        with page.expect_response(re.compile("/next$")) as answered:
+            page.keyboard.press("m")
+        if letters <= set(album.collections["Q"].right):
+            break
+    assert set(album.collections["Q"].right) == letters
+    until(page, r"/^About \d+% is found/.test(document.getElementById('found-note').textContent)")
+    keep_shot(page, "missing")
+
+
+def test_a_server_that_refuses_a_mark_takes_it_off_the_page(kept, opened, monkeypatch):
+    album, address = kept
+    album.collections.add("dog", [40])
+    page = opened(address + "#photo=16", expected=["Failed to load resource"])
+    ranked(page)
+    page.select_option("#collection-choice", label="dog (1)")
+    counted(page, "1 photo")
+
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("smoothap.sealed_json.write_atomically", refused)
+    page.click(".tile:nth-child(1) .yes")
+    page.get_by_text("Permission denied): nothing changed").wait_for()
+    monkeypatch.undo()
+    counted(page, "1 photo")
+    assert page.locator(".tile:nth-child(1) .yes").get_attribute("aria-pressed") == "false"

