@@ -6,7 +6,8 @@ An album holds all photos of a set. Some classes, drawn at random, become collec
 album learns from them. Then photos that were in no collection are looked for, with each of them as a query in turn:
 those of the classes that were taught, and those of all others. The photos of the collections are left out of the
 ranking. With --random the collections hold photos of any class, so that there is nothing to learn. A set without
-classes of that many photos is left out.
+classes of that many photos is left out. With --unseen the album holds test classes alone, for a --model that was
+trained on the others.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from drawn_collections import drawn, mean_average_precision
-from labelled_vectors import all_vectors
+from labelled_vectors import all_vectors, unseen_vectors
 
 from smoothap.learning import learn
 from smoothap.search import Album
@@ -62,11 +63,13 @@ def main() -> None:
     parser.add_argument("--photos", type=int, nargs="+", default=[5, 10])
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--random", action="store_true")
+    parser.add_argument("--unseen", action="store_true")
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     print("set  collections x photos  draw  taught: mAP before -> after  all others  time  expected of what was taught")
     for data in options.data:
-        vectors, labels = all_vectors(options.model, data, options.size, options.keep)
+        of = unseen_vectors if options.unseen else all_vectors
+        vectors, labels = of(options.model, data, options.size, options.keep)
         for collections in options.collections:
             for photos in options.photos:
                 for seed in range(options.draws if np.bincount(labels).max() >= photos + 2 else 0):
