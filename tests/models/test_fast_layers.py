@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.nn.functional import conv2d
+from torch.nn.functional import conv2d, pad
 
-from smoothap.models import Embedder, fast_layers
-from smoothap.models.fast_layers import Geometry, convolve, weight_and_bias_gradient
+from smoothap.models import Embedder, _depthwise, fast_layers
+from smoothap.models._depthwise import NO_ACTIVATION, Geometry
+from smoothap.models.fast_layers import convolve
 from smoothap.numerics.threads import numba_is_there
 
 pytestmark = pytest.mark.skipif(not numba_is_there(), reason="the loop is compiled by numba")
@@ -22,6 +23,7 @@ shapes = st.fixed_dictionaries(
         "stride": st.tuples(st.integers(1, 3), st.integers(1, 3)),
         "padding": st.tuples(st.integers(0, 4), st.integers(0, 4)),
         "dilation": st.tuples(st.integers(1, 2), st.integers(1, 2)),
+        "further": st.tuples(st.integers(0, 2), st.integers(0, 2)),
         "seed": st.integers(0, 1000),
     }
 )
@@ -43,19 +45,47 @@ def fits(shape):
     )
 
 
-@given(shapes.filter(fits))
-@settings(max_examples=60, deadline=None)
-def test_the_gradients_are_torchs_for_any_shape(shape):
-    images, weight = layer(shape)
-    weight.requires_grad_()
-    bias = torch.zeros(len(weight), dtype=weight.dtype, requires_grad=True)
-    geometry = Geometry(shape["stride"], shape["padding"], shape["dilation"], len(weight))
-    output = conv2d(images, weight, bias, *geometry)
-    gradient = torch.randn_like(output)
-    expected = torch.autograd.grad(output, (weight, bias), gradient)
-    computed = weight_and_bias_gradient(images, gradient, weight.shape[2:], geometry)
-    for ours, theirs in zip(computed, expected, strict=True):
+def geometry_of(shape):
+    return Geometry(shape["stride"], shape["padding"], shape["dilation"], shape["channels"], shape["further"])
+
+
+@given(shapes.filter(fits), st.sampled_from([NO_ACTIVATION, (0.0, 6.0), (-0.5, 0.5)]))
+@settings(max_examples=80, deadline=None)
+def test_result_and_gradients_are_torchs_for_any_shape(shape, bounds):
+    images, weight = (value.requires_grad_() for value in layer(shape))
+    bias = torch.randn(len(weight), dtype=weight.dtype, requires_grad=True)
+    geometry = geometry_of(shape)
+    down, across = geometry.further
+    expected = conv2d(pad(images, [0, across, 0, down]), weight, bias, *geometry[:4]).clamp(*bounds)
+    result = _depthwise.convolve(images.detach(), weight, bias, geometry, bounds)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
+    gradient = torch.randn_like(expected)
+    given = {} if bounds == NO_ACTIVATION else {"result": result, "bounds": bounds}
+    computed = _depthwise.gradients(images, weight, gradient, geometry, **given, of_images=True)
+    for ours, theirs in zip(computed, torch.autograd.grad(expected, (images, weight, bias), gradient), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    alone = _depthwise.gradients(images, weight, gradient, geometry, **given, of_images=False)
+    assert alone[0] is None
+    assert torch.equal(alone[1], computed[1])
+
+
+@pytest.mark.parametrize("where", ["result", "gradient"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_bad_number_is_not_hidden_by_an_activation(where, value):
+    images = torch.ones(1, 2, 3, 3)
+    weight, bias = torch.ones(2, 1, 3, 3), torch.zeros(2)
+    geometry = Geometry(padding=(1, 1), groups=2)
+    if where == "result":
+        images[0, 0, 1, 1] = value
+        result = _depthwise.convolve(images, weight, bias, geometry, (0.0, 6.0))
+        expected = nn.functional.relu6(conv2d(images, weight, bias, *geometry[:4]))
+        torch.testing.assert_close(result, expected, equal_nan=True)
+        return
+    gradient = torch.ones(1, 2, 3, 3)
+    gradient[0, 0, 1, 1] = value
+    for activation in ({}, {"result": torch.ones(1, 2, 3, 3), "bounds": (0.0, 6.0)}):
+        for slopes in _depthwise.gradients(images, weight, gradient, geometry, **activation, of_images=True):
+            assert not slopes.isfinite().all()
 
 
 def channels_last(*shape):
@@ -70,6 +100,8 @@ def channels_last(*shape):
         ((4, 1, 3, 3), Geometry((2, 1), (1, 1), (1, 1), 4)),
         ((4, 1, 5, 5), Geometry((2, 1), (2, 2), (1, 1), 4)),
         ((4, 1, 7, 7), Geometry((1, 1), (3, 3), (1, 1), 4)),
+        ((4, 1, 5, 5), Geometry((2, 2), (1, 1), (1, 1), 4, (1, 1))),
+        ((6, 4, 3, 3), Geometry((2, 2), (0, 0), (1, 1), 1, (1, 1))),
         ((6, 4, 1, 1), Geometry()),
         ((6, 2, 3, 3), Geometry((1, 1), (1, 1), (1, 1), 2)),
     ],
@@ -79,7 +111,8 @@ def test_the_whole_backward_pass_has_the_slopes_of_the_function(weight, geometry
     bias = torch.randn(weight[0], dtype=torch.float64, requires_grad=True)
     inputs = channels_last(3, 4, 2, 5), channels_last(*weight), bias
     assert fast_layers._is_on_cpu(*inputs[:2])
-    expected = conv2d(*inputs, *geometry)
+    down, across = geometry.further
+    expected = conv2d(pad(inputs[0], [0, across, 0, down]), *inputs[1:], *geometry[:4])
     expected = expected if activation is None else activation(expected * 1)
     torch.testing.assert_close(convolve(*inputs, geometry, activation), expected)
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, geometry, activation), inputs)
@@ -90,17 +123,18 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
     shape = {"images": 37, "channels": 40, "side": (6, 6), "kernel": (5, 5), "seed": 3}
     images, weight = layer(shape, torch.float32)
     geometry = Geometry((1, 1), (2, 2), (1, 1), 40)
-    gradient = torch.randn_like(conv2d(images, weight, None, *geometry))
+    gradient = torch.randn_like(conv2d(images, weight, None, *geometry[:4]))
     before, results = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3, 16):
             torch.set_num_threads(threads)
-            results.append(weight_and_bias_gradient(images, gradient, weight.shape[2:], geometry))
+            result = _depthwise.convolve(images, weight, None, geometry, (0.0, 6.0))
+            slopes = _depthwise.gradients(images, weight, gradient, geometry, result, (0.0, 6.0), of_images=True)
+            results.append([result, *slopes, *_depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))])
     finally:
         torch.set_num_threads(before)
-    for weight_gradient, bias_gradient in results[1:]:
-        assert torch.equal(weight_gradient, results[0][0])
-        assert torch.equal(bias_gradient, results[0][1])
+    for values in results[1:]:
+        assert all(torch.equal(value, first) for value, first in zip(values, results[0], strict=True))
 
 
 @pytest.mark.parametrize("network", ["tf_efficientnet_lite0", "mobilenetv3_small_050", "convnext_atto"])
@@ -113,8 +147,8 @@ def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
     images, target = torch.randn(5, 3, 48, 48).double(), torch.randn(5, 8)
     gradients = []
     used = []
-    own = fast_layers.weight_and_bias_gradient
-    monkeypatch.setattr(fast_layers, "weight_and_bias_gradient", lambda *what: used.append(1) or own(*what))
+    own = _depthwise.gradients
+    monkeypatch.setattr(_depthwise, "gradients", lambda *what, **how: used.append(1) or own(*what, **how))
     for numba in (True, False):
         monkeypatch.setattr(fast_layers, "numba_is_there", lambda numba=numba: numba)
         model.zero_grad()
@@ -126,14 +160,23 @@ def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
         torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-6, atol=1e-8, msg=name)
 
 
-def test_which_gradient_is_taken_follows_from_the_shapes():
-    images, small = torch.zeros(2, 8, 9, 9), torch.zeros(2, 8, 2, 2)
-    three, five, one = (torch.zeros(8, 1, side, side) for side in (3, 5, 1))
-    depthwise = Geometry(groups=8)
-    assert not fast_layers._has_our_gradient(images, three, depthwise)
-    assert fast_layers._has_our_gradient(small, three, depthwise)
-    assert fast_layers._has_our_gradient(images, five, depthwise)
+def test_which_way_is_taken_follows_from_the_shapes():
+    images, small = torch.zeros(8, 64, 9, 9), torch.zeros(8, 64, 2, 2)
+    three, five, seven, one = (torch.zeros(64, 1, side, side) for side in (3, 5, 7, 1))
+    depthwise, few = Geometry(groups=64), Geometry(groups=63)
+    assert fast_layers._has_our_gradient(images, three, depthwise)
+    assert not fast_layers._has_our_gradient(images[:, :63], three[:63], few)
+    assert fast_layers._has_our_gradient(small[:, :63], three[:63], few)
+    assert fast_layers._has_our_gradient(images[:, :63], five[:63], few)
     assert not fast_layers._has_our_gradient(images, five, Geometry())
+    assert fast_layers._has_our_image_gradient(five, depthwise)
+    assert not fast_layers._has_our_image_gradient(seven, depthwise)
+    assert not fast_layers._has_our_image_gradient(five[:63], few)
+    uneven = Geometry(groups=64, further=(0, 1))
+    assert fast_layers._has_our_image_gradient(seven, uneven)
+    assert fast_layers._is_our_result(images, five, uneven)
+    assert not fast_layers._is_our_result(images[:7], five, uneven)
+    assert not fast_layers._is_our_result(images, five, depthwise)
     assert fast_layers._is_product(one, Geometry(), 100)
     assert not fast_layers._is_product(one, Geometry(), 100_000)
     assert not fast_layers._is_product(one, Geometry(stride=(2, 2)), 100)
@@ -166,7 +209,7 @@ def test_a_fused_activation_gives_what_it_gives_by_itself(weight, activation):
     geometry = Geometry(padding=(weight[2] // 2,) * 2, groups=4 // weight[1])
     with torch.inference_mode():
         fused = convolve(images, weights, bias, geometry, activation())
-        alone = activation()(conv2d(images, weights, bias, *geometry))
+        alone = activation()(conv2d(images, weights, bias, *geometry[:4]))
     torch.testing.assert_close(fused, alone, rtol=1e-5, atol=1e-4)
 
 

@@ -4,24 +4,26 @@
   backward pass is the result alone.
 - **Depthwise convolutions.** oneDNN has a fast weight gradient for kernels up to 3 wide on maps that are no smaller
   than the kernel. For all others it treats each channel as a convolution by itself, which takes up to a hundred times
-  as long as a plain loop over the taps. That loop is `depthwise_kernels.add_gradients`.
+  as long as a plain loop over the taps. Those loops are in `_depthwise.py`; with many channels they are also faster
+  where oneDNN does its best, since the activation is part of them, and a border need not be copied around the image.
 - **Convolutions of 1 x 1** on few pixels: their weight gradient takes half of the time as a matrix product.
+- **The slope of an activation** and the gradient of the bias, which is its sum, in one pass.
 
 Which way a layer goes follows from its shapes alone, so that two runs of a training are the same run.
 """
 
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
-from smoothap.numerics.threads import numba_is_there, on_threads
+from smoothap.models import _depthwise
+from smoothap.models._depthwise import Geometry
+from smoothap.numerics.threads import numba_is_there
 
-_CHUNKS = 8  # of the images, each summed by itself and added in order: the bits do not depend on the threads
 _FEW_PIXELS = 1 << 15  # of all images together, below which oneDNN has too little to share among its threads
 _FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls an activation, and its numbers
     nn.ReLU: ("relu", []),
@@ -30,22 +32,16 @@ _FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls 
     nn.SiLU: ("swish", []),
 }
 # Between which results an activation has the slope 1, and 0 elsewhere; other activations need what went into them.
-_STEEP: dict[type[nn.Module], tuple[float, float]] = {nn.ReLU: (0.0, inf), nn.ReLU6: (0.0, 6.0)}
-
-
-class Geometry(NamedTuple):
-    """How a convolution steps over its images: down and across."""
-
-    stride: tuple[int, ...] = (1, 1)
-    padding: tuple[int, ...] = (0, 0)
-    dilation: tuple[int, ...] = (1, 1)
-    groups: int = 1
+_STEEP: dict[type[nn.Module], _depthwise.Bounds] = {nn.ReLU: (0.0, inf), nn.ReLU6: (0.0, 6.0)}
+_FEW_CHANNELS = 64  # with which oneDNN's own loops over a kernel of 3 are faster than ours
+_FEW_IMAGES = 8  # for which it is not worth it to load the compiled loops: a query has one
+_WIDE = 5  # the widest kernel whose gradient of the images is ours
 
 
 def kernels() -> str:
     """What the bits of these layers depend on, for the checkpoint: the number is that of the rule below."""
     by = "numba" if numba_is_there() else "torch"
-    return f"{by} (rule 2, {torch.backends.cpu.get_cpu_capability()})"
+    return f"{by} (rule 3, {torch.backends.cpu.get_cpu_capability()})"
 
 
 def speed_up(backbone: nn.Module) -> None:
@@ -80,9 +76,10 @@ def convolve_layer(
     if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         features = layer._conv_forward(images, weight, bias)
         return features if activation is None else activation(features)
+    padding, further = layer.padding, (0, 0)
     if _pads_as_tensorflow(layer):
-        images = pad_as_tensorflow(images, layer)
-    geometry = Geometry(layer.stride, layer.padding, layer.dilation, layer.groups)
+        padding, further = _borders(images, layer)
+    geometry = Geometry(layer.stride, padding, layer.dilation, layer.groups, further)
     return convolve(images, weight, bias, geometry, activation)
 
 
@@ -90,18 +87,30 @@ class SamePadding(nn.Conv2d):
     """A convolution that is padded as TensorFlow does: the odd row and column are below and to the right."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return super().forward(pad_as_tensorflow(input, self))
+        padding, further = _borders(input, self)
+        geometry = Geometry(self.stride, padding, self.dilation, self.groups, further)
+        return _torchs(input, self.weight, self.bias, geometry)
 
 
-def pad_as_tensorflow(images: Tensor, layer: nn.Conv2d) -> Tensor:
-    """The images with zeros around them, such that each stride has an output."""
-    borders: list[int] = []
-    for side, kernel, stride, dilation in zip(
-        images.shape[:1:-1], layer.kernel_size[::-1], layer.stride[::-1], layer.dilation[::-1], strict=True
-    ):
-        short = max((-(-side // stride) - 1) * stride + dilation * (kernel - 1) + 1 - side, 0)
-        borders += [short // 2, short - short // 2]
-    return pad(images, borders)
+def _borders(images: Tensor, layer: nn.Conv2d) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many zeros TensorFlow puts on each side, and how many more below and right: each stride has an output."""
+    short = [
+        max((-(-side // stride) - 1) * stride + dilation * (kernel - 1) + 1 - side, 0)
+        for side, kernel, stride, dilation in zip(
+            images.shape[2:], layer.kernel_size, layer.stride, layer.dilation, strict=True
+        )
+    ]
+    return tuple(zeros // 2 for zeros in short), tuple(zeros % 2 for zeros in short)
+
+
+def _padded(images: Tensor, geometry: Geometry) -> Tensor:
+    """The images with the further zeros that torch's convolutions do not know."""
+    down, across = geometry.further
+    return pad(images, [0, across, 0, down]) if down or across else images
+
+
+def _torchs(images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+    return conv2d(_padded(images, geometry), weight, bias, *geometry[:4])
 
 
 def convolve(
@@ -116,7 +125,7 @@ def convolve(
         if activation is None or type(activation) in _STEEP:
             return _Convolution.apply(images, weight, bias, geometry, activation)
         return activation(_Convolution.apply(images, weight, bias, geometry, None))
-    features = conv2d(images, weight, bias, *geometry)
+    features = _torchs(images, weight, bias, geometry)
     return features if activation is None else activation(features)
 
 
@@ -134,14 +143,17 @@ def _is_on_cpu(images: Tensor, weight: Tensor) -> bool:
 def _result(
     images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, activation: nn.Module | None
 ) -> Tensor:
+    bounds = _depthwise.NO_ACTIVATION if activation is None else _STEEP.get(type(activation))
+    if bounds is not None and _is_our_result(images, weight, geometry):
+        return _depthwise.convolve(images, weight, bias, geometry, bounds)
     fused = None if activation is None else _FUSED.get(type(activation))
     if fused is not None and images.dtype == torch.float32 and torch.backends.mkldnn.enabled:
         name, numbers = fused
-        stride, padding, dilation, groups = geometry
+        stride, padding, dilation, groups, _ = geometry
         return torch.ops.mkldnn._convolution_pointwise(
-            images, weight, bias, padding, stride, dilation, groups, name, numbers, ""
+            _padded(images, geometry), weight, bias, padding, stride, dilation, groups, name, numbers, ""
         )
-    features = conv2d(images, weight, bias, *geometry)
+    features = _torchs(images, weight, bias, geometry)
     return features if activation is None else activation(features)
 
 
@@ -157,20 +169,21 @@ class _Convolution(torch.autograd.Function):
     ) -> Tensor:
         result = _result(images, weight, bias, geometry, activation)
         ctx.save_for_backward(images, weight, *([] if activation is None else [result]))
-        ctx.geometry, ctx.activation = geometry, type(activation)
+        ctx.geometry = geometry
+        ctx.bounds = _depthwise.NO_ACTIVATION if activation is None else _STEEP[type(activation)]
         return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         images, weight, *results = ctx.saved_tensors
-        for result in results:
-            gradient = torch.ops.aten.hardtanh_backward(gradient, result, *_STEEP[ctx.activation])
+        result = results[0] if results else None
         wanted = list(ctx.needs_input_grad[:3])
         if torch.is_grad_enabled():  # a gradient of the gradient is asked for, which torch has
-            slopes = _torchs_gradients(images, weight, gradient, ctx.geometry, wanted)
+            slope = gradient if result is None else torch.ops.aten.hardtanh_backward(gradient, result, *ctx.bounds)
+            slopes = _torchs_gradients(images, weight, slope, ctx.geometry, wanted)
         else:
-            slopes = _gradients(images, weight, gradient, ctx.geometry, wanted)
+            slopes = _gradients(images, weight, gradient, ctx.geometry, result, ctx.bounds, wanted)
         return (*(slope if want else None for slope, want in zip(slopes, wanted, strict=True)), None, None)
 
 
@@ -178,64 +191,74 @@ def _torchs_gradients(
     images: Tensor, weight: Tensor, gradient: Tensor, geometry: Geometry, wanted: list[bool]
 ) -> list[Tensor | None]:
     """The gradients of images, weight and bias, of which some are wanted."""
-    stride, padding, dilation, groups = geometry
-    return torch.ops.aten.convolution_backward(
-        gradient, images, weight, [len(weight)], stride, padding, dilation, False, [0, 0], groups, wanted
+    stride, padding, dilation, groups, _ = geometry
+    of_padded, *others = torch.ops.aten.convolution_backward(
+        gradient,
+        _padded(images, geometry),
+        weight,
+        [len(weight)],
+        stride,
+        padding,
+        dilation,
+        False,
+        [0, 0],
+        groups,
+        wanted,
     )
+    return [of_padded[:, :, : images.shape[2], : images.shape[3]] if wanted[0] else None, *others]
 
 
 def _gradients(
-    images: Tensor, weight: Tensor, gradient: Tensor, geometry: Geometry, wanted: list[bool]
+    images: Tensor,
+    weight: Tensor,
+    gradient: Tensor,
+    geometry: Geometry,
+    result: Tensor | None,
+    bounds: _depthwise.Bounds,
+    wanted: list[bool],
 ) -> list[Tensor | None]:
     """The same, in the faster of the ways above; of the bias by itself, for which oneDNN reads everything once more."""
     gradient = gradient.contiguous(memory_format=torch.channels_last)
-    rows = gradient.permute(0, 2, 3, 1).flatten(0, 2)  # (pixels, channels)
     of_images, of_weight, of_bias = wanted
-    if of_weight and _has_our_gradient(images, weight, geometry):
-        of_weight, ours = False, weight_and_bias_gradient(images, gradient, tuple(weight.shape[2:]), geometry)
-    else:
-        product = of_weight and _is_product(weight, geometry, len(rows))
-        ours = (
-            (rows.t() @ images.permute(0, 2, 3, 1).flatten(0, 2))[:, :, None, None] if product else None,
-            rows.sum(0) if of_bias else None,
-        )
-        of_weight = of_weight and not product
-    torchs = _torchs_gradients(images, weight, gradient, geometry, [of_images, of_weight, False])
-    return [torchs[0], torchs[1] if of_weight else ours[0], ours[1]]
+    depthwise = of_weight and _has_our_gradient(images, weight, geometry)
+    if depthwise and (_has_our_image_gradient(weight, geometry) or not of_images):
+        return [*_depthwise.gradients(images, weight, gradient, geometry, result, bounds, of_images=of_images)]
+    slope, bias = gradient, None
+    if result is not None and numba_is_there():
+        slope, bias = _depthwise.slopes_and_sum(gradient, result, bounds)
+    elif result is not None:
+        slope = torch.ops.aten.hardtanh_backward(gradient, result, *bounds)
+    rows = slope.permute(0, 2, 3, 1).flatten(0, 2)  # (pixels, channels)
+    if of_bias and bias is None:
+        bias = rows.sum(0)
+    ours = None
+    if depthwise:
+        ours = _depthwise.gradients(images, weight, slope, geometry, of_images=False)[1]
+    elif of_weight and _is_product(weight, geometry, len(rows)):
+        ours = (rows.t() @ images.permute(0, 2, 3, 1).flatten(0, 2))[:, :, None, None]
+    torchs = _torchs_gradients(images, weight, slope, geometry, [of_images, of_weight and ours is None, False])
+    return [torchs[0], torchs[1] if ours is None else ours, bias]
 
 
 def _is_product(weight: Tensor, geometry: Geometry, pixels: int) -> bool:
     return weight.shape[2:] == (1, 1) and geometry == Geometry() and pixels < _FEW_PIXELS
 
 
+def _is_our_result(images: Tensor, weight: Tensor, geometry: Geometry) -> bool:
+    """Whether the result is ours: of many images around which torch would have to copy a border."""
+    return any(geometry.further) and len(images) >= _FEW_IMAGES and _is_loop(weight, geometry)
+
+
 def _has_our_gradient(images: Tensor, weight: Tensor, geometry: Geometry) -> bool:
     kernel, side = weight.shape[2:], images.shape[2:]
-    depthwise = geometry.groups > 1 and weight.shape[:2] == (geometry.groups, 1)
-    fast_in_torch = max(kernel) <= 3 and kernel[0] <= side[0] and kernel[1] <= side[1]
-    return depthwise and not fast_in_torch and numba_is_there()
+    fast_in_torch = len(weight) < _FEW_CHANNELS and max(kernel) <= 3 and kernel[0] <= side[0] and kernel[1] <= side[1]
+    return _is_loop(weight, geometry) and not fast_in_torch
 
 
-def weight_and_bias_gradient(
-    images: Tensor, gradient: Tensor, kernel: tuple[int, ...], geometry: Geometry
-) -> tuple[Tensor, Tensor]:
-    """The gradients (c, 1, kh, kw) and (c,) for images (n, c, h, w) and the gradient of the output."""
-    from smoothap.models._depthwise_kernels import add_gradients
+def _has_our_image_gradient(weight: Tensor, geometry: Geometry) -> bool:
+    return any(geometry.further) or (max(weight.shape[2:]) <= _WIDE and len(weight) >= _FEW_CHANNELS)
 
-    pixels, slopes = (
-        tensor.detach().contiguous(memory_format=torch.channels_last).permute(0, 2, 3, 1).numpy()
-        for tensor in (images, gradient)
-    )
-    chunks = min(_CHUNKS, len(pixels))
-    borders = [len(pixels) * chunk // chunks for chunk in range(chunks + 1)]
-    weights = np.zeros((chunks, *kernel, pixels.shape[3]), pixels.dtype)
-    biases = np.zeros((chunks, pixels.shape[3]), pixels.dtype)
-    steps = (*geometry.stride, *geometry.padding, *geometry.dilation)
 
-    def run(thread: int, threads: int) -> None:
-        for chunk in range(thread, chunks, threads):
-            here = slice(borders[chunk], borders[chunk + 1])
-            add_gradients(pixels[here], slopes[here], steps, weights[chunk], biases[chunk])
-
-    on_threads(run, min(torch.get_num_threads(), chunks))
-    weight, bias = (torch.from_numpy(parts.sum(axis=0)) for parts in (weights, biases))
-    return weight.permute(2, 0, 1)[:, None], bias
+def _is_loop(weight: Tensor, geometry: Geometry) -> bool:
+    """Whether this is a depthwise convolution, and there is something to compile our loops with."""
+    return geometry.groups > 1 and weight.shape[:2] == (geometry.groups, 1) and numba_is_there()
