@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 import torch
 from photo_makers import pattern_folder
 
@@ -42,7 +43,12 @@ ENDINGS = {  # how each may end besides well, and a part of what it says then
 }
 DONE = (0, NOT_IMPROVED)
 EPOCHS = 7
-PATIENCE = 120  # seconds after which a process hangs
+PATIENCE = 120  # seconds after which a process hangs that did next to nothing in them, or nothing but compute
+
+
+def _processor_seconds(process: int) -> float:
+    times = psutil.Process(process).cpu_times()
+    return times.user + times.system
 
 
 class Ended(NamedTuple):
@@ -103,13 +109,15 @@ class Soak:
 
     def wait(self, child: int) -> Ended:
         """How the process ended, and what it said."""
-        until = time.monotonic() + PATIENCE
+        until, used = time.monotonic() + PATIENCE, 0.0
         while not (ended := os.waitpid(child, os.WNOHANG))[0]:
-            if time.monotonic() > until:
+            if (now := _processor_seconds(child)) > used + 0.2:  # slow, on a busy machine, is not stuck
+                until, used = time.monotonic() + PATIENCE, now
+            if time.monotonic() > until or used > PATIENCE:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 raise SystemExit(f"a training hung: {self._words(child)}")
-            time.sleep(0.005)
+            time.sleep(0.01)
         return Ended(os.waitstatus_to_exitcode(ended[1]), self._words(child))
 
     def _file_of_words(self, process: int) -> Path:
