@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from smoothap.cli import app
 from smoothap.data.emoji import emoji
@@ -27,8 +26,6 @@ def few_emoji(monkeypatch):
         return replace(whole, train=train, tests={"test": test})
 
     monkeypatch.setattr(demo, "emoji", opened)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def run(out, capsys):

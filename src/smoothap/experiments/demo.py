@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
@@ -46,7 +45,6 @@ def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) ->
 
 
 def _run(out: Path, minutes: float, size: int, seed: int) -> Demo:
-    torch.use_deterministic_algorithms(True, warn_only=True)
     benchmark = emoji()
     training, validation = benchmark.train_and_validation(seed)
     test, test_size = replace(benchmark.tests["test"], recall_at=(1, 10, 100)), tested_at(size)
