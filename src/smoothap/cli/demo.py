@@ -13,7 +13,7 @@ def demo(
     *,
     out: Path = Path("runs/demo"),
     minutes: float = 5,
-    size: Size = 64,
+    size: Size = 80,
     seed: Seed = 0,
     serve: bool = False,
 ) -> None:
@@ -24,7 +24,7 @@ def demo(
     out
         The folder for the model, the results and the report. A training found there is resumed.
     minutes
-        About how long to train on two cores, at 64 pixels.
+        About how long to train on two cores, at 80 pixels.
     serve
         At the end, open the page that compares searches before and after, and stay until Ctrl-C.
     """

@@ -21,7 +21,7 @@ from smoothap.training.log import read_rows
 from smoothap.training.loop import MODEL, alone_in
 from smoothap.training.settings import DEMO
 
-_STEPS_A_MINUTE = 56  # what two cores manage, validation included; the number of steps decides the result, not a clock
+_STEPS_A_MINUTE = 48  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _DIMENSION = 512
 _TEST_SCALE = 1.2  # a random crop shows an emoji larger than its test view does; a larger view makes up for that
@@ -38,7 +38,7 @@ class Demo:
     albums: tuple[Path, ...]  # before, after
 
 
-def run_demo(out: Path, *, minutes: float = 5, size: int = 64, seed: int = 0) -> Demo:
+def run_demo(out: Path, *, minutes: float = 5, size: int = 80, seed: int = 0) -> Demo:
     """Train, test before and after, and write the report and two albums; a training found in `out` is resumed."""
     with alone_in(out):
         return _run(out, minutes, size, seed)
