@@ -69,6 +69,14 @@ def test_result_and_gradients_are_torchs_for_any_shape(shape, bounds):
     assert torch.equal(alone[1], computed[1])
 
 
+def test_the_slope_at_a_bad_number_is_torchs():
+    result = torch.tensor([float("nan"), 0.0, 3.0, 6.0]).reshape(1, 1, 2, 2)
+    gradient = torch.ones(1, 1, 2, 2)
+    slopes, total = _depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))
+    assert torch.equal(slopes, torch.ops.aten.hardtanh_backward(gradient, result, 0.0, 6.0))
+    assert total.item() == 2
+
+
 @pytest.mark.parametrize("where", ["result", "gradient"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_bad_number_is_not_hidden_by_an_activation(where, value):
