@@ -258,7 +258,7 @@ export class Viewer {
 // The size of a photo, as far as it is known.
 export function spokenSize({ width, height, bytes }) {
   const pixels = width && `${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels`;
-  const room = bytes && (bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${Math.max(1, Math.round(bytes / 1e3))} kB`);
+  const room = bytes && (bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)}\u00a0MB` : `${Math.max(1, Math.round(bytes / 1e3))}\u00a0kB`);
   return [pixels, room].filter(Boolean).join(", ");
 }
 
