@@ -102,6 +102,91 @@ def test_zoom_by_key_wheel_and_button(opened, address):
     assert page.locator("#viewer-further").is_disabled()
 
 
+@pytest.fixture(scope="module")
+def camera_shot(tmp_path_factory):
+    """An album of one photo as a camera makes them, and a small one."""
+    place = tmp_path_factory.mktemp("camera")
+    grain = np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    known = []
+    for name, size in (("a.jpg", (4000, 3000)), ("b.jpg", (80, 60))):
+        Image.fromarray(grain).resize(size).save(place / name)
+        known.append({"path": name, "width": size[0], "height": size[1], "sha256": f"{size[0]:064x}"})
+    album = Album.from_arrays(np.eye(2), known, place / "album", root=place)
+    with served({"camera": album}, local=True) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
+WIDE = "document.getElementById('viewer-image').naturalWidth"
+
+
+def test_a_photo_that_is_looked_at_from_near_has_all_its_pixels(opened, camera_shot):
+    page = opened_anew(opened, camera_shot)
+    page.click(".tile[data-place='0'] .picture")
+    until(page, f"{WIDE} === 1024")
+    before = page.locator("#viewer-image").bounding_box()
+    page.wait_for_timeout(500)
+    assert page.evaluate(WIDE) == 1024  # as many as the screen shows
+    page.keyboard.press("+")
+    until(page, f"{WIDE} === 4000")
+    page.keyboard.press("0")
+    until(page, "document.getElementById('viewer-scale').textContent === '100%'")
+    assert page.locator("#viewer-image").bounding_box() == before
+    page.keyboard.press("ArrowRight")
+    until(page, f"{WIDE} === 80")
+    until(
+        page, "document.getElementById('viewer-image').clientWidth === 240"
+    )  # enlarged, and not to the screen's width
+    page.keyboard.press("+")
+    page.wait_for_timeout(500)
+    assert page.evaluate(WIDE) == 80  # there are no more
+
+
+def test_the_wheel_zooms_to_where_the_pointer_is_and_the_photo_cannot_be_lost(opened, camera_shot):
+    page = opened_anew(opened, camera_shot)
+    page.click(".tile[data-place='0'] .picture")
+    until(page, f"{WIDE} === 1024 && document.getElementById('viewer-image').clientWidth > 900")
+    box = page.locator("#viewer-image").bounding_box()
+    x, y = box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"]
+    page.mouse.move(x, y)
+    for _ in range(5):
+        page.mouse.wheel(0, -100)
+    until(page, "document.getElementById('viewer-scale').textContent === '249%'")
+    box = page.locator("#viewer-image").bounding_box()
+    assert (x - box["x"]) / box["width"] == pytest.approx(0.25, abs=0.002)
+    assert (y - box["y"]) / box["height"] == pytest.approx(0.25, abs=0.002)
+    for _ in range(6):
+        page.mouse.move(100, 400)
+        page.mouse.down()
+        page.mouse.move(900, 400, steps=2)
+        page.mouse.up()
+    left = page.locator("#viewer-image").bounding_box()["x"]
+    assert left <= page.evaluate("document.getElementById('viewer-stage').clientWidth") - 59
+
+
+def test_fingers_zoom_and_turn_pages(opened, camera_shot):
+    page = opened_anew(opened, camera_shot, has_touch=True, viewport={"width": 390, "height": 800})
+    page.tap(".tile[data-place='0'] .picture")
+    until(page, f"{WIDE} === 1024 && document.getElementById('viewer-title').textContent === 'a.jpg'")
+    device = page.context.new_cdp_session(page)
+
+    def touch(kind, *points):
+        points = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+        device.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", (150, 200))
+    touch("touchStart", (150, 200), (250, 200))
+    for apart in (60, 70, 80, 90, 100):
+        touch("touchMove", (200 - apart, 200), (200 + apart, 200))
+    touch("touchEnd")
+    until(page, "document.getElementById('viewer-scale').textContent === '200%'")
+    page.keyboard.press("0")
+    touch("touchStart", (300, 200))
+    for x in (250, 200, 150, 100):
+        touch("touchMove", (x, 205))
+    touch("touchEnd")
+    until(page, "document.getElementById('viewer-title').textContent === 'b.jpg'")
+
+
 def test_from_the_large_photo_to_a_search_with_it_or_with_a_part(opened, address, keep_shot):
     page = opened_anew(opened, address)
     page.click(".tile[data-place='0'] .picture")
@@ -158,6 +243,27 @@ def test_marks_are_set_from_the_large_photo_too(opened, address):
     page.locator(".tile[data-place='0'] .picture").focus()
     page.keyboard.press("r")
     until(page, "document.querySelector('.tile[data-place=\"0\"] .yes').getAttribute('aria-pressed') === 'false'")
+
+
+def test_a_search_is_left_by_a_button_and_by_the_back_button(opened, address, shots):
+    page = opened_anew(opened, address)
+    everything = page.locator(".note").text_content()
+    assert page.locator("#leave").is_hidden()
+    page.click(".tile[data-place='3'] .find")
+    ranked(page)
+    page.go_back()
+    noted(page, everything)
+    assert page.locator("#query-image").is_hidden()
+    assert page.locator("#controls").is_hidden()
+    page.go_forward()
+    ranked(page)
+    page.click("#leave")
+    noted(page, everything)
+    assert "#" not in page.url
+    assert page.locator("#leave").is_hidden()
+    assert page.evaluate("document.activeElement.id") == "draw"
+    page.go_back()
+    ranked(page)  # the search that was left
 
 
 def noted(page, text):
@@ -220,6 +326,10 @@ def test_copies_are_stacked_taken_apart_and_told_to_be_none(opened, address, sho
     page.wait_for_selector("#stack[open]")
     group = next(group for group in copies_in(shots) if 0 in {photo.id for photo in group.photos})
     assert page.locator("#stack-list li").count() == len(group.photos)
+    sizes = page.locator("#stack-list li .soft").all_text_contents()
+    assert sizes[0].startswith("120 × 120 pixels, ")
+    best = [photo.path for photo in group.photos]
+    assert page.locator("#stack-list bdi").all_text_contents() == best  # the best first
     keep_shot(page, "stack")
     page.locator("#stack-list li").last.get_by_text("Not a copy").click()
     page.keyboard.press("Escape")

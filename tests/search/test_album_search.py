@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import defined_score
 from PIL import Image
 
 from smoothap.models import Embedder
@@ -69,6 +70,42 @@ def test_pairs_are_found_across_tiles(monkeypatch):
     whole = album.all_above(0.5)
     monkeypatch.setattr(duplicates, "_TILE", 7)
     assert [(a, b) for a, b, _ in album.all_above(0.5)] == [(a, b) for a, b, _ in whole]
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.7], ids=["all directions alike", "a few directions long"])
+@pytest.mark.parametrize("score", [0.98, 0.9, 0.0])
+def test_pairs_of_long_vectors_are_those_of_every_pair(monkeypatch, spread, score):
+    """Long vectors are compared by a few of their numbers first, which must lose no pair, least of all at the score."""
+    from smoothap.search import _duplicates as duplicates
+
+    monkeypatch.setattr(duplicates, "_TILE", 16)
+    monkeypatch.setattr(duplicates, "_SHORT", 8)
+    random = np.random.default_rng(7)
+    vectors = random.standard_normal((60, 60)) * np.arange(1, 61) ** -spread
+    far = random.standard_normal((60, 60))
+    far -= (far * vectors).sum(1, keepdims=True) / (vectors**2).sum(1, keepdims=True) * vectors
+    far *= np.linalg.norm(vectors, axis=1, keepdims=True) / np.linalg.norm(far, axis=1, keepdims=True)
+    cosines = score + (1 - score) * np.linspace(-0.2, 0.2, 60)[:, None]  # of each and its neighbour: about the score
+    rows = np.concatenate([vectors, cosines * vectors + np.sqrt(1 - cosines**2) * far]).astype(np.float32)
+    found = {(pair.first, pair.second): pair.score for pair in duplicates.pairs_above(rows, score)}
+    every = {(one, other): defined_score(rows[one], rows[other]) for other in range(120) for one in range(other)}
+    assert found == {pair: value for pair, value in every.items() if value >= score}
+    assert 28 <= sum((row, row + 60) in found for row in range(60)) <= 32
+    least = min(found.values())
+    assert len(duplicates.pairs_above(rows, least)) == sum(value >= least for value in every.values())
+
+
+def test_few_tiles_of_an_album_of_groups_are_compared(monkeypatch):
+    from smoothap.search import _duplicates as duplicates
+
+    random = np.random.default_rng(0)
+    groups = random.standard_normal((20, 40))[random.permutation(np.arange(20).repeat(16))]
+    rows = (groups + 0.02 * random.standard_normal(groups.shape)).astype(np.float32)
+    monkeypatch.setattr(duplicates, "_TILE", 16)
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    near = duplicates._near_tiles(units[duplicates._side_by_side(units)], 0.98)
+    assert 20 <= len(near) < 60  # of 210
+    assert len(duplicates.pairs_above(rows, 0.98)) == 20 * 16 * 15 // 2
 
 
 def test_several_photos_are_one_query_and_are_left_out():

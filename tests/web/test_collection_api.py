@@ -5,9 +5,11 @@ import json
 import threading
 import zipfile
 
+import httpx2
 import pytest
 from page_albums import pixel_album
 from page_server import served
+from PIL import Image
 
 from smoothap.search import Album
 
@@ -142,6 +144,31 @@ def test_where_there_is_a_token_it_is_asked_for(connect, kept, method, address, 
     assert kept.collections.version == before
     allowed = guarded.request(method, address, json=content, headers={"authorization": "Bearer secret"})
     assert allowed.status_code in (200, 422)  # 422: an empty list to import
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_zip_says_where_photos_were_taken_only_if_this_computer_asks(kept, local):
+    """The owner's own page may ask for it; a visitor from elsewhere gets all but the place."""
+    exif = Image.Exif()
+    exif[0x010F] = "Canon"
+    exif.get_ifd(0x8825).update({1: "N", 2: (51.0, 30.0, 12.48)})
+    file = kept.photo_path(1)
+    Image.new("RGB", (40, 30), "teal").save(file, "JPEG", exif=exif)
+    key = kept.collections.add("trip", [1]).key
+    with served({"kept": kept}, local=local) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        for asked, told in (("", False), ("?places=true", True)):
+            answer = client.get(f"{BASE}/{key}/originals.zip{asked}")
+            if asked and not local:
+                assert answer.status_code == 403
+                assert "this computer alone" in answer.json()["error"]
+                continue
+            with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+                assert packed.testzip() is None
+                content = packed.read(packed.namelist()[0])
+            with Image.open(io.BytesIO(content)) as photo:
+                assert photo.getexif()[0x010F] == "Canon"
+                assert bool(photo.getexif().get_ifd(0x8825)) is told
+            assert (content == file.read_bytes()) is told
 
 
 def test_the_zip_of_the_originals_is_what_was_announced(api, kept):

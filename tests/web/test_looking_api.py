@@ -153,22 +153,39 @@ def test_copies_stand_where_the_first_of_them_stands(api):
 def test_what_is_no_copy_is_remembered_and_changes_the_version(api, folder):
     before = api.post("/browse", json={"stacked": True}).json()
     facts = api.get("/photos/0/facts").json()
-    assert [photo["id"] for photo in facts["copies"]] == [1]
+    assert [(photo["id"], photo["bytes"]) for photo in facts["stack"]] == [(1, 1001), (0, 1000)]  # the best first
     assert api.post("/photos/1/not-a-copy").status_code == 204
     after = api.post("/browse", json={"stacked": True}).json()
     assert (after["total"], before["total"]) == (73, 72)
     assert after["version"] != before["version"]
-    assert api.get("/photos/0/facts").json()["copies"] == []
+    assert [photo["id"] for photo in api.get("/photos/0/facts").json()["stack"]] == [0]
     assert len(copies_in(Album.open(folder))) == 7
 
 
 def test_facts_of_a_photo(api):
     facts = api.get("/photos/7/facts").json()
+    assert [photo["id"] for photo in facts.pop("stack")] == [7]
     assert facts | {"picture": ""} == {
         "id": 7, "picture": "", "file": "007.jpg", "folder": "b", "label": None, "taken": "2020-08-08 12:00:00",
-        "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007, "copies": [],
+        "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
     }  # fmt: skip
     assert api.get("/photos/99999/facts").status_code == 404
+
+
+def test_a_photo_is_looked_at_from_near_with_more_pixels_and_nothing_else(api, folder):
+    exif = Image.Exif()
+    exif.get_ifd(0x8825).update({1: "N", 2: (51.0, 30.0, 12.0)})
+    large = Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 60, 3), dtype=np.uint8)).resize((3375, 4500))
+    large.save(folder.parent / "photos" / known(5)["path"], exif=exif, quality=50)
+    for kind, size in (("image", (768, 1024)), ("detail", (3072, 4096))):
+        answer = api.get(f"/photos/5/{kind}")
+        with Image.open(io.BytesIO(answer.content)) as picture:
+            assert picture.size == size
+            assert not picture.getexif()
+            assert set(picture.info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
+        assert answer.headers["cache-control"] == "no-store"
+        key = api.get("/photos/5").json()["picture"]
+        assert "immutable" in api.get(f"/photos/5/{kind}?picture={key}").headers["cache-control"]
 
 
 def test_a_photo_is_shown_in_its_folder_by_this_computer(api, folder, monkeypatch):

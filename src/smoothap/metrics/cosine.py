@@ -183,7 +183,7 @@ class Cosines:
         """The length of every vector. (n,)"""
         return norms_and_marks(self.vectors)[0]
 
-    def units(self, rows: slice) -> np.ndarray:
+    def units(self, rows: slice | np.ndarray) -> np.ndarray:
         """Some of the vectors at length 1, for products that `error_bound` holds for. (k, d) float32"""
         return unit_rows(given_rows(self.vectors[rows]), self.norms[rows], torch.float32).numpy()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smoothap.data.without_place import without_place
 from smoothap.files import write_atomically
 from smoothap.progress import Progress
 from smoothap.search.album import Album
@@ -157,15 +158,20 @@ def _wide_fields(size: int, offset: int, limit: int) -> int:
     return 4 + 8 * fields if fields else 0
 
 
-def zip_pieces(chosen: Originals) -> Iterator[bytes]:
-    """The originals as a zip, piece by piece and nothing of it kept; photos are not compressed a second time."""
+def zip_pieces(chosen: Originals, *, places: bool = True) -> Iterator[bytes]:
+    """The originals as a zip, piece by piece and nothing of it kept; photos are not compressed a second time.
+
+    Without `places` they do not say where they were taken, and all else in them stays as it is; then one photo at a
+    time lies in memory.
+    """
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # ty: ignore[no-matching-overload]
         for original in chosen.files:
             info = zipfile.ZipInfo(original.name, _zip_time(original.modified))
             info.file_size, info.external_attr = original.bytes, 0o644 << 16
             left = original.bytes
-            with original.file.open("rb") as photo, archive.open(info, "w") as entry:
+            with original.file.open("rb") as file, archive.open(info, "w") as entry:
+                photo = file if places else io.BytesIO(without_place(file.read()))
                 while chunk := photo.read(_CHUNK):
                     left -= len(chunk)
                     entry.write(chunk)

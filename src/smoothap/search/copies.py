@@ -99,8 +99,13 @@ def _folder(album: Album) -> Path:
     return album.folder / COLLECTIONS
 
 
+def best_first(photos: Iterable[Photo]) -> list[Photo]:
+    """Copies of one photo, the one to keep first: the most pixels, then the most bytes, then the earliest date."""
+    return sorted(photos, key=_worth)
+
+
 def _group(photos: Photos, rows: list[int]) -> Copies:
-    group = sorted((photos[row] for row in rows), key=_worth)
+    group = best_first(photos[row] for row in rows)
     exact = bool(group[0].sha256) and len({photo.sha256 for photo in group}) == 1
     return Copies(tuple(group), exact)
 

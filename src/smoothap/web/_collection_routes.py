@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, Path, Query, Request
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from smoothap.report.markup import visible
@@ -29,8 +30,8 @@ def _file(kind: str, binary: bool = False) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {kind: {"schema": shape}}, "description": "The file"}}
 
 
-def add_collection_routes(app: FastAPI, queue: WorkQueue) -> None:
-    """Add the addresses of all collections and of each."""
+def add_collection_routes(app: FastAPI, queue: WorkQueue, *, local: bool) -> None:
+    """Add the addresses of all collections and of each; places leave only where this computer alone sees the page."""
 
     async def changed(served: ServedAlbum, change: Callable[[ServedCollections], int | None]) -> shapes.CollectionList:
         collections = ServedCollections(served)
@@ -139,14 +140,19 @@ def add_collection_routes(app: FastAPI, queue: WorkQueue) -> None:
         )
 
     @app.get(f"{_BASE}/{{key}}/originals.zip", response_class=Response, responses=_file("application/zip", binary=True))
-    async def archive(request: Request, served: ChosenAlbum, key: CollectionKey) -> Response:
-        """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off."""
+    async def archive(request: Request, served: ChosenAlbum, key: CollectionKey, places: bool = False) -> Response:
+        """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
+
+        They do not say where they were taken unless `places` is asked for, by a page that this computer alone sees.
+        """
+        if places and not local:
+            raise HTTPException(403, "Places are given away only where the page is served to this computer alone.")
         name, chosen = await queue.run(ServedCollections(served).originals, key)
         if not chosen.files:
             raise ValueError("No original of this collection is there: is its disk mounted?")
         request.scope[STREAMED] = True
         headers = {**_attached(f"{name}.zip"), "content-length": str(zip_size(chosen))}
-        return StreamingResponse(_pieces(chosen), media_type="application/zip", headers=headers)
+        return StreamingResponse(_pieces(chosen, places), media_type="application/zip", headers=headers)
 
 
 _TEXT_BODY = {
@@ -157,8 +163,8 @@ _TEXT_BODY = {
 }
 
 
-def _pieces(chosen: Originals) -> Iterator[bytes]:
-    for piece in zip_pieces(chosen):
+def _pieces(chosen: Originals, places: bool) -> Iterator[bytes]:
+    for piece in zip_pieces(chosen, places=places):
         if piece:  # an empty one would end the answer
             yield piece
 

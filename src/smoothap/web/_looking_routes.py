@@ -9,7 +9,10 @@ from starlette.responses import Response
 from smoothap.web import _schemas as schemas
 from smoothap.web._album_choice import AllAlbums, ChosenAlbum, PhotoNumber
 from smoothap.web._revealing import reveal
+from smoothap.web._schemas import JPEG, PictureKey, picture_response
 from smoothap.web.limits import WorkQueue
+
+_NEAR = 4_096  # pixels a side of the picture that is looked at from near
 
 
 def add_looking_routes(app: FastAPI, queue: WorkQueue, *, local: bool) -> None:
@@ -39,6 +42,12 @@ def add_looking_routes(app: FastAPI, queue: WorkQueue, *, local: bool) -> None:
     async def facts(albums: AllAlbums, served: ChosenAlbum, photo: PhotoNumber) -> schemas.PhotoFacts:
         """What is known of a photo: its file, date, camera, size and copies."""
         return await queue.run(served.facts, photo, albums)
+
+    @app.get("/api/albums/{album}/photos/{photo}/detail", response_class=Response, responses=JPEG)
+    async def detail(served: ChosenAlbum, photo: PhotoNumber, picture: PictureKey = None) -> Response:
+        """A picture of at most 4,096 pixels a side, to look at from near: pixels, and nothing else of the file."""
+        content = await queue.run(served.image, photo, _NEAR)
+        return picture_response(content, remembered=picture == served.picture_key(photo))
 
     @app.post("/api/albums/{album}/photos/{photo}/not-a-copy", status_code=204)
     async def not_a_copy(served: ChosenAlbum, photo: PhotoNumber) -> Response:

@@ -2,9 +2,10 @@
 
 import base64
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+from fastapi import Query
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
@@ -19,6 +20,12 @@ def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float
     left, top, width, height = box
     return left, top, min(width, 1 - left), min(height, 1 - top)
 
+
+# Part of a picture's address: the photo's `picture`.
+PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`, so that it can be kept.")]
+JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}, "description": "The picture"}
+}
 
 # Left, top, width and height of a part of a photo, as shares of its width and height.
 ShareBox = Annotated[tuple[Start, Start, Side, Side], AfterValidator(_inside)]
@@ -135,6 +142,14 @@ class Choices(BaseModel):
     undated: int = Field(description="How many photos have no date, and so are in no range of dates.")
 
 
+class StackedPhoto(PhotoInfo):
+    """A photo of a stack of copies, and its size, by which the best of them is told."""
+
+    width: int
+    height: int
+    bytes: int
+
+
 class PhotoFacts(BaseModel):
     """What is known of a photo; where it was taken is not."""
 
@@ -148,7 +163,7 @@ class PhotoFacts(BaseModel):
     width: int
     height: int
     bytes: int
-    copies: list[PhotoInfo] = Field(description="The other photos of its stack.")
+    stack: list[StackedPhoto] = Field(description="The photo itself and its copies, the best first.")
 
 
 class Vector(BaseModel):
@@ -232,3 +247,9 @@ def unpacked(text: str, dimension: int) -> np.ndarray:
             f"The vector has {len(vector)} numbers and the album's have {dimension}: embed the photo here."
         )
     return vector
+
+
+def picture_response(content: bytes, *, remembered: bool) -> Response:
+    """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
+    headers = {"cache-control": "private, max-age=31536000, immutable" if remembered else "no-store"}
+    return Response(content, media_type="image/jpeg", headers=headers)

@@ -18,7 +18,9 @@ from starlette.exceptions import HTTPException
 from smoothap.data.reading import UnreadableImage, read_image
 from smoothap.report.markup import visible
 from smoothap.search import Album, Filter
+from smoothap.search.copies import best_first
 from smoothap.search.filtering import cameras_of, days_of, folders_of
+from smoothap.search.photos import Photo
 from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import unit
 from smoothap.web import _schemas as schemas
@@ -123,11 +125,11 @@ class ServedAlbum:
             raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
         return self.vector_of(self.decoder.decode(photo))
 
-    def image(self, identity: int) -> bytes:
-        """A JPEG of at most 1,024 pixels a side with pixels and nothing else; the thumbnail where the file is gone."""
+    def image(self, identity: int, side: int = 1024) -> bytes:
+        """A JPEG of at most so many pixels a side, of pixels and nothing else; the thumbnail where the file is gone."""
         self.album.photos.row_of(identity)
         try:
-            return plain_jpeg(self.decoder.decode(self.album.photo_path(identity)), _QUALITY)
+            return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=side), _QUALITY)
         except _NO_PICTURE:
             return self.thumbnail(identity)
 
@@ -266,7 +268,8 @@ class ServedAlbum:
     def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.PhotoFacts:
         """What is known of a photo."""
         row = self.album.photos.row_of(identity)
-        photo, others = self.album.photos[row], [other for other in self.stacks.members(row) if other != row]
+        photo = self.album.photos[row]
+        stack = best_first(self.album.photos[int(one)] for one in self.stacks.members(row))
         folder, _, file = photo.path.rpartition("/")
         return schemas.PhotoFacts(
             id=photo.id, picture=self.picture_key(photo.id), file=visible(file), folder=visible(folder),
@@ -274,8 +277,12 @@ class ServedAlbum:
             taken=None if photo.taken is None else photo.taken.isoformat(" ", "seconds"),
             camera=None if photo.camera is None else visible(photo.camera),
             width=photo.width, height=photo.height, bytes=photo.bytes,
-            copies=[self.photo(int(other), albums) for other in others],
+            stack=[self._stacked(one, albums) for one in stack],
         )  # fmt: skip
+
+    def _stacked(self, photo: Photo, albums: Iterable["ServedAlbum"]) -> schemas.StackedPhoto:
+        info = self.photo(self.album.photos.row_of(photo.id), albums)
+        return schemas.StackedPhoto(**info.model_dump(), width=photo.width, height=photo.height, bytes=photo.bytes)
 
     @cached_property
     def choices(self) -> schemas.Choices:

@@ -32,7 +32,7 @@ from smoothap.web._learning_routes import add_learning_routes
 from smoothap.web._looking_routes import add_looking_routes
 from smoothap.web._metrics import Metrics
 from smoothap.web._observing import Observed, add_metrics_route
-from smoothap.web._schemas import error_response
+from smoothap.web._schemas import JPEG, PictureKey, error_response, picture_response
 from smoothap.web._v1_routes import add_v1_routes
 from smoothap.web.limits import BoundedRequests, Limits, WorkQueue
 from smoothap.web.proxies import BehindProxy, TrustedProxies
@@ -70,14 +70,9 @@ _PHOTO_BODY = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_JPEG: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}, "description": "The picture"}
-}
 _CSV: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "The list"}
 }
-
-PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`, so that it can be kept.")]
 
 
 def create_app(
@@ -136,7 +131,7 @@ def create_app(
     for address in _FILES:
         app.get(address, include_in_schema=False)(_page_file)
     _add_routes(app, current, queue, photo_queue, limits, local)
-    add_collection_routes(app, queue)
+    add_collection_routes(app, queue, local=local)
     add_learning_routes(app, queue, job)
     add_looking_routes(app, queue, local=local)
     add_v1_routes(app, queue, photo_queue)
@@ -180,16 +175,16 @@ def _add_routes(
         """One photo, and its id in every album of the server."""
         return served.photo(served.album.photos.row_of(photo), albums)
 
-    @app.get("/api/albums/{album}/photos/{photo}/thumbnail", response_class=Response, responses=_JPEG)
+    @app.get("/api/albums/{album}/photos/{photo}/thumbnail", response_class=Response, responses=JPEG)
     def thumbnail(served: ChosenAlbum, photo: PhotoNumber, picture: PictureKey = None) -> Response:
         """A small picture: pixels, and nothing else that the file held."""
-        return _picture(served.thumbnail(photo), remembered=picture == served.picture_key(photo))
+        return picture_response(served.thumbnail(photo), remembered=picture == served.picture_key(photo))
 
-    @app.get("/api/albums/{album}/photos/{photo}/image", response_class=Response, responses=_JPEG)
+    @app.get("/api/albums/{album}/photos/{photo}/image", response_class=Response, responses=JPEG)
     async def image(served: ChosenAlbum, photo: PhotoNumber, picture: PictureKey = None) -> Response:
         """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
         content = await queue.run(served.image, photo)
-        return _picture(content, remembered=picture == served.picture_key(photo))
+        return picture_response(content, remembered=picture == served.picture_key(photo))
 
     @app.post("/api/albums/{album}/embed", openapi_extra=_PHOTO_BODY)
     async def embed(
@@ -244,12 +239,6 @@ def _share_box(text: str) -> schemas.ShareBox:
             "A box is four numbers such as 0.1,0.2,0.5,0.5: left, top, width and height as shares from 0 to 1, the "
             f"last two at least 0.005, not {text!r}."
         ) from None
-
-
-def _picture(content: bytes, *, remembered: bool) -> Response:
-    """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
-    headers = {"cache-control": "private, max-age=31536000, immutable" if remembered else "no-store"}
-    return Response(content, media_type="image/jpeg", headers=headers)
 
 
 def _list(content: str) -> Response:

@@ -1,17 +1,18 @@
 """Copies of one photo lie in one stack: which photos of an album do, and a list with each stack in one place."""
 
+import contextlib
 import threading
 from pathlib import Path
 
 import numpy as np
 
 from smoothap.search import Album
-from smoothap.search.copies import ALIKE, copies_in, not_copies
+from smoothap.search.copies import ALIKE, Copies, copies_in, not_copies
 from smoothap.search.description import COLLECTIONS
 
 _AT_ONCE = 3_000  # photos whose copies are found while a visitor waits
 _LATER = 2.0  # seconds: the first screen of a large album comes first
-_COMPARED = 50_000  # photos; in a larger album the server stacks what is the same to the byte
+_COMPARED = 400_000  # photos; in a larger album the server stacks what is the same to the byte
 
 
 class Stacks:
@@ -68,9 +69,15 @@ class Stacks:
         with self._lock:
             stamp = self._told()
             stacks = np.full(len(self._album), -1, np.int32)
-            for number, group in enumerate(copies_in(self._album, ALIKE if len(stacks) <= _COMPARED else None)):
+            for number, group in enumerate(self._groups()):
                 stacks[[self._album.photos.row_of(photo.id) for photo in group.photos]] = number
             self._stack_of, self._stamp = stacks, stamp
+
+    def _groups(self) -> list[Copies]:
+        if len(self._album) <= _COMPARED:
+            with contextlib.suppress(ValueError):  # nearly all photos look alike: then only what is the same is stacked
+                return copies_in(self._album, ALIKE)
+        return copies_in(self._album, None)
 
     def _told(self) -> object:
         """What changes when photos are told to be no copies."""

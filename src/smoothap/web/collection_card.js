@@ -83,7 +83,8 @@ export class CollectionCard {
 
   // A link of this page's own, which the browser saves: nothing of a zip has to fit into memory.
   download(kind) {
-    make("a", { href: this.collections.address(kind), download: "" }).click();
+    const places = kind === "originals.zip" && $("collection-places").checked ? "?places=true" : "";
+    make("a", { href: this.collections.address(kind) + places, download: "" }).click();
   }
 
   open() {

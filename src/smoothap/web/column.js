@@ -18,6 +18,18 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
+// A picture of a magnifier: fonts draw the sign for it too small to be seen, or not at all.
+function magnifier() {
+  const part = (tag, attributes) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+  const sign = part("svg", { class: "sign", viewBox: "0 0 20 20", "aria-hidden": "true" });
+  sign.append(part("circle", { cx: 8.5, cy: 8.5, r: 5.5 }), part("path", { d: "m13 13 5 5" }));
+  return sign;
+}
+
 export function count(number, noun) {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
@@ -175,14 +187,14 @@ export class Column {
     }
     tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name.split("/").at(-1), title: hit.name })));
     const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
-    const actions = [...marks, ["find", "⌕", "Find more like it (F)"]];
+    const actions = [...marks, ["find", magnifier(), "Find more like it (F)"]];
     tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));
     this.markTile(tile, hit.id);
     return tile;
   }
 
   button(kind, sign, meaning, known) {
-    const button = make("button", { type: "button", className: kind, textContent: sign, title: meaning, tabIndex: -1 });
+    const button = make("button", { type: "button", className: kind, title: meaning, tabIndex: -1 }, sign);
     button.setAttribute("aria-label", `${meaning}: ${known}`);
     return button;
   }

@@ -58,6 +58,7 @@ async function pick(column, id) {
 }
 
 async function open() {
+  if (!location.hash && query?.ids) return leave(); // by the browser's back button
   const ids = /^#photo=(\d+)(?:,(\d+))?$/.exec(location.hash)?.slice(1, columns.length + 1).map(Number);
   if (!ids || ids.some(Number.isNaN)) return;
   try {
@@ -103,7 +104,7 @@ function setQuery(next, address) {
   $("stage").setAttribute("role", "group");
   $("stage").setAttribute("aria-label", "The query: draw a box to search with a part of it, or press the arrow keys");
   $("query-name").replaceChildren(make("bdi", { textContent: next.label === null ? next.name : `${next.name} (${next.label})` }));
-  $("query-name").hidden = false;
+  $("query-name").hidden = $("leave").hidden = false;
   $("controls").hidden = false;
   slider.reset();
 }
@@ -160,10 +161,20 @@ async function search() {
 function forget() {
   query = null;
   refined = false;
-  $("query-image").hidden = $("query-name").hidden = $("controls").hidden = $("quality").hidden = true;
+  $("query-image").hidden = $("query-name").hidden = $("controls").hidden = $("quality").hidden = $("leave").hidden = $("whole").hidden = true;
   $("query-image").removeAttribute("src");
   $("stage").classList.add("empty");
   $("stage").tabIndex = -1;
+}
+
+// From a search back to all photos.
+function leave() {
+  if (location.hash) history.pushState(null, "", location.pathname);
+  forget();
+  box.set(null);
+  showMarks();
+  say("All photos");
+  return browse();
 }
 
 function searchAgain() {
@@ -212,9 +223,7 @@ async function drawOne() {
   }
 }
 
-function imageIn(transfer) {
-  return [...(transfer?.files ?? [])][0];
-}
+const imageIn = (transfer) => [...(transfer?.files ?? [])][0];
 
 $("choose").addEventListener("change", () => {
   take($("choose").files[0]);
@@ -252,6 +261,10 @@ $("draw").addEventListener("click", drawOne);
 $("whole").addEventListener("click", () => {
   box.set(null);
   search();
+});
+$("leave").addEventListener("click", () => {
+  leave();
+  $("draw").focus(); // the button is gone
 });
 $("again").addEventListener("click", searchAgain);
 $("clear").addEventListener("click", () => {
@@ -298,6 +311,7 @@ async function begin() {
     return;
   }
   const two = server.albums.length === 2;
+  $("collection-places-row").hidden = !server.local;
   const viewer = new Viewer({
     search: pick, part: (column, id, part) => { chosenPart = part; pick(column, id); }, failed,
     mark: (...marked) => page.mark(...marked), markOf: (...asked) => page.markOf(...asked), marks: (hit) => page.marks(hit),
@@ -329,16 +343,16 @@ async function begin() {
   $("summary").textContent = two ? "The same photos by two models, side by side" : "Find all the photos of a thing by one of them";
   showCalibration();
   $("query-note").textContent = server.albums.every((album) => album.takes_photos)
-    ? "Or press ⌕ under any photo. Drag over the query to search with a part of it."
-    : "Press ⌕ under any photo to search with it: this album has no model to see others with.";
+    ? "Or press the magnifier under any photo. Drag over the query to search with a part of it."
+    : "Press the magnifier under any photo to search with it: this album has no model to see others with.";
   $("choose-label").hidden = !server.albums.every((album) => album.takes_photos);
-  $("stage-hint").textContent = $("choose-label").hidden ? "Press ⌕ under a photo" : "Drop or paste a photo";
+  $("stage-hint").textContent = $("choose-label").hidden ? "Press the magnifier under a photo" : "Drop or paste a photo";
   if (location.hash.startsWith("#photo=")) {
     await open();
   } else if (server.start) {
     history.replaceState(null, "", `#photo=${server.start.join(",")}`);
     await open();
-    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Press ⌕ under any other photo.";
+    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Press the magnifier under any other photo.";
   }
   if (query === null) await browse();
   await ready;

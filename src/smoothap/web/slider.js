@@ -57,6 +57,6 @@ export class Slider {
   }
 
   show() {
-    $("slider-value").textContent = this.isOpen ? "any: all photos" : this.isRecall ? `${Math.round(100 * this.value)}%` : this.value.toFixed(3);
+    $("slider-value").textContent = this.isOpen ? "any" : this.isRecall ? `${Math.round(100 * this.value)}%` : this.value.toFixed(3);
   }
 }

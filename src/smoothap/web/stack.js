@@ -2,6 +2,7 @@
 
 import { askJson, post } from "./ask.js";
 import { make } from "./column.js";
+import { spokenSize } from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
 
@@ -18,10 +19,9 @@ export class Stack {
 
   async open(column, hit) {
     try {
-      const { copies } = await askJson(`${column.base}/photos/${hit.id}/facts`);
+      const { stack } = await askJson(`${column.base}/photos/${hit.id}/facts`);
       Object.assign(this, { column, apart: false });
-      const photos = [{ ...hit, twins: [] }, ...copies];
-      $("stack-list").replaceChildren(...photos.map((photo) => this.item(photo)));
+      $("stack-list").replaceChildren(...stack.map((photo) => this.item(photo)));
       if (!this.dialog.open) this.dialog.showModal();
     } catch (error) {
       this.page.failed(error);
@@ -37,7 +37,7 @@ export class Stack {
     });
     const apart = make("button", { type: "button", textContent: "Not a copy", hidden: !this.column.album.keeps });
     apart.setAttribute("aria-label", `${photo.name} is not a copy`);
-    const item = make("li", {}, make("img", { src: this.column.address(photo, "thumbnail"), alt: photo.name }), make("bdi", { textContent: photo.name }), find, apart);
+    const item = make("li", {}, make("img", { src: this.column.address(photo, "thumbnail"), alt: photo.name }), make("bdi", { textContent: photo.name }), make("span", { className: "soft", textContent: spokenSize(photo) }), find, apart);
     apart.addEventListener("click", async () => {
       try {
         await post(`${this.column.base}/photos/${photo.id}/not-a-copy`, {});

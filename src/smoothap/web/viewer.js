@@ -5,12 +5,14 @@ import { ShareBox } from "./box.js";
 import { make } from "./column.js";
 
 const $ = (id) => document.getElementById(id);
-const NEAREST = 8;
+const NEAREST = 8; // times as large as it fits
+const ENLARGED = 3; // times: a small photo is shown no larger than this
+const REST = 250; // milliseconds after which a photo that is looked at is fetched with all its pixels
 
 export class Viewer {
   // page: {search(column, id), part(column, id, box), mark(column, hit, kind), markOf(column, id), marks(hit), say, failed}
   constructor(page, { local }) {
-    Object.assign(this, { page, column: null, place: 0, zoom: 1, shift: [0, 0] });
+    Object.assign(this, { page, column: null, place: 0, zoom: 1, shift: [0, 0], size: null, fingers: new Map() });
     this.dialog = $("viewer");
     $("viewer-reveal").hidden = !local;
     this.box = new ShareBox($("viewer-stage"), $("viewer-image"), $("viewer-box"), (part) => part === null && this.choosePart(false), () => this.part());
@@ -32,12 +34,14 @@ export class Viewer {
     const stage = $("viewer-stage");
     stage.addEventListener("wheel", (event) => {
       event.preventDefault();
-      this.scale(event.deltaY < 0 ? 1.2 : 1 / 1.2);
+      this.scale(event.deltaY < 0 ? 1.2 : 1 / 1.2, event);
     }, { passive: false });
     stage.addEventListener("pointerdown", (event) => this.grab(event));
     stage.addEventListener("pointermove", (event) => this.pull(event));
-    stage.addEventListener("pointerup", () => { this.held = null; });
-    stage.addEventListener("dblclick", () => !this.box.enabled && this.setZoom(this.zoom > 1 ? 1 : 2.5));
+    for (const end of ["pointerup", "pointercancel"]) stage.addEventListener(end, (event) => this.drop(event));
+    stage.addEventListener("dblclick", (event) => this.scale(this.zoom > 1 ? 1 / this.zoom : 2.5, event));
+    $("viewer-image").addEventListener("load", () => this.arrived());
+    new ResizeObserver(() => this.fit()).observe(stage);
     $("viewer-image").addEventListener("error", () => { $("viewer-note").textContent = "The photo cannot be shown: is its file still there?"; });
   }
 
@@ -61,7 +65,7 @@ export class Viewer {
     try {
       const hit = await column.hitAt(place);
       if (place !== this.place || !hit) return;
-      this.hit = hit;
+      Object.assign(this, { hit, facts: null, size: null });
       const image = $("viewer-image");
       image.alt = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
       image.src = column.address(hit, "image");
@@ -71,7 +75,7 @@ export class Viewer {
       $("viewer-after").disabled = place === column.total - 1;
       this.showMark();
       const facts = await askJson(`${column.base}/photos/${hit.id}/facts`);
-      if (place === this.place) this.showFacts(facts, hit);
+      if (hit === this.hit) this.showFacts(facts, hit);
       column.hitAt(place + 1).then((next) => { if (next) new Image().src = column.address(next, "image"); }, () => {});
     } catch (error) {
       this.dialog.close();
@@ -79,16 +83,50 @@ export class Viewer {
     }
   }
 
-  showFacts({ file, folder, taken, camera, width, height, bytes, label, copies }, hit) {
+  showFacts(known, hit) {
+    const { file, folder, taken, camera, label, stack } = known;
+    this.facts = known;
     $("viewer-title").replaceChildren(make("bdi", { textContent: file }));
-    const size = [width && `${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels`, bytes && spoken(bytes)].filter(Boolean).join(", ");
     const facts = {
-      Folder: folder || "the photo folder itself", Taken: taken && spokenDate(taken), Camera: camera, Size: size, Label: label,
-      Score: hit.rank ? `${hit.score.toFixed(3)}, rank ${hit.rank.toLocaleString("en")}` : null, Copies: copies.length || null,
+      Folder: folder || "the photo folder itself", Taken: taken && spokenDate(taken), Camera: camera, Size: spokenSize(known), Label: label,
+      Score: hit.rank ? `${hit.score.toFixed(3)}, rank ${hit.rank.toLocaleString("en")}` : null, Copies: stack.length - 1 || null,
     };
+    this.sharpen();
     $("viewer-facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value).flatMap(
       ([name, value]) => [make("dt", { textContent: name }), make("dd", {}, make("bdi", { textContent: value }))],
     ));
+  }
+
+  // The picture is there: as large as there is room for it, and a small one no larger than it bears.
+  arrived() {
+    const { naturalWidth, naturalHeight } = $("viewer-image");
+    this.size ??= [naturalWidth, naturalHeight]; // and not that of the same picture with more pixels
+    this.fit();
+  }
+
+  fit() {
+    const stage = $("viewer-stage");
+    if (!this.size || !this.dialog.open) return;
+    const [width, height] = this.size;
+    const scale = Math.min(stage.clientWidth / width, stage.clientHeight / height, ENLARGED);
+    Object.assign($("viewer-image").style, { width: `${width * scale}px`, height: `${height * scale}px` });
+    this.sharpen();
+  }
+
+  // Fetch a picture with more pixels, if the photo has more than the one that is shown and the screen has room for them.
+  sharpen() {
+    clearTimeout(this.resting);
+    const { hit, column, size, facts } = this;
+    if (!size || !facts || facts.width <= size[0] || !this.dialog.open) return;
+    const shown = $("viewer-image").clientWidth * this.zoom * devicePixelRatio;
+    if (shown <= 1.2 * $("viewer-image").naturalWidth || $("viewer-image").src.includes("/detail?")) return;
+    this.resting = setTimeout(() => {
+      const sharp = new Image();
+      sharp.addEventListener("load", () => {
+        if (hit === this.hit && this.dialog.open) $("viewer-image").src = sharp.src;
+      });
+      sharp.src = column.address(hit, "detail");
+    }, REST);
   }
 
   showMark() {
@@ -130,6 +168,8 @@ export class Viewer {
     this.box.set(on ? [0.25, 0.25, 0.5, 0.5] : null);
     this.dialog.classList.toggle("choosing", on);
     $("viewer-part").textContent = on ? "Search with this part" : "Search with a part";
+    $("viewer-part").classList.toggle("main", on);
+    $("viewer-search").classList.toggle("main", !on);
     $("viewer-note").textContent = on ? "Drag over the photo, or move the box with the arrow keys (with Shift: its size), then press Enter." : "";
     if (on) {
       this.setZoom(1);
@@ -146,29 +186,61 @@ export class Viewer {
     }
   }
 
-  scale(factor) {
-    if (!this.box.enabled) this.setZoom(this.zoom * factor);
+  // With a pointer, what is under it stays there.
+  scale(factor, pointer) {
+    if (this.box.enabled) return;
+    const stage = $("viewer-stage").getBoundingClientRect();
+    const zoom = Math.min(Math.max(this.zoom * factor, 1), NEAREST);
+    const at = pointer ? [pointer.clientX - stage.left - stage.width / 2, pointer.clientY - stage.top - stage.height / 2] : [0, 0];
+    this.shift = this.shift.map((shift, axis) => at[axis] - (at[axis] - shift) * (zoom / this.zoom));
+    this.setZoom(zoom);
   }
 
   setZoom(zoom) {
     this.zoom = Math.min(Math.max(zoom, 1), NEAREST);
-    if (this.zoom === 1) this.shift = [0, 0];
-    $("viewer-image").style.transform = this.zoom === 1 ? "" : `translate(${this.shift[0]}px, ${this.shift[1]}px) scale(${this.zoom})`;
+    const [image, stage] = [$("viewer-image"), $("viewer-stage")];
+    const room = [image.clientWidth * this.zoom + stage.clientWidth, image.clientHeight * this.zoom + stage.clientHeight];
+    this.shift = this.zoom === 1 ? [0, 0] : this.shift.map((shift, axis) => { // some of it stays on the screen
+      const most = Math.max(room[axis] / 2 - 60, 0);
+      return Math.min(Math.max(shift, -most), most);
+    });
+    $("viewer-scale").textContent = `${Math.round(100 * this.zoom)}%`;
+    this.sharpen();
+    image.style.transform = this.zoom === 1 ? "" : `translate(${this.shift[0]}px, ${this.shift[1]}px) scale(${this.zoom})`;
     $("viewer-further").disabled = this.zoom === 1;
     $("viewer-nearer").disabled = this.zoom === NEAREST;
   }
 
+  // A mouse or one finger moves the photo, two fingers zoom; a finger that passes over a photo that fits turns the page.
   grab(event) {
-    if (this.box.enabled || this.zoom === 1 || event.button !== 0) return;
+    if (this.box.enabled || event.button !== 0) return;
     event.preventDefault();
-    this.held = [event.clientX - this.shift[0], event.clientY - this.shift[1]];
+    this.fingers.set(event.pointerId, event);
+    this.began = this.fingers.size === 1 ? event : null;
     $("viewer-stage").setPointerCapture(event.pointerId);
   }
 
   pull(event) {
-    if (!this.held) return;
-    this.shift = [event.clientX - this.held[0], event.clientY - this.held[1]];
-    this.setZoom(this.zoom);
+    const before = this.fingers.get(event.pointerId);
+    if (!before || this.box.enabled) return;
+    this.fingers.set(event.pointerId, event);
+    const other = [...this.fingers.values()].find((finger) => finger.pointerId !== event.pointerId);
+    if (other) {
+      const [now, then] = [event, before].map((one) => Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY));
+      this.scale(now / Math.max(then, 1), { clientX: (event.clientX + other.clientX) / 2, clientY: (event.clientY + other.clientY) / 2 });
+    } else if (this.zoom > 1) {
+      this.shift = [this.shift[0] + event.clientX - before.clientX, this.shift[1] + event.clientY - before.clientY];
+      this.setZoom(this.zoom);
+    }
+  }
+
+  drop(event) {
+    const { began } = this;
+    this.fingers.delete(event.pointerId);
+    this.began = null;
+    if (!began || began.pointerType === "mouse" || this.zoom > 1 || event.type !== "pointerup") return;
+    const [right, down] = [event.clientX - began.clientX, event.clientY - began.clientY];
+    if (Math.abs(right) > 50 && Math.abs(right) > 2 * Math.abs(down)) this.go(right < 0 ? 1 : -1);
   }
 
   key(event) {
@@ -183,8 +255,11 @@ export class Viewer {
   }
 }
 
-function spoken(bytes) {
-  return bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${Math.max(1, Math.round(bytes / 1e3))} kB`;
+// The size of a photo, as far as it is known.
+export function spokenSize({ width, height, bytes }) {
+  const pixels = width && `${width.toLocaleString("en")} × ${height.toLocaleString("en")} pixels`;
+  const room = bytes && (bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)}\u00a0MB` : `${Math.max(1, Math.round(bytes / 1e3))}\u00a0kB`);
+  return [pixels, room].filter(Boolean).join(", ");
 }
 
 function spokenDate(taken) {
