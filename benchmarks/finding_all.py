@@ -11,19 +11,16 @@ with the true one.
 """
 
 import argparse
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from labelled_vectors import all_vectors
 
-from smoothap.data.dataset import ImageDataset
-from smoothap.experiments import open_data, open_model
 from smoothap.report.palette import LIGHT
 from smoothap.search.finding_all import LEAST_RIGHT, LEAST_WRONG, Belonging, expected_missing
 from smoothap.search.refining import corrected
-from smoothap.training.evaluation import embed_set
 
 SHARE, BATCH = 0.95, 20
 Range = tuple[float, float, float]  # the recall that is announced, its lowest and its highest value
@@ -91,28 +88,6 @@ def hunts(vectors: np.ndarray, labels: np.ndarray, firsts: list[int]) -> dict[st
     return ways
 
 
-def all_vectors(data: str, model: str, size: int | None, keep: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """The vectors and labels of all images of a set, training classes too: the network has seen none of them."""
-    key = hashlib.sha256(f"{model} {data} {size} all".encode()).hexdigest()[:16]
-    file = None if keep is None else keep / f"{key}.npz"
-    if file is not None and file.is_file():
-        with np.load(file, allow_pickle=False) as known:
-            return known["vectors"], known["labels"]
-    benchmark, embedder = open_data(data), open_model(model, size=size)
-    parts = [*([] if benchmark.train is None else [benchmark.train]), next(iter(benchmark.tests.values()))]
-    vectors, labels, classes = list[np.ndarray](), list[np.ndarray](), 0
-    for images in parts:
-        report = (keep or Path()) / f"{key}-unreadable.csv"
-        embedded = embed_set(embedder, ImageDataset(images, embedder.transform, report=report))
-        vectors.append(embedded.vectors)
-        labels.append(images.labels[embedded.rows] + classes)
-        classes += images.classes
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, vectors=np.concatenate(vectors), labels=np.concatenate(labels))
-    return np.concatenate(vectors), np.concatenate(labels)
-
-
 def report(name: str, ways: dict[str, list[Hunt]]) -> None:
     """Print the looks of each way, and how true the announced recall was."""
     base = np.array([way.looks(SHARE) for way in ways["one list"]])
@@ -174,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     results = {}
     for data in options.data:
-        vectors, labels = all_vectors(data, options.model, 64 if data == "emoji" else None, options.keep)
+        vectors, labels = all_vectors(options.model, data, 64 if data == "emoji" else None, options.keep)
         sizes, random = np.bincount(labels), np.random.default_rng(0)
         enough = np.flatnonzero(sizes >= (7 if data == "emoji" else 20))
         chosen = random.permutation(enough)[: options.users]

@@ -10,7 +10,9 @@ export class Keeping {
   // page: {say(text), failed(error), search(), changed(), query()}, whose query is {name, id} or null
   constructor(column, page) {
     Object.assign(this, { column, page, seen: new Set() });
-    this.collections = new Collections(column.album, column.base, { changed: () => this.changed(), failed: page.failed });
+    this.collections = new Collections(column.album, column.base, {
+      changed: () => this.changed(), failed: page.failed, unsent: (number) => this.showUnsent(number),
+    });
     this.card = new CollectionCard(this.collections, {
       say: page.say, failed: page.failed, chosen: () => this.chosen(), showMembers: () => this.showMembers(), showNext: () => this.showNext(),
     });
@@ -41,6 +43,12 @@ export class Keeping {
     this.card?.show();
     this.column.markTiles();
     this.page.changed();
+  }
+
+  // What the banner says of marks while the server is away.
+  showUnsent(number) {
+    $("lost-marks").hidden = number === 0;
+    $("lost-marks").textContent = `${count(number, "photo")} marked meanwhile ${number === 1 ? "is" : "are"} kept in this tab: leave it open.`;
   }
 
   // Another collection: what was on the screen for the last one is no answer for this.
