@@ -25,7 +25,8 @@ from smoothap.search.refining import corrected
 SHARE, BATCH = 0.95, 20
 Range = tuple[float, float, float]  # the recall that is announced, its lowest and its highest value
 Offer = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, Range | None]]
-# From the rows marked right and wrong to the scores of the other rows, and the recall where one is announced.
+# From the rows marked right, those marked wrong and all others to the scores of these others, and the recall where one
+# is announced.
 
 
 @dataclass
@@ -61,12 +62,13 @@ def hunt(labels: np.ndarray, first: int, offer: Offer) -> Hunt:
 
 def offers(vectors: np.ndarray, first: int) -> dict[str, Offer]:
     """The ways to go on from a first photo."""
+    one_ranking = vectors @ vectors[first]
 
     def one_list(_: np.ndarray, __: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, None]:
-        return vectors[others] @ vectors[first], None
+        return one_ranking[others], None
 
     def again(right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, None]:
-        return vectors[others] @ corrected(vectors[first], vectors[right], vectors[wrong]), None
+        return (vectors @ corrected(vectors[first], vectors[right], vectors[wrong]))[others], None
 
     def missing(right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, Range | None]:
         chances, draws = Belonging(vectors, right, wrong, others).chances()

@@ -104,7 +104,7 @@ export class Keeping {
     return this.show({ members: this.collections.chosen });
   }
 
-  // The photos most worth a look. What was shown and left without a mark is not shown again.
+  // The photos most worth a look. What was on the screen and left without a mark is not offered again.
   async showNext() {
     const before = this.column.question;
     if (before?.next === this.collections.chosen) for (const hit of this.column.unmarked()) this.seen.add(hit.id);
@@ -124,10 +124,10 @@ export class Keeping {
     };
     const tools = [];
     if (question !== null && question.members === undefined && column.total) {
-      tools.push(tool("Keep all shown", "Keep the photos that are shown, but for those marked ✗ (A)", () => this.keepShown()));
+      tools.push(tool("Keep all shown", "Keep the photos that have been on the screen, but for those marked ✗ (A)", () => this.keepShown()));
     }
     if (question?.next !== undefined) {
-      tools.push(tool("The rest do not belong", "Mark all shown photos without a mark as ✗ (X)", () => this.restIsWrong()));
+      tools.push(tool("The rest do not belong", "Mark the photos that have been on the screen and have no mark as ✗ (X)", () => this.restIsWrong()));
       tools.push(tool("Next photos", "The photos most worth a look now (M)", () => this.showNext()));
       this.showFound(answer);
     }

@@ -13,6 +13,7 @@ export function say(text) {
 export function failed(error) {
   if (error instanceof Lost) return;
   stays = false;
+  place();
   $("mistake-text").textContent = error.message;
   $("mistake").hidden = false;
 }
@@ -28,6 +29,14 @@ export function well() {
   if (!stays) $("mistake").hidden = true;
 }
 
+// What lies behind an open dialog is dim, and not read out: the banner goes to where one looks.
+function place() {
+  const dialog = document.querySelector("dialog[open]");
+  if (dialog) (dialog.id === "viewer" ? $("viewer-side") : dialog).prepend($("mistake"));
+  else $("lost").after($("mistake"));
+}
+
 $("mistake-close").addEventListener("click", () => {
   $("mistake").hidden = true;
 });
+for (const dialog of document.querySelectorAll("dialog")) dialog.addEventListener("close", place);

@@ -61,6 +61,7 @@ export class Viewer {
     try {
       const hit = await column.hitAt(place);
       if (place !== this.place || !hit) return;
+      column.grid.seen.add(place);
       this.hit = hit;
       const image = $("viewer-image");
       image.alt = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
