@@ -97,10 +97,13 @@ def report(name: str, ways: dict[str, list[Hunt]]) -> None:
     for kind, some in ways.items():
         looks = np.array([way.looks(SHARE) for way in some])
         least = np.array([np.ceil(SHARE * way.size) - 1 for way in some])
-        shares = np.exp(np.log(looks / base).mean())
+        ratios = np.log(looks / base)
+        off = 1.96 * ratios.std(ddof=1) / np.sqrt(len(ratios))
+        share, low, high = np.exp(ratios.mean() + np.array([0, -off, off]))
         print(
-            f"  {kind:<16} median {np.median(looks):6.0f}  mean {looks.mean():6.0f}  {shares:.2f} of one list  more "
-            f"than it {np.mean(looks > base):4.0%}  for each photo found {np.exp(np.log(looks / least).mean()):.1f}"
+            f"  {kind:<16} median {np.median(looks):6.0f}  mean {looks.mean():6.0f}  {share:.2f} ({low:.2f} to "
+            f"{high:.2f}) of one list  more than it {np.mean(looks > base):4.0%}  for each photo found "
+            f"{np.exp(np.log(looks / least).mean()):.1f}"
         )
     true, expected, lowest, highest = np.array([row for way in ways["what is missing"] for row in way.announced]).T
     inside = (lowest <= true) & (true <= highest)
@@ -117,7 +120,8 @@ def plot(path: Path, results: dict[str, dict[str, list[Hunt]]]) -> None:
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     colours = {"one list": "soft", "search again": "blue", "what is missing": "green"}
     lines = {"one list": ":", "search again": "--", "what is missing": "-"}
-    steps = np.geomspace(0.5, 200, 120)
+    longest = max(len(way.found) / way.size for ways in results.values() for some in ways.values() for way in some)
+    steps = np.geomspace(0.5, longest, 160)
     for axes, (name, ways) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
         for kind, some in ways.items():
             shares = np.array([[_share(way, step) for step in steps] for way in some])
@@ -126,7 +130,8 @@ def plot(path: Path, results: dict[str, dict[str, list[Hunt]]]) -> None:
             axes.fill_between(steps, 100 * low, 100 * high, color=LIGHT[colours[kind]], alpha=0.12, lw=0)
         axes.axhline(100 * SHARE, color=LIGHT["line"], zorder=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 101), title=name)
-        axes.set_xticks([1, 10, 100], ["1", "10", "100"])
+        ticks = [tick for tick in (1, 10, 100, 1000) if tick <= longest]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.spines[["top", "right"]].set_visible(False)
     axes = figure.axes[0]
     axes.set_ylabel("found, %")
@@ -157,6 +162,7 @@ def main() -> None:
         chosen = random.permutation(enough)[: options.users]
         firsts = [int(random.choice(np.flatnonzero(labels == label))) for label in chosen]
         name = data if ":" not in data else Path(data.partition(":")[2]).parent.name
+        name = {"grocery": "shop photos", "caltech101": "Caltech-101"}.get(name, name)
         print(f"{name}: {len(labels):,} photos of {len(sizes):,} classes", flush=True)
         results[name] = hunts(vectors, labels, firsts)
     for name, ways in results.items():

@@ -134,7 +134,7 @@ def test_photos_that_were_never_on_the_screen_are_not_marked_with_those_that_wer
         page.keyboard.press("a")
     assert set(right(album, "dog")) == on_screen
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    until(page, "document.elementFromPoint(800, 300)?.closest('.tile')?.dataset.place > 30")
+    page.wait_for_selector(".tile[data-id][aria-posinset='81']")
     until(page, "!document.querySelector('.tile.empty')")
     below = seen_tiles(page)
     assert below - on_screen
