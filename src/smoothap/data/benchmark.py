@@ -62,7 +62,8 @@ class Benchmark:
             return ""
         tested = sum(test.classes for test in self.tests.values())
         return (
-            f" {tested} of its {classes + tested} classes were set aside to test on: give a smaller --test-fraction, 0 "
+            f" {tested} of its {classes + tested} classes {'was' if tested == 1 else 'were'} set aside to test on: "
+            "give a smaller --test-fraction, 0 "
             "for none, and --validation-fraction 0 to hold none out while training (in Python: test_fraction and "
             "Settings.validation_fraction)."
         )

@@ -289,10 +289,9 @@ def _existing(content: CollectionFile, which: str | int) -> StoredCollection:
     else:
         stored = content.by_name(unicodedata.normalize("NFC", which.strip()))
     if stored is None:
-        names = ", ".join(repr(one.name) for one in content.collections[:5])
-        there = (
-            f"there are {names}{' and others' if len(content.collections) > 5 else ''}" if names else "there are none"
-        )
+        names, number = ", ".join(repr(one.name) for one in content.collections[:5]), len(content.collections)
+        verb, others = "is" if number == 1 else "are", " and others" if number > 5 else ""
+        there = f"there {verb} {names}{others}" if names else "there are none"
         raise NoSuchCollection(f"The album has no collection {which!r}: {there}.")
     return stored
 

@@ -41,7 +41,7 @@ _HERE = FilePath(__file__).parent
 _FILES = {"/": "page.html", "/page.css": "page.css", "/icon.svg": "icon.svg"}
 _SCRIPTS = (
     "page", "ask", "box", "collection_card", "collections", "column", "curve", "filters", "grid", "keeping", "learning",
-    "quality", "slider", "stack", "viewer",
+    "outbox", "quality", "slider", "stack", "telling", "viewer",
 )  # fmt: skip
 _FILES |= {f"/{name}.js": f"{name}.js" for name in _SCRIPTS}
 _KINDS = {"html": "text/html", "css": "text/css", "svg": "image/svg+xml", "js": "text/javascript"}

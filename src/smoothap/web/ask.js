@@ -1,8 +1,9 @@
 // Questions to the server: an answer, or an Error whose message is a sentence to show.
 
+const EVERY = 3000; // milliseconds between two looks whether a server that is away is back
 const banner = document.getElementById("lost");
 let whenBack = () => {};
-let polling = null;
+let away = null; // while the server does not answer: {promise, resolve, timer}, the promise of its return
 
 export class Lost extends Error {}
 
@@ -10,11 +11,23 @@ export function onBack(action) {
   whenBack = action;
 }
 
+export function isAway() {
+  return away !== null;
+}
+
+// Resolves when the server answers again.
+export function back() {
+  return away?.promise ?? Promise.resolve();
+}
+
 export async function ask(address, options = {}) {
   let answer;
   try {
     answer = await fetch(address, { credentials: "same-origin", cache: options.body ? "no-store" : "default", ...options });
   } catch {
+    answer = null;
+  }
+  if (!isFromServer(answer)) {
     lost();
     throw new Lost("The server does not answer.");
   }
@@ -28,7 +41,7 @@ export async function ask(address, options = {}) {
     try {
       sentence = (await answer.json()).error || sentence;
     } catch { /* an answer that is not ours */ }
-    throw new Error(sentence);
+    throw Object.assign(new Error(sentence), { status: answer.status });
   }
   return answer;
 }
@@ -41,25 +54,31 @@ export async function askJson(address, question) {
   return (await (question === undefined ? ask(address) : post(address, question))).json();
 }
 
+// A proxy in front of a server that is away answers for it: bad gateway, or gateway timeout.
+function isFromServer(answer) {
+  return answer !== null && answer.status !== 502 && answer.status !== 504;
+}
+
 function lost() {
+  if (away !== null) return;
   banner.hidden = false;
-  polling ??= setInterval(retry, 3000);
+  away = { timer: setInterval(retry, EVERY) };
+  away.promise = new Promise((resolve) => { away.resolve = resolve; });
 }
 
 function connected() {
+  if (away === null) return;
+  const { timer, resolve } = away;
   banner.hidden = true;
-  clearInterval(polling);
-  polling = null;
+  clearInterval(timer);
+  away = null;
+  resolve();
+  whenBack();
 }
 
 async function retry() {
-  try {
-    await fetch("api/albums", { cache: "no-store" });
-  } catch {
-    return;
-  }
-  connected();
-  whenBack();
+  const answer = await fetch("api/albums", { cache: "no-store" }).catch(() => null);
+  if (isFromServer(answer)) connected();
 }
 
 document.getElementById("retry").addEventListener("click", retry);

@@ -1,8 +1,11 @@
 // The collections of an album as the server has them: what this page marks is sent at once, what others mark is seen.
 
-import { ask, askJson } from "./ask.js";
+import { ask, askJson, back, isAway, Lost } from "./ask.js";
+import { count } from "./column.js";
+import { Outbox } from "./outbox.js";
 
 const EVERY = 3000; // milliseconds between two looks at what others did
+const AWAY = "The server does not answer, so this was not done. Try it again when it is back.";
 
 // Which collection was chosen last is this browser's affair, and no harm is done where it may not remember.
 function remember(name, value) {
@@ -21,9 +24,11 @@ function send(address, method, content) {
 }
 
 export class Collections {
-  // changed() is called whenever anything is different, failed(error) with what went wrong.
-  constructor(album, base, { changed, failed }) {
-    Object.assign(this, { base: `${base}/collections`, changed, failed, list: [], chosen: null, marks: new Map(), undo: null });
+  // changed() is called whenever anything is different, failed(error) with what went wrong, unsent(number) with how many
+  // photos are marked here and not on the server.
+  constructor(album, base, { changed, failed, unsent }) {
+    Object.assign(this, { album, base: `${base}/collections`, changed, failed, list: [], chosen: null, marks: new Map(), undo: null });
+    this.outbox = new Outbox(album.name, unsent);
     this.memory = `smoothap collection of ${album.name}`;
     this.version = this.marksOf = null; // of the list, and of the marks
     this.queue = Promise.resolve(); // writes go out one after the other
@@ -45,6 +50,7 @@ export class Collections {
     const key = Number(remember(this.memory));
     await this.take(await askJson(this.base));
     if (this.list.some((one) => one.key === key)) await this.choose(key);
+    for (const entry of this.outbox.left()) this.sendMarks(entry, true);
   }
 
   // What the server says of all collections; the marks of the chosen one are asked for when anything is new.
@@ -59,7 +65,8 @@ export class Collections {
     if (this.waiting) return;
     try {
       const answer = await askJson(this.base);
-      if (answer.version !== this.version && !this.waiting) await this.take(answer);
+      const stale = this.chosen !== null && this.marksOf !== answer.version; // such as what could not be read before
+      if ((answer.version !== this.version || stale) && !this.waiting) await this.take(answer);
     } catch (error) {
       this.failed(error);
     }
@@ -92,13 +99,51 @@ export class Collections {
   // A change: sent when those before it are through; content may be a function of what is known then. Answers null
   // where it was not taken.
   write(address, method, content) {
+    if (isAway()) {
+      this.failed(new Error(AWAY));
+      return Promise.resolve(null);
+    }
+    return this.inTurn(() => send(`${this.base}${address}`, method, typeof content === "function" ? content() : content));
+  }
+
+  // Marks wait for a server that is away, and those after them wait too. Said twice they say no more than once, so that
+  // it does no harm where only the answer was lost.
+  sendMarks(entry, again = false) {
+    this.outbox.add(entry);
+    return this.inTurn(async () => {
+      for (let known = !again; ; known = false) {
+        try {
+          if (!known) await this.checkCollection(entry);
+          const answer = await send(`${this.base}/${entry.key}/marks`, "POST", entry.marks);
+          this.outbox.remove(entry);
+          return answer;
+        } catch (error) {
+          if (error.status && error.status !== 401) this.outbox.remove(entry); // refused; with a token it may be taken
+          if (!(error instanceof Lost)) throw error;
+          await back();
+        }
+      }
+    });
+  }
+
+  // What is back may be the server of another album, whose collections have the same keys.
+  async checkCollection({ key, name, marks }) {
+    const [{ albums }, { collections }] = await Promise.all([askJson("api/albums"), askJson(this.base)]);
+    const number = count(Object.values(marks).flat().length, "mark");
+    if (albums.length !== 1 || albums[0].name !== this.album.name) throw new Error(`Another album is shown here now: ${number} not sent.`);
+    if (collections.some((one) => one.key === key && one.name === name)) return;
+    throw Object.assign(new Error(`${number} not kept: there is no collection ${name} here any more.`), { status: 404 });
+  }
+
+  // Do one thing after the other, and take what the server answers.
+  inTurn(action) {
     this.waiting += 1;
     this.queue = this.queue.then(async () => {
       let answer = null;
       try {
-        answer = await send(`${this.base}${address}`, method, typeof content === "function" ? content() : content);
+        answer = await action();
       } catch (error) {
-        this.failed(error);
+        this.failed(error instanceof Lost ? new Error(AWAY) : error);
       }
       this.waiting -= 1;
       if (answer !== null) await this.take(answer).catch(this.failed);
@@ -136,7 +181,7 @@ export class Collections {
       else this.marks.set(id, kind);
     }
     this.changed();
-    return this.write(`/${this.chosen}/marks`, "POST", { [kind]: ids });
+    return this.sendMarks({ key: this.chosen, name: this.current.name, marks: { [kind]: ids } });
   }
 
   keep(question) {
@@ -158,18 +203,18 @@ export class Collections {
     return answer && step ? step.what : null;
   }
 
+  // Take in a list; answers with what came of it, or null.
   async import(file) {
-    this.waiting += 1;
-    try {
-      const answer = await (await ask(`${this.base}/import`, { method: "POST", headers: { "content-type": "text/csv" }, body: file })).json();
-      this.waiting -= 1;
-      await this.take(answer.collections);
-      return answer;
-    } catch (error) {
-      this.waiting -= 1;
-      this.failed(error);
+    if (isAway()) {
+      this.failed(new Error(AWAY));
       return null;
     }
+    let taken = null;
+    await this.inTurn(async () => {
+      taken = await (await ask(`${this.base}/import`, { method: "POST", headers: { "content-type": "text/csv" }, body: file })).json();
+      return taken.collections;
+    });
+    return taken;
   }
 
   address(kind) {

@@ -248,9 +248,9 @@ export class Column {
     event.preventDefault();
   }
 
-  // The shown photos that are not marked.
+  // The photos that have been on the screen and are not marked.
   unmarked() {
-    return this.hits.filter((hit) => this.page.markOf(this, hit.id) === undefined);
+    return this.hits.filter((hit, place) => this.grid.seen.has(place) && this.page.markOf(this, hit.id) === undefined);
   }
 
   marked(kind) {

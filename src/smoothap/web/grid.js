@@ -3,9 +3,10 @@
 const AROUND = 1.5; // screens of tiles that exist above and below the one that is seen
 
 export class Grid {
-  // list: the <ol>. tile(place): the element in a place. shown(first, last): those places are about to be seen.
+  // list: the <ol>. tile(place): the element in a place. shown(first, last, from, to): those places are about to be seen,
+  // and the others exist. `seen` are the places that have been on the screen, by half a tile at least.
   constructor(list, { tile, shown }) {
-    Object.assign(this, { list, tile, shown, total: 0, tiles: new Map(), first: 0, last: 0, current: 0, waiting: null, awaited: null, high: 200 });
+    Object.assign(this, { list, tile, shown, seen: new Set(), total: 0, tiles: new Map(), first: 0, last: 0, current: 0, waiting: null, awaited: null, high: 200 });
     const later = () => { this.waiting ??= requestAnimationFrame(() => this.draw()); };
     addEventListener("scroll", later, { passive: true });
     new ResizeObserver(later).observe(document.documentElement);
@@ -15,6 +16,7 @@ export class Grid {
   // Begin anew with a list of another length.
   reset(total) {
     this.tiles.clear();
+    this.seen.clear();
     this.list.replaceChildren();
     Object.assign(this, { total, first: 0, last: 0, current: 0, awaited: null });
     this.draw();
@@ -65,8 +67,11 @@ export class Grid {
     this.place(top * wide, Math.min(bottom * wide, this.total));
     this.list.style.paddingTop = `${top * high}px`;
     this.list.style.paddingBottom = `${Math.max(rows - bottom, 0) * high}px`;
-    const seen = [above, above + innerHeight].map((edge) => Math.floor(edge / high));
-    if (this.total) this.shown(Math.max(seen[0], 0) * wide, Math.min((seen[1] + 1) * wide, this.total), this.first, this.last);
+    const rowAt = (edge) => Math.min(Math.max(Math.floor(edge / high), 0), rows);
+    const placesOf = (from, to) => [from * wide, Math.min(to * wide, this.total)];
+    const [first, last] = placesOf(rowAt(above + high / 2), rowAt(above + innerHeight + high / 2));
+    for (let place = first; place < last; place += 1) this.seen.add(place);
+    if (this.total) this.shown(...placesOf(rowAt(above), rowAt(above + innerHeight + high)), this.first, this.last);
   }
 
   // Let the tiles of these places exist, in their order, and no others.

@@ -10,7 +10,9 @@ export class Keeping {
   // page: {say(text), failed(error), search(), changed(), query()}, whose query is {name, id} or null
   constructor(column, page) {
     Object.assign(this, { column, page, seen: new Set() });
-    this.collections = new Collections(column.album, column.base, { changed: () => this.changed(), failed: page.failed });
+    this.collections = new Collections(column.album, column.base, {
+      changed: () => this.changed(), failed: page.failed, unsent: (number) => this.showUnsent(number),
+    });
     this.card = new CollectionCard(this.collections, {
       say: page.say, failed: page.failed, chosen: () => this.chosen(), showMembers: () => this.showMembers(), showNext: () => this.showNext(),
     });
@@ -41,6 +43,12 @@ export class Keeping {
     this.card?.show();
     this.column.markTiles();
     this.page.changed();
+  }
+
+  // What the banner says of marks while the server is away.
+  showUnsent(number) {
+    $("lost-marks").hidden = number === 0;
+    $("lost-marks").textContent = `${count(number, "photo")} marked meanwhile ${number === 1 ? "is" : "are"} kept in this tab: leave it open.`;
   }
 
   // Another collection: what was on the screen for the last one is no answer for this.
@@ -96,7 +104,7 @@ export class Keeping {
     return this.show({ members: this.collections.chosen });
   }
 
-  // The photos most worth a look. What was shown and left without a mark is not shown again.
+  // The photos most worth a look. What was on the screen and left without a mark is not offered again.
   async showNext() {
     const before = this.column.question;
     if (before?.next === this.collections.chosen) for (const hit of this.column.unmarked()) this.seen.add(hit.id);
@@ -116,10 +124,10 @@ export class Keeping {
     };
     const tools = [];
     if (question !== null && question.members === undefined && column.total) {
-      tools.push(tool("Keep all shown", "Keep the photos that are shown, but for those marked ✗ (A)", () => this.keepShown()));
+      tools.push(tool("Keep all shown", "Keep the photos that have been on the screen, but for those marked ✗ (A)", () => this.keepShown()));
     }
     if (question?.next !== undefined) {
-      tools.push(tool("The rest do not belong", "Mark all shown photos without a mark as ✗ (X)", () => this.restIsWrong()));
+      tools.push(tool("The rest do not belong", "Mark the photos that have been on the screen and have no mark as ✗ (X)", () => this.restIsWrong()));
       tools.push(tool("Next photos", "The photos most worth a look now (M)", () => this.showNext()));
       this.showFound(answer);
     }

@@ -9,6 +9,7 @@ import { Learning } from "./learning.js";
 import { showQuality } from "./quality.js";
 import { Slider } from "./slider.js";
 import { Stack } from "./stack.js";
+import { failed, notKept, say, well } from "./telling.js";
 import { Viewer } from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
@@ -19,28 +20,13 @@ let begun = null; // the promise of the first answer
 let columns = [];
 let query = null; // {ids} for a photo of the album by its id in each column, or {file} for another; {label, name}
 let keeping = null; // the collections of the album, where there is one album and it can keep them
+let learning = null; // what the album learns from them
 let filters = null; // which photos are looked at, where there is one album
 let chosenPart = null; // of the photo that is about to be opened as a query
 let refined = false; // whether the marks are part of the question
 
 const slider = new Slider(() => search());
 const box = new ShareBox($("stage"), $("query-image"), $("box"), () => search());
-
-// ---- telling
-
-function say(text) {
-  $("status").textContent = text;
-}
-
-function failed(error) {
-  if (error instanceof Lost) return;
-  $("mistake-text").textContent = error.message;
-  $("mistake").hidden = false;
-}
-
-function well() {
-  $("mistake").hidden = true;
-}
 
 // ---- the query
 
@@ -273,7 +259,6 @@ $("clear").addEventListener("click", () => {
   refined = false;
   search();
 });
-$("mistake-close").addEventListener("click", well);
 $("keys-open").addEventListener("click", () => $("keys").showModal());
 for (const button of document.querySelectorAll("dialog .close")) {
   button.addEventListener("click", () => button.closest("dialog").close());
@@ -316,7 +301,7 @@ async function begin() {
     search: pick, part: (column, id, part) => { chosenPart = part; pick(column, id); }, failed,
     mark: (...marked) => page.mark(...marked), markOf: (...asked) => page.markOf(...asked), marks: (hit) => page.marks(hit),
   }, server);
-  const stack = new Stack({ failed, say, changed: () => (query === null ? browse() : search()), look: (column, id) => pick(column, id) });
+  const stack = new Stack({ failed: notKept, say, changed: () => (query === null ? browse() : search()), look: (column, id) => pick(column, id) });
   const page = {
     pick, failed,
     look: (column, place) => viewer.open(column, place),
@@ -330,10 +315,11 @@ async function begin() {
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   const [album] = server.albums;
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
-    say, failed, search, query: () => query && { name: query.label ?? query.name, id: query.ids?.[0] },
+    say, failed: notKept, search, query: () => query && { name: query.label ?? query.name, id: query.ids?.[0] },
     changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); },
   });
-  if (keeping) new Learning(columns[0].base, { say, failed, changed: relearnt }).look();
+  learning = keeping && new Learning(columns[0].base, { say, failed: notKept, changed: relearnt });
+  learning?.look();
   filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });
   const ready = Promise.all([keeping?.begin(), filters?.begin(null)]); // while the photos are on their way
   $("results").replaceChildren(...columns.map((column) => column.element));
@@ -386,13 +372,13 @@ async function resume() {
   if (server === null) return begin();
   try {
     const { albums } = await askJson("api/albums");
-    if (names(albums) === names(server.albums)) return search();
+    if (names(albums) === names(server.albums)) return Promise.all([search(), learning?.look()]);
   } catch (error) {
     return failed(error);
   }
-  forget();
+  keeping?.collections.outbox.leave();
   history.replaceState(null, "", location.pathname);
-  return begin();
+  location.reload();
 }
 
 onBack(resume);

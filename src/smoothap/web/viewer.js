@@ -65,6 +65,7 @@ export class Viewer {
     try {
       const hit = await column.hitAt(place);
       if (place !== this.place || !hit) return;
+      column.grid.seen.add(place);
       Object.assign(this, { hit, facts: null, size: null });
       const image = $("viewer-image");
       image.alt = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
