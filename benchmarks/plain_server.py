@@ -1,9 +1,9 @@
 """The plainest search service that one would write instead: FastAPI, timm and a flat FAISS index.
 
-    python benchmarks/plain_server.py VECTORS.npy PORT NETWORK SIZE
+    python benchmarks/plain_server.py VECTORS.npy PORT NETWORK SIZE THREADS
 
 `benchmarks/serve_speed.py` starts it beside `smoothap serve`. It answers POST /photo with a photo, /vector with a
-vector as JSON, and /id?id=.
+vector as JSON, and /id?id=. THREADS is how many torch and FAISS use for one request.
 """
 
 import io
@@ -24,7 +24,9 @@ ensure_torchvision()  # which timm imports, and which may be built for another t
 import timm  # noqa: E402
 import timm.data  # noqa: E402
 
-file, port, network, size = sys.argv[1:]
+file, port, network, size, threads = sys.argv[1:]
+torch.set_num_threads(int(threads))
+faiss.omp_set_num_threads(int(threads))
 vectors = np.load(file)
 index = faiss.IndexFlatIP(vectors.shape[1])
 index.add(vectors)

@@ -1,12 +1,15 @@
 """Load on one server: queries by id, by vector and by photo a second, beside the plainest server one would write.
 
-    python benchmarks/serve_speed.py [--photos 100000] [--clients 1 8 50] [--seconds 10] [--size 224]
-                                     [--megapixels 0.3] [--model tf_efficientnet_lite0] [--dimension 512] [--rounds 1]
+    python benchmarks/serve_speed.py [--kinds id vector photo] [--clients 1 8 50] [--seconds 8] [--photos 100000]
+                                     [--size 224] [--megapixels 0.3] [--model tf_efficientnet_lite0] [--dimension 512]
+                                     [--plain-threads 1] [--rounds 1] [--folder FOLDER]
 
 Vectors are random, the photos that are asked with are drawn, and the network has random weights: none of this changes
 the time. Clients are a process of their own, and its processor time is taken off what the machine has to give. "of the
-parts" is the photos a second over what decoding and the network alone would allow, with every core busy all the time.
-The rival, benchmarks/plain_server.py, answers the same requests in the same run, in turns with ours.
+parts" is the photos a second over what decoding and the network alone would allow, with every core busy all the time;
+"of its time" is how much of the server's own processor time those two take, which other programs disturb less. "cpu ms"
+is that time for each answer. The rival, benchmarks/plain_server.py, answers the same requests in the same run, in turns
+with ours. --folder keeps what was prepared for the next run, so that each kind can be measured in a run of its own.
 """
 
 import argparse
@@ -29,6 +32,8 @@ from urllib.request import urlopen
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the smoothap command has it: waiting costs no processor time
 
 import numpy as np
+import psutil
+import torch
 from PIL import Image
 
 from smoothap.data.reading import read_image
@@ -76,7 +81,7 @@ def requests(kind: str, rival: bool, photos: list[bytes], vectors: np.ndarray) -
 
 
 @contextlib.contextmanager
-def running(command: list[str], port: int, ready: str) -> Generator[None]:
+def running(command: list[str], port: int, ready: str) -> Generator[psutil.Process]:
     """A server that answers until the end of the block."""
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL)
     try:
@@ -88,7 +93,7 @@ def running(command: list[str], port: int, ready: str) -> Generator[None]:
             if process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"{command[0]} did not start.")
             time.sleep(0.2)
-        yield
+        yield psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait()
@@ -104,26 +109,38 @@ def load(port: int, clients: int, seconds: float, asked: list[dict[str, str]]) -
 
 
 def processor_seconds(work: Callable[[], object], repeats: int) -> float:
-    """What some work takes of all cores together, each time."""
+    """What some work takes of all cores together, each time: the median."""
     work()
-    begun = time.process_time()
+    taken = []
     for _ in range(repeats):
+        begun = time.process_time()
         work()
-    return (time.process_time() - begun) / repeats
+        taken.append(time.process_time() - begun)
+    return float(np.median(taken))
 
 
 def parts(model: Embedder, album: Album, photos: list[bytes]) -> dict[str, float]:
     """Processor seconds that each part of an answer takes, of one photo."""
-    images = [read_image(photo, shorter_side=1024) for photo in photos[:16]]
+    transform, photos = model.transform, photos[:16]
+
+    def views() -> torch.Tensor:
+        enough = transform.enough_pixels(train=False)
+        return torch.stack([transform.test(read_image(photo, shorter_side=enough)) for photo in photos])
+
     served = ServedAlbum(album, "album", None)  # ty: ignore[invalid-argument-type]  # which decodes nothing here
-    vector = np.array(album.vectors[3])
+    vector, batch = np.array(album.vectors[3]), views()
     found = answer(served, Question(), vector)
     return {
-        "decode": processor_seconds(lambda: [read_image(photo, shorter_side=1024) for photo in photos[:16]], 3) / 16,
-        "network": processor_seconds(lambda: model.embed(images, progress=False), 3) / 16,
-        "search": processor_seconds(lambda: album.search(vector, k=20), 10),
-        "JSON": processor_seconds(lambda: found.model_dump_json(), 100),
+        "decode": processor_seconds(views, 5) / 16,
+        "network": processor_seconds(lambda: list(model.embed_batches([(batch, None)])), 5) / 16,
+        "search": processor_seconds(lambda: answer(served, Question(), vector), 20),
+        "JSON": processor_seconds(lambda: [found.model_dump_json() for _ in range(100)], 3) / 100,
     }
+
+
+def processor_time(process: psutil.Process) -> float:
+    """Seconds that a process and those it started have taken."""
+    return sum(sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True)))
 
 
 def free_port() -> int:
@@ -132,82 +149,96 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
+def prepared(place: Path, options: argparse.Namespace) -> tuple[Embedder, Album, np.ndarray]:
+    """A model, an album of random vectors, and those vectors, made in a folder or found there."""
+    if not (place / "vectors.npy").exists():
+        vectors = np.random.default_rng(0).normal(size=(options.photos, options.dimension)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        Embedder(options.model, options.dimension, size=options.size, pretrained=False).save(place / "model")
+        metadata = {"path": [f"{row:06}.jpg" for row in range(len(vectors))]}
+        Album.from_arrays(vectors, metadata, place / "album", model=place / "model")
+        np.save(place / "vectors.npy", vectors)
+    return Embedder.load(place / "model"), Album.open(place / "album"), np.load(place / "vectors.npy", mmap_mode="r")
+
+
 def main() -> None:
     """Print the table and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=int, default=100_000)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 50])
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--photos", type=int, default=100_000)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--megapixels", type=float, default=0.3)
     parser.add_argument("--model", default="tf_efficientnet_lite0")
     parser.add_argument("--dimension", type=int, default=512)
+    parser.add_argument("--plain-threads", type=int, default=1, help="of torch and FAISS in the plain server")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     photos = drawn_photos(32, options.megapixels)
-    vectors = np.random.default_rng(0).normal(size=(options.photos, options.dimension)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        model = Embedder(options.model, options.dimension, size=options.size, pretrained=False).eval()
-        model.save(place / "model")
-        metadata = {"path": [f"{row:06}.jpg" for row in range(len(vectors))]}
-        album = Album.from_arrays(vectors, metadata, place / "album", model=place / "model")
-        np.save(place / "vectors.npy", vectors)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = options.folder or Path(temporary)
+        place.mkdir(exist_ok=True)
+        model, album, vectors = prepared(place, options)
         costs = parts(model, album, photos)
         print(" ".join(f"{name} {1000 * seconds:.2f} ms" for name, seconds in costs.items()), "of one core, each")
         ours, theirs = free_port(), free_port()
         serve = ["-m", "smoothap", "serve", str(place / "album"), "--port", str(ours), "--model", str(place / "model")]
-        plain = [
-            str(HERE / "plain_server.py"),
-            str(place / "vectors.npy"),
-            str(theirs),
-            options.model,
-            str(options.size),
-        ]
-        with running(serve, ours, "/ready"), running(plain, theirs, "/openapi.json"):
-            print(f"{'':8} clients   server  a second   p50 ms   p99 ms    503  503 p99")
-            for kind in KINDS:
+        plain = [str(HERE / "plain_server.py"), str(place / "vectors.npy"), str(theirs), options.model]
+        plain += [str(options.size), str(options.plain_threads)]
+        with running(serve, ours, "/ready") as us, running(plain, theirs, "/openapi.json") as them:
+            servers = {"ours": (ours, us), "plain": (theirs, them)}
+            print(f"{'':8} clients   server  a second  cpu ms   p50 ms   p99 ms    503  503 p99")
+            for kind in options.kinds:
                 for clients in options.clients:
-                    _measure(kind, clients, options, {"ours": ours, "plain": theirs}, photos, vectors, costs, cores)
+                    _measure(kind, clients, options, servers, photos, vectors, costs, cores)
             with urlopen(f"http://127.0.0.1:{ours}/metrics") as answered:
                 batches = dict(
                     re.findall(r"^smoothap_embedded_(\w+)_total (\S+)$", answered.read().decode(), re.MULTILINE)
                 )
-        print(f"{float(batches['photos']) / float(batches['batches']):.1f} photos went through the network together")
+        if "photo" in options.kinds:
+            print(
+                f"{float(batches['photos']) / float(batches['batches']):.1f} photos went through the network together"
+            )
 
 
 def _measure(
     kind: str,
     clients: int,
     options: argparse.Namespace,
-    ports: dict[str, int],
+    servers: dict[str, tuple[int, psutil.Process]],
     photos: list[bytes],
     vectors: np.ndarray,
     costs: dict[str, float],
     cores: int,
 ) -> None:
     """Print the lines of both servers for one kind of query and so many clients, who take turns."""
-    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in ports}
+    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in servers}
     for _ in range(options.rounds):
-        for name, port in ports.items():
+        for name, (port, process) in servers.items():
             asked = requests(kind, name == "plain", photos, vectors)
             load(port, clients, 1, asked)
+            before = processor_time(process)
             seen[name].append(load(port, clients, options.seconds, asked))
+            seen[name][-1]["server"] = processor_time(process) - before
     rates = {}
     for name, rounds in seen.items():
-        seconds = np.concatenate([each["seconds"] for each in rounds]) if rounds else np.zeros(0)
+        seconds = np.concatenate([each["seconds"] for each in rounds])
         refused = np.concatenate([each["refused"] for each in rounds])
         rates[name] = len(seconds) / options.seconds / len(rounds)
         p50, p99 = (1000 * np.quantile(seconds, share) if len(seconds) else np.nan for share in (0.5, 0.99))
         late = f"{1000 * np.quantile(refused, 0.99):8.1f}" if len(refused) else f"{'':8}"
-        wrong = sum(each["wrong"] for each in rounds)
-        line = f"{kind:8} {clients:7} {name:>8} {rates[name]:9.1f} {p50:8.1f} {p99:8.1f} {len(refused):6} {late}"
-        if name == "ours" and kind == "photo":
+        wrong, taken = (sum(each[what] for each in rounds) for what in ("wrong", "server"))
+        each_answer = taken / max(len(seconds), 1)
+        line = f"{kind:8} {clients:7} {name:>8} {rates[name]:9.1f} {1000 * each_answer:7.1f} {p50:8.1f} {p99:8.1f}"
+        line += f" {len(refused):6} {late}"
+        if kind == "photo":
             mine = np.mean([each["processor"] for each in rounds]) / options.seconds
-            share = rates[name] * (costs["decode"] + costs["network"]) / (cores - mine)
-            line += f"  {share:.0%} of the parts (aim: {AIM:.0%} at saturation)"
+            needed = costs["decode"] + costs["network"]
+            share = rates[name] * needed / (cores - mine)
+            line += f"  {share:.0%} of the parts (aim: {AIM:.0%} at saturation), {needed / each_answer:.0%} of its time"
         print(line + (f"  {wrong} WRONG" if wrong else ""), flush=True)
     print(f"{'':25}ours / plain: {rates['ours'] / max(rates['plain'], 1e-9):.2f}", flush=True)
 

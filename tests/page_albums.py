@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+from smoothap.data.transforms import Transform
 from smoothap.search import Album
 from smoothap.search._identity import ModelIdentity
 
@@ -20,13 +21,24 @@ SIDE = 8
 class Pixels:
     """A model without weights: a small grey picture as a vector."""
 
+    transform = Transform("whole", 120)
+
     def embed(self, images, *, progress=True):
+        batch = torch.stack([self.transform.test(each) for each in images])
+        return torch.from_numpy(next(iter(self.embed_batches([(batch, None)])))[0])
+
+    def embed_batches(self, batches):
+        for images, tag in batches:
+            yield self.vectors_of(images), tag
+
+    def vectors_of(self, images):
+        pictures = [Image.fromarray(image.permute(1, 2, 0).numpy()) for image in images]
         small = [
-            np.asarray(each.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX), np.float32) for each in images
+            np.asarray(each.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX), np.float32) for each in pictures
         ]
         vectors = np.stack(small).reshape(len(small), -1)
         vectors = vectors - vectors.mean(1, keepdims=True) + 1e-3
-        return torch.from_numpy(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 class PixelAlbum(Album):

@@ -141,22 +141,29 @@ def test_photos_that_wait_for_the_network_go_through_it_together():
     assert results == {n: 10 * n for n in range(21)}
 
 
+class Undecoded:
+    """A decoder of photos that are images already."""
+
+    def decode(self, photo, *, box, view):
+        return view.test_view(photo)
+
+
 def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model(album):
     first_is_in, go_on, sizes = threading.Event(), threading.Event(), []
 
     class Slow(Pixels):
-        def embed(self, images, *, progress):
+        def vectors_of(self, images):
             sizes.append(len(images))
             first_is_in.set()
             assert go_on.wait(30)
-            return super().embed(images)
+            return super().vectors_of(images)
 
     slow = PixelAlbum(album.photos, album.vectors, model=album._model)
     slow.embedder = Slow
-    served = ServedAlbum(slow, "letters", None)
+    served = ServedAlbum(slow, "letters", Undecoded())
     images = [letter(character, "DejaVuSans") for character in "ARGKQ"]
     found = {}
-    threads = [threading.Thread(target=lambda n=n: found.update({n: served.vector_of(images[n])})) for n in range(5)]
+    threads = [threading.Thread(target=lambda n=n: found.update({n: served.query_vector(images[n])})) for n in range(5)]
     threads[0].start()
     assert first_is_in.wait(30)
     for thread in threads[1:]:

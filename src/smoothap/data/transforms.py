@@ -4,15 +4,18 @@ A transform hands out bytes, (3, size, size) uint8, and `normalise` turns a whol
 device: a batch waits in a quarter of the memory, and the arithmetic is done once for all.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import ceil, exp, log, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
+
+if TYPE_CHECKING:  # the server's decoder cuts out views and never loads torch
+    from torch import Tensor
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -82,20 +85,29 @@ class Transform:
             corners = self._cut(image, (self.resized, self.resized), left, top)
         else:
             corners = _random_part(image.width, image.height, self.least_area, random)
-        return self._view(image, corners, flip=self.flip and random.random() < 0.5)
+        view = self._view(image, corners)
+        if self.flip and random.random() < 0.5:
+            view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        return _pixels(view)
 
     def test(self, image: Image.Image) -> Tensor:
         """The centre of the image, (3, size, size) uint8."""
+        return _pixels(self.test_view(image))
+
+    def test_view(self, image: Image.Image) -> Image.Image:
+        """The centre of the image, as an image of size x size."""
         width = height = self.resized
         if self.name == "released" and image.width > image.height:
             width = int(self.resized * image.width / image.height)
         elif self.name == "released":
             height = int(self.resized * image.height / image.width)
         left, top = round((width - self.size) / 2), round((height - self.size) / 2)
-        return self._view(image, self._cut(image, (width, height), left, top), flip=False)
+        return self._view(image, self._cut(image, (width, height), left, top))
 
     def normalise(self, images: Tensor) -> Tensor:
         """images (n, 3, h, w) uint8 -> (n, 3, h, w) float32 as the network takes them, on their device."""
+        import torch
+
         if self.channel_order == "BGR":
             images = images.flip(1)
         last = images.is_contiguous(memory_format=torch.channels_last)
@@ -129,7 +141,7 @@ class Transform:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Transform":
+    def from_dict(cls, values: Mapping[str, Any]) -> Transform:
         """The transform that `to_dict` described."""
         fields: dict[str, Any] = {**values, "mean": tuple(values["mean"]), "std": tuple(values["std"])}
         return cls(**fields)
@@ -139,12 +151,16 @@ class Transform:
         across, down = image.width / resized[0], image.height / resized[1]
         return left * across, top * down, (left + self.size) * across, (top + self.size) * down
 
-    def _view(self, image: Image.Image, corners: Corners, flip: bool) -> Tensor:
+    def _view(self, image: Image.Image, corners: Corners) -> Image.Image:
         # Resizing the whole image and then cropping would give the same pixels, but takes longer.
-        square = image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=corners)
-        if flip:
-            square = square.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return torch.from_numpy(np.array(square)).permute(2, 0, 1)
+        return image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=corners)
+
+
+def _pixels(view: Image.Image) -> Tensor:
+    """An RGB image as (3, h, w) uint8."""
+    import torch
+
+    return torch.from_numpy(np.array(view)).permute(2, 0, 1)
 
 
 def _random_part(width: int, height: int, least_area: float, random: np.random.Generator) -> Corners:

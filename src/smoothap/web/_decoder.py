@@ -6,14 +6,21 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
+from smoothap.data.transforms import Transform
+from smoothap.web._deadline import Deadline
 from smoothap.web._decoder_process import receive, send
 from smoothap.web._schemas import ShareBox
 from smoothap.web.limits import Limits
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 
 class Decoder:
@@ -23,12 +30,16 @@ class Decoder:
         self._limits = limits
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed, self._too_slow = False, threading.Event()
+        self._deadline = Deadline(self._give_up)
 
-    def decode(self, source: bytes | Path, *, box: ShareBox | None = None, side: int = 1024) -> Image.Image:
-        """The photo, or the part of it in the box, with no side longer than `side`."""
+    def decode(
+        self, source: bytes | Path, *, box: ShareBox | None = None, side: int = 1024, view: Transform | None = None
+    ) -> Image.Image:
+        """The photo, or the part of it in the box, with no side longer than `side`; or what a network views of it."""
         content, path = (source, None) if isinstance(source, bytes) else (b"", str(source))
-        request = {"path": path, "box": box, "side": side, "pixels": self._limits.pixels}
+        described = None if view is None else view.to_dict()
+        request = {"path": path, "box": box, "side": side, "view": described, "pixels": self._limits.pixels}
         with self._lock:
             if self._closed:
                 raise UnreadableImage("photo", "the server is being stopped")
@@ -49,25 +60,28 @@ class Decoder:
         """End the process for good."""
         with self._lock:
             self._closed = True
+            self._deadline.close()
             self._end()
 
     def _answer(self, request: dict[str, Any], content: bytes) -> tuple[dict[str, Any], bytes]:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
-        too_slow = threading.Event()
-        timer = threading.Timer(self._limits.decode_seconds, lambda: (too_slow.set(), process.kill()))
-        timer.start()
+        self._too_slow.clear()
         try:
-            send(process.stdin, request, content)
-            return receive(process.stdout)
+            with self._deadline.within(self._limits.decode_seconds):
+                send(process.stdin, request, content)
+                return receive(process.stdout)
         except (OSError, EOFError, ValueError):
             self._end()
             seconds = f"it takes more than {self._limits.decode_seconds:g} seconds to decode"
-            reason = seconds if too_slow.is_set() else "its decoder gave up on it"
+            reason = seconds if self._too_slow.is_set() else "its decoder gave up on it"
             raise UnreadableImage("photo", reason) from None
-        finally:
-            timer.cancel()
+
+    def _give_up(self) -> None:
+        self._too_slow.set()
+        if (process := self._process) is not None:
+            process.kill()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -81,7 +95,10 @@ class Decoder:
                 env=_environment(),
                 start_new_session=True,  # Ctrl-C is for the server, which then ends this process
             )
+            assert self._process.stdin is not None
             assert self._process.stdout is not None
+            for pipe in (self._process.stdin, self._process.stdout):
+                _widen(pipe)
             self._process.stdout.readline()  # it is ready: the time of a photo does not count its start
         return self._process
 
@@ -93,6 +110,13 @@ class Decoder:
             for pipe in filter(None, (process.stdin, process.stdout)):
                 with suppress(OSError):  # bytes that the process did not take
                     pipe.close()
+
+
+def _widen(pipe: IO[bytes]) -> None:
+    """Let a photo pass in one go: each time that a pipe is full, both processes have to be woken."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):  # more than this user may have
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
 def _environment() -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import IO, Any
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage, image_head, load_all_formats, read_image
+from smoothap.data.transforms import Transform
 
 try:
     import resource
@@ -93,8 +94,9 @@ def receive(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
 
 
 def decode(request: dict[str, Any], content: bytes, memory: MemoryLimit) -> Image.Image:
-    """The part of the photo that is asked for, no side longer than `side`."""
+    """The part of the photo that is asked for: as a network views it, or with no side longer than `side`."""
     box, side = request["box"], int(request["side"])
+    transform = None if request["view"] is None else Transform.from_dict(request["view"])
     source = content if request["path"] is None else Path(request["path"])
     memory.allow(None)  # some formats take memory for all pixels when their head is read
     head = image_head(source)
@@ -103,13 +105,15 @@ def decode(request: dict[str, Any], content: bytes, memory: MemoryLimit) -> Imag
     memory.allow(pixels)
     # Of a part, as many pixels as of a whole photo: then the whole is read that much larger.
     share = 1.0 if box is None else max(min(box[2], box[3]), 0.05)
-    enough = round(side / share)
+    enough = round((side if transform is None else transform.enough_pixels(train=False)) / share)
     image = read_image(source, shorter_side=enough, pixel_limit=request["pixels"], most_pixels=_KEPT_PIXELS)
     if box is not None:
         left, top, width, height = box  # shares of the image
         x0, x1 = (round(edge * image.width) for edge in (left, left + width))
         y0, y1 = (round(edge * image.height) for edge in (top, top + height))
         image = image.crop((x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)))
+    if transform is not None:
+        return transform.test_view(image)
     image.thumbnail((side, side), Image.Resampling.BICUBIC)
     return image
 

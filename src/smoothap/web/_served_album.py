@@ -25,9 +25,9 @@ from smoothap.search.preparing import plain_jpeg
 from smoothap.search.refining import unit
 from smoothap.web import _schemas as schemas
 from smoothap.web._decoder import Decoder
+from smoothap.web._nearest_photos import NearestPhotos
 from smoothap.web._plain_jpeg import is_plain_jpeg
 from smoothap.web._rankings import LabelledRanking, listed, ranked
-from smoothap.web._shared_search import SharedSearch
 from smoothap.web._stacks import Stacks
 from smoothap.web._together import Together
 
@@ -53,7 +53,7 @@ class ServedAlbum:
         self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
         self._embedding = embedding or Together()
         self._model: Any = None  # once it is loaded
-        self.stacks, self.shared = Stacks(album), SharedSearch(album)
+        self.stacks, self.nearest_photos = Stacks(album), NearestPhotos(album)
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
@@ -79,6 +79,7 @@ class ServedAlbum:
 
     def warm_up(self) -> str:
         """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
+        self.nearest_photos.warm_up()
         if self.album.model is not None:
             self.decoder.warm_up()
             try:
@@ -89,10 +90,11 @@ class ServedAlbum:
 
     def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> schemas.Vector:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
-        if self.album.model is None:
-            raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
-        image = self.decoder.decode(photo, box=box) if isinstance(photo, bytes) else self._decoded_file(photo, box)
-        return schemas.Vector(vector=schemas.packed(self.vector_of(image)), model=self.model_key)
+        if isinstance(photo, bytes):
+            vector = self.query_vector(photo, box)
+        else:
+            vector = self._vector_of_view(self._viewed_file(photo, box))
+        return schemas.Vector(vector=schemas.packed(vector), model=self.model_key)
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
@@ -100,30 +102,33 @@ class ServedAlbum:
             self._model = self._embedding.alone(self.album.embedder)
         return self._model
 
-    def vector_of(self, image: Image.Image) -> np.ndarray:
-        """The vector (d,) of an image by the album's model."""
+    def _usable_model(self) -> Any:
+        if self.album.model is None:
+            raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
         try:
-            model = self._loaded_model()
+            return self._loaded_model()
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
-        vector = self._embedding.ask(model, lambda images: model.embed(images, progress=False).numpy(), image)
+
+    def query_vector(self, photo: bytes, box: schemas.ShareBox | None = None) -> np.ndarray:
+        """The vector (d,) of a photo from elsewhere, or of a part of it."""
+        return self._vector_of_view(self.decoder.decode(photo, box=box, view=self._usable_model().transform))
+
+    def _vector_of_view(self, view: Image.Image) -> np.ndarray:
+        """The vector (d,) of what the album's model views of a photo, as the decoder cut it out."""
+        model = self._usable_model()
+        vector = self._embedding.ask(model, partial(_embed_views, model), view)
         return self.album.projected(vector[None])[0]
 
-    def _decoded_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
+    def _viewed_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
         """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""
-        name = visible(self.album.photo(identity).path)
+        view, name = self._usable_model().transform, visible(self.album.photo(identity).path)
         try:
-            return self.decoder.decode(self.album.photo_path(identity), box=box)
+            return self.decoder.decode(self.album.photo_path(identity), box=box, view=view)
         except UnreadableImage as error:
             raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
         except _NO_PICTURE as error:
             raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
-
-    def query_vector(self, photo: bytes) -> np.ndarray:
-        """The vector (d,) of a photo from elsewhere."""
-        if self.album.model is None:
-            raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
-        return self.vector_of(self.decoder.decode(photo))
 
     def image(self, identity: int, side: int = 1024) -> bytes:
         """A JPEG of at most so many pixels a side, of pixels and nothing else; the thumbnail where the file is gone."""
@@ -331,6 +336,15 @@ def _average_precision(served: ServedAlbum, identity: int) -> float:
     row = served.album.photos.row_of(identity)
     curve = ranked(served.album, served.labels, served.album.vectors[row].tobytes(), row).curve
     return np.nan if curve is None else curve.average_precision
+
+
+def _embed_views(model: Any, views: list[Image.Image]) -> list[np.ndarray]:
+    """The vector (d,) of each view."""
+    import torch
+
+    pixels = torch.from_numpy(np.stack([np.asarray(view) for view in views])).permute(0, 3, 1, 2)
+    ((vectors, _),) = model.embed_batches([(pixels, None)])
+    return list(vectors)
 
 
 def _key(content: bytes) -> str:

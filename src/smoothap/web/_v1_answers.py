@@ -77,7 +77,8 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         found.total = len(album) if passing is None else int(passing.sum())
         found.total -= sum(passing is None or bool(passing[album.photos.row_of(each)]) for each in left_out)
         rows = [album.photos.row_of(each) for each in left_out]
-        found.hits = list(_photos(served, *served.shared.nearest(vector, question.k, rows, where)))
+        nearest = served.nearest_photos.nearest(vector, question.k, rows, where, passing)
+        found.hits = list(_photos(served, *nearest))
         return found
     ranking = album.ranking(vector, left_out, where)
     found.total = int(ranking.at_least(minimum).sum())

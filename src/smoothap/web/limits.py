@@ -33,7 +33,7 @@ class Limits:
     senders: int = 2_000  # whose requests are still on their way; each is given up when it is too slow
     per_address: int = 400  # requests of one address, from first byte to last: 50 browsers of 6 connections and more
     unread_bytes: int = 120_000_000  # of all answers that visitors have not taken yet
-    waiting: int = 16  # for one of the working threads
+    waiting: int = 62  # for one of the working threads
     working: int = 2
     seconds_to_stop: float = 20  # in which a server that is stopped finishes what it has begun
     seconds_for_head: float = 10  # from the connection to the end of a request's head

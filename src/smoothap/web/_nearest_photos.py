@@ -1,0 +1,44 @@
+"""The photos of an album nearest to a vector, for a server that is asked again and again."""
+
+from functools import cached_property
+
+import numpy as np
+
+from smoothap.numerics.threads import numba_is_there
+from smoothap.search import Album, Filter
+from smoothap.search.coded import CodedVectors
+from smoothap.search.engines import EXACT_UP_TO
+
+Rows = tuple[np.ndarray, np.ndarray]  # the best rows and their scores
+
+
+class NearestPhotos:
+    """The photos of an album nearest to a vector: the same as `Album.search` gives."""
+
+    def __init__(self, album: Album) -> None:
+        self._album = album
+
+    @cached_property
+    def _coded(self) -> CodedVectors | None:
+        """The vectors in codes; None where an engine names candidates sooner, or nothing is compiled."""
+        album = self._album
+        return CodedVectors(album.vectors) if numba_is_there() and 0 < len(album) <= EXACT_UP_TO else None
+
+    def warm_up(self) -> None:
+        """Do what the first search would wait for."""
+        if len(self._album):
+            self.nearest(np.array(self._album.vectors[0]), 1, [], Filter(), None)
+
+    def nearest(
+        self, vector: np.ndarray, k: int, left_out: list[int], where: Filter, passing: np.ndarray | None
+    ) -> Rows:
+        """The best k rows for a vector (d,) of length 1, without those in `left_out`.
+
+        Those alone that pass the filter; `passing` (n,) bool says which do, None: all.
+        """
+        if self._coded is not None:
+            return self._coded.nearest(vector, k, np.array(left_out, np.int64), passing)
+        ids = self._album.photos.ids
+        hits = self._album.search(vector, k + len(left_out), where=where)
+        found = [hit for hit in hits if hit.id not in ids[left_out]][:k]
+        return np.searchsorted(ids, [hit.id for hit in found]), np.array([hit.score for hit in found])
