@@ -1,8 +1,12 @@
 """FAISS's inverted lists of product codes (IVF-PQ), for albums whose graph would not fit into memory.
 
-Vectors are sorted into cells, by the nearest of some thousand centres, and kept as codes of half a bit a number: 64
-bytes for 512 numbers, which a processor compares many at a time. The codes name candidates; their scores come from the
+Vectors are sorted into cells, by the nearest of some thousand centres, and kept as codes of one bit a number: 64 bytes
+for 512 numbers, which a processor compares many at a time. The codes name candidates; their scores come from the
 vectors themselves. What is built is kept in the user's cache, also while it is being built.
+
+Cells are chosen by the first 64 principal components: in 512 dimensions a cell says no more of a vector, and finding it
+takes eight times as long. Where vectors have no large clusters a neighbour may lie in any of many cells, so a good
+share of them is searched, and what is saved lies in the codes.
 """
 
 import math
@@ -17,11 +21,14 @@ from smoothap.search.vectors import Vectors
 LEAST = 5_000  # vectors: fewer are compared one by one
 _NUMBERS_A_CODE = 4  # that share four bits
 _LIMIT = 2048  # answers; beyond, all are compared
-_SPARE, _LEAST_CANDIDATES = 10, 500  # candidates for an answer: codes blur the order
-_CELLS_SEARCHED = 1 / 16
-_LARGE = 4096  # cells; the nearest of more are found by a graph
-_TRAINED_BY, _STEPS = 48, 10  # vectors for a cell, and steps of k-means
-_CHUNK, _KEPT_EVERY = 1 << 14, 1 << 20  # vectors that are added at once, and after which the index is kept
+_SPARE, _LEAST_CANDIDATES = 20, 2000  # candidates for an answer: codes blur the order
+_CELLS_SEARCHED = 3 / 8
+_MOST_CELLS = 4096  # up to their own square in vectors
+_COMPONENTS = 64  # by which cells are chosen
+_TRAINED_BY, _STEPS = 40, 10  # vectors for a cell, and steps of k-means
+_CODES_TRAINED_BY = 1 << 14  # vectors
+_CHUNK, _KEPT_EVERY = 1 << 15, 1 << 21  # vectors that are added at once, and after which the index is kept
+_ON_ALL_CORES = 15  # FAISS's number for a search that divides the cells of one query
 
 
 class Ivf:
@@ -32,6 +39,7 @@ class Ivf:
     def __init__(self, index: Any, rows: int) -> None:
         self.index, self.rows, self.limit = index, rows, min(_LIMIT, rows)
         self._probes = max(16, math.ceil(index.nlist * _CELLS_SEARCHED))
+        index.implem = _ON_ALL_CORES
 
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """Rows among which the k nearest to the query (d,) should be: many more, since codes blur the order."""
@@ -43,7 +51,7 @@ class Ivf:
 def open_ivf(vectors: Vectors, checksum: str) -> Ivf:
     """The codes of these vectors, from the user's cache or built anew and kept there, never in an album."""
     cells = cells_for(len(vectors))
-    form = f"ivf{cells}-pq{_NUMBERS_A_CODE}"
+    form = f"ivf{cells}-{_COMPONENTS}-pq{_NUMBERS_A_CODE}"
     width = _width(vectors.shape[1])
     index = read_cached(checksum, form, (len(vectors), width))
     if index is None:
@@ -54,33 +62,50 @@ def open_ivf(vectors: Vectors, checksum: str) -> Ivf:
 
 
 def cells_for(rows: int) -> int:
-    """How many cells so many vectors are sorted into: a power of two near four times the root."""
-    return 1 << max(4, round(math.log2(4 * math.sqrt(rows))))
+    """How many cells so many vectors are sorted into: a power of two near four times the root, or near the root."""
+    root = math.sqrt(rows)
+    return 1 << max(4, round(math.log2(max(root, min(4 * root, _MOST_CELLS)))))
 
 
 def _trained(vectors: Vectors, cells: int) -> Any:
     """An index without vectors, whose centres and codes are fitted to some of them."""
     width = _width(vectors.shape[1])
+    components = min(_COMPONENTS, width)
+    few = _sample(vectors, _CODES_TRAINED_BY)
+    projection = faiss().PCAMatrix(width, components)
+    projection.train(few)
+    quantiser = faiss().IndexPreTransform(projection, _centres(vectors, cells, projection))
+    index = faiss().IndexIVFPQFastScan(quantiser, width, cells, width // _NUMBERS_A_CODE, 4, faiss().METRIC_L2)
+    index.by_residual = False  # else each cell has a table of its own, which takes longer to fill than the cell to scan
+    for owner, owned in ((quantiser, projection), (index, quantiser)):
+        owner.own_fields = True
+        owned.this.disown()
+    index.train(few)
+    return index
+
+
+def _centres(vectors: Vectors, cells: int, projection: Any) -> Any:
+    """The centres of cells among the principal components, by k-means over some of the vectors, as an index."""
     number = min(len(vectors), _TRAINED_BY * cells)
-    sample = _padded(vectors[np.linspace(0, len(vectors) - 1, number).astype(np.int64)])
+    sample = np.empty((number, projection.d_out), np.float32)
     centres = None
     with Progress("Sorting into cells", _STEPS * number, "vectors") as line:
+        chosen = _spread(len(vectors), number)
+        for start in range(0, number, _CODES_TRAINED_BY):
+            part = _padded(vectors[chosen[start : start + _CODES_TRAINED_BY]])
+            sample[start : start + len(part)] = projection.apply(part)
         for step in range(_STEPS):
             means = faiss().Kmeans(
-                width, cells, niter=1, seed=1 + step, min_points_per_centroid=1, max_points_per_centroid=_TRAINED_BY
-            )
+                sample.shape[1], cells, niter=1, seed=1 + step,
+                min_points_per_centroid=1, max_points_per_centroid=_TRAINED_BY,
+            )  # fmt: skip
             means.train(sample, init_centroids=centres)
             centres = means.centroids.copy()
             line.advance(number)
-    quantiser = faiss().IndexHNSWFlat(width, 32) if cells >= _LARGE else faiss().IndexFlatL2(width)
-    if cells >= _LARGE:
-        quantiser.hnsw.efConstruction, quantiser.hnsw.efSearch = 128, 2 * math.ceil(cells * _CELLS_SEARCHED)
-    quantiser.add(centres)
-    index = faiss().IndexIVFPQFastScan(quantiser, width, cells, width // _NUMBERS_A_CODE, 4, faiss().METRIC_L2)
-    index.own_fields = True
-    quantiser.this.disown()
-    index.train(sample)
-    return index
+    flat = faiss().IndexFlatL2(sample.shape[1])
+    flat.add(centres)
+    flat.this.disown()  # it goes into an index that owns it
+    return flat
 
 
 def _fill(index: Any, vectors: Vectors, checksum: str, form: str) -> None:
@@ -96,6 +121,15 @@ def _fill(index: Any, vectors: Vectors, checksum: str, form: str) -> None:
             line.advance(len(part))
             if index.ntotal // _KEPT_EVERY > start // _KEPT_EVERY and index.ntotal < len(vectors):
                 write_unfinished(index, checksum, form)
+
+
+def _spread(rows: int, number: int) -> np.ndarray:
+    """So many of the rows, from the first to the last. (number,)"""
+    return np.linspace(0, rows - 1, number).astype(np.int64)
+
+
+def _sample(vectors: Vectors, number: int) -> np.ndarray:
+    return _padded(vectors[_spread(len(vectors), min(len(vectors), number))])
 
 
 def _width(dimension: int) -> int:
