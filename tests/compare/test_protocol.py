@@ -76,6 +76,20 @@ def test_without_an_edge_every_method_gets_one_round_of_whole_trainings(world, p
     assert all(not run.test for run in asked[:12])
 
 
+def test_a_number_that_is_fixed_is_in_every_training_and_is_not_searched(world, plan):
+    asked, _ = world
+    plan = replace(plan, methods="smooth-ap,smooth-ap:tau=0.1", trials=6, learning_rate=BEST, seeds=2)
+    _, fixed = compare(plan).rows
+    runs = [run for run in asked if run.method == fixed.method.name]
+    assert {run.values["tau"] for run in runs} == {0.1}
+    assert {run.settings(plan).tau for run in runs} == {0.1}
+    assert len({run.values["learning_rate"] for run in runs}) >= 6
+    assert all(":" not in str(run.folder.relative_to(plan.out)) for run in runs)  # which Windows does not allow
+    asked.clear()
+    compare(replace(plan, trials=0, out=plan.out.with_name("unsearched")))
+    assert {run.values["tau"] for run in asked if run.method == fixed.method.name} == {0.1}
+
+
 def test_an_edge_of_one_method_gives_every_method_another_round(world, plan, capsys):
     asked, best = world
     best["triplet"] = 1e-5

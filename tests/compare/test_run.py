@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
@@ -48,6 +49,23 @@ def test_seeds_splits_and_folds_have_classes_of_their_own(plan, tmp_path):
     assert fold[2] == first[2]
     folds = [classes(0, 900 + number, number)[1] for number in range(3)]
     assert len(frozenset.union(*folds)) == sum(map(len, folds)) == 12
+
+
+def test_fewer_classes_to_train_on_are_among_more_and_the_others_stay(plan, tmp_path):
+    def classes(number, seed=0):
+        run = TrainingRun(tmp_path / "run", "smooth-ap", {"learning_rate": 1e-3}, 0, seed)
+        benchmark, validation, setup, _ = prepare(run, replace(plan, classes=number))
+        return [frozenset(images.class_names) for images in (setup.images, validation, benchmark.tests["test"])]
+
+    everything, six, four = classes(None), classes(6), classes(4)
+    assert [len(sides[0]) for sides in (everything, six, four)] == [9, 6, 4]
+    assert four[0] < six[0] < everything[0]
+    assert everything[1:] == six[1:] == four[1:]
+    assert classes(4) == four
+    assert len({classes(4, seed)[0] for seed in range(4)}) > 1
+    with pytest.raises(ValueError, match="classes must be from 2 to 9, which there are, not 10"):
+        classes(10)
+    assert replace(plan, classes=3).fitted().batch_size == 12
 
 
 def test_a_number_that_was_found_reaches_the_loss(plan, tmp_path):

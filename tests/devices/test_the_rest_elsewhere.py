@@ -23,7 +23,7 @@ from smoothap.experiments.indexing import index_photos
 from smoothap.methods import Setup
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
-from smoothap.numerics.devices import chosen_device
+from smoothap.numerics.devices import chosen_device, set_seed
 from smoothap.search import Album
 from smoothap.training.frozen import freeze
 from smoothap.training.loop import train
@@ -267,3 +267,10 @@ def test_the_accelerator_is_the_default_of_every_call(second, benchmark, tmp_pat
     assert next(model.parameters()).device.type == second.place.type
     assert chosen_device() == second.place or chosen_device().type == second.place.type
     assert chosen_device("cpu").type == "cpu"
+
+
+def test_the_seed_of_a_step_gives_torchs_own_random_numbers():
+    set_seed(torch.device("cpu"), 7)
+    ours = torch.rand(5)
+    torch.manual_seed(7)
+    assert torch.equal(ours, torch.rand(5))

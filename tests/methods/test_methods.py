@@ -28,6 +28,23 @@ def test_names_of_methods():
     assert three.start.name == "softmax+triplet"
 
 
+def test_a_number_can_be_fixed_as_a_row_of_its_own():
+    plain, fixed, stages = open_methods("blackbox-ap,blackbox-ap:lambda=2:margin=0.05,softmax+smooth-ap:tau=0.1")
+    assert [parameter.name for parameter in plain.tuned] == ["lambda", "margin"]
+    assert (fixed.title, fixed.tuned) == ("Blackbox AP, lambda 2, margin 0.05", ())
+    assert fixed.fixed == {"lambda": 2, "margin": 0.05}
+    assert not fixed.paper  # which has the published numbers
+    assert stages.fixed == {"tau": 0.1}
+    assert stages.start is not None
+    assert stages.start.name == "softmax"
+    (bins,) = open_methods("fast-ap:bins=20")
+    assert bins.checked(bins.fixed) == {"bins": 20}  # a whole number stays one
+    with pytest.raises(ValueError, match=r"smooth-ap has no number 'margin' to fix\. It has: tau\."):
+        open_methods("smooth-ap:margin=1")
+    with pytest.raises(ValueError, match=r"smooth-ap:tau=low should be such as smooth-ap:tau=0\.1\."):
+        open_methods("smooth-ap:tau=low")
+
+
 def test_experiments_know_the_methods_too():
     assert experiments.METHODS is METHODS
     assert experiments.open_methods is open_methods

@@ -84,13 +84,17 @@ def write(toy_set, vectors, tmp_path):
 def test_the_page_is_well_formed_and_says_the_figures(write):
     text, given = write()
     page = Page(text)
+    shown = []
     for report in (given["before_report"], given["after_report"]):
-        for value in (report.mean_average_precision, *report.recall.values()):
-            assert f"{100 * value:.1f}%" in page.text
+        assert f"{100 * report.mean_average_precision:.1f}%" in page.text
+        shown.append(report.interval("mean_average_precision"))
+        for value in report.recall.values():
+            assert f"{100 * value:.1f} ±" in page.text
     for phrase in ("mAP", "Recall@1", "Recall@2", "Recall@10", "40 images of 8 classes", "--seed 3 > log", "Toys"):
         assert phrase in page.text
-    before, after = given["before_report"].mean_average_precision, given["after_report"].mean_average_precision
-    assert f"mAP{100 * before:.1f}%{100 * after:.1f}%{100 * (after - before):+.1f}" in page.text
+    gained = given["after_report"].compare(given["before_report"], "mean_average_precision")
+    change = f"{100 * gained.value:+.1f} ± {100 * gained.margin:.1f}".replace("-", "−")
+    assert "mAP" + "".join([*map(str, shown), change]) in re.sub(r"\n", "", page.text)
     gain = given["after_report"].average_precision - given["before_report"].average_precision
     assert f"rose for {np.sum(gain > 0)} of 40 queries, fell for {np.sum(gain < 0)}" in page.text
 

@@ -38,6 +38,7 @@ def compare(
     dimension: int = 512,
     batch_size: int | None = None,
     per_class: options.PerClass = 4,
+    classes: int | None = None,
     learning_rate: float | None = None,
     validations: int | None = None,
     flip: options.Flip = True,
@@ -56,7 +57,8 @@ def compare(
     Parameters
     ----------
     methods
-        Names with commas, or all; NAME+NAME trains with the first, then fine-tunes with the second.
+        Names with commas, or all; NAME+NAME trains with the first, then fine-tunes with the second; NAME:KEY=VALUE is a
+        row with a number fixed, such as smooth-ap:tau=0.1.
     frozen
         Train the embedding layer alone, on features that are computed once: 300 steps in seconds.
     trials
@@ -87,6 +89,8 @@ def compare(
         The length of the embedding vectors.
     batch_size
         Images in a batch; by default 64, with --frozen 256, or as many as few training classes allow.
+    classes
+        Train on so many of the training classes, drawn by the seed; by default on all.
     learning_rate
         The middle of the range that is searched, from a tenth to ten times of it; by default 5e-4, with --frozen 1e-3.
     validations

@@ -137,6 +137,7 @@ def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, Setup, P
         images, validation = benchmark.train_and_validation(run.seed)
     else:
         images, validation = benchmark.training_fold(run.fold, plan.folds, plan.search_seed(run.split))
+    images = plan.learned_from(images, run.seed)
     if run.start is None and plan.frozen:
         held_out = "" if run.fold is None else f"-fold-{run.fold}"
         _start(model, images, settings, plan.out / "starts" / f"seed-{run.seed}{held_out}.pt")

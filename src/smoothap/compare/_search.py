@@ -106,6 +106,7 @@ class Search:
         places = [(random.permutation(trials) + random.random(trials)) / trials for _ in self._tried[-1]]
         return [
             {each.parameter.name: each.value(float(at)) for each, at in zip(self._tried[-1], drawn, strict=True)}
+            | dict(self.method.fixed)
             for drawn in zip(*places, strict=True)
         ]
 

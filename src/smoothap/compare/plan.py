@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from smoothap import experiments
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
@@ -41,6 +43,7 @@ class Plan:
     folds: int = 1  # of classes that a trial is judged on, each in a training of its own
     rate_only: bool = False
     validations: int  # of a training, besides that before its first step
+    classes: int | None = None  # that each training learns from; None: all that are not held out
     frozen: bool = False  # train the embedding layer alone, on features that are computed once
     flip: bool = True
     test_fraction: float | None = None
@@ -102,9 +105,19 @@ class Plan:
 
     def training_classes(self, split: int) -> list[ImageSet]:
         """The images that trainings of a split learn from: of a seed, and of a fold where there are several."""
-        benchmark = self.open_benchmark(split)
-        images = [benchmark.train_and_validation(self.seed(split, 0))[0]]
-        return images if self.folds == 1 else [*images, benchmark.training_fold(0, self.folds)[0]]
+        benchmark, seed = self.open_benchmark(split), self.seed(split, 0)
+        images = [benchmark.train_and_validation(seed)[0]]
+        images += [] if self.folds == 1 else [benchmark.training_fold(0, self.folds)[0]]
+        return [self.learned_from(each, seed) for each in images]
+
+    def learned_from(self, images: ImageSet, seed: int) -> ImageSet:
+        """The training images, or those of as many classes as the plan says; fewer are among those of more."""
+        if self.classes is None:
+            return images
+        if not 2 <= self.classes <= images.classes:
+            raise ValueError(f"classes must be from 2 to {images.classes}, which there are, not {self.classes}.")
+        drawn = np.random.default_rng(seed).permutation(images.classes)[: self.classes]
+        return images.rows(np.flatnonzero(np.isin(images.labels, drawn)))
 
     def fitted(self) -> "Plan":
         """The plan with a batch that is no larger than few training classes allow."""

@@ -151,7 +151,7 @@ class _Runner:
             known = plan.chosen[name][split]
             chosen = Chosen(known["values"], known["edges"])
         elif plan.trials == 0:
-            chosen = Chosen({RATE: plan.learning_rate})
+            chosen = Chosen({RATE: plan.learning_rate, **outcome.method.fixed})
         else:
             return False
         outcome.chosen[split] = self._chosen[split, name] = chosen
@@ -223,7 +223,7 @@ class _Runner:
         """The folder of a method with these values, behind those of the stages before it."""
         before = [self._chosen[split, stage.name].values for stage in method.stages[:-1]]
         name = "+".join(",".join(f"{key}={value:g}" for key, value in each.items()) for each in [*before, values])
-        return self._plan.out / kind / f"split-{split}" / method.name / name
+        return self._plan.out / kind / f"split-{split}" / method.name.replace(":", " ") / name
 
 
 def written(values: Values) -> str:

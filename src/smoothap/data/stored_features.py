@@ -48,7 +48,9 @@ class StoredFeatures:
         drawn = np.array([seed is not None for seed in seeds])
         views = chosen_views(np.array([seed or (0, 0, 0) for seed in seeds]), len(self.array))
         features = self.array[np.where(drawn, views, 0), self.rows[np.asarray(rows)]]
-        return torch.from_numpy(features.astype(np.float32, copy=False))[:, :, None, None]
+        return torch.from_numpy(features).float()[
+            :, :, None, None
+        ]  # torch's conversion is ten times as fast as numpy's
 
 
 def chosen_views(seeds: np.ndarray, views: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from smoothap.methods import _build
@@ -23,7 +23,11 @@ class PaperResult:
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the comparison; `start` is the method whose trained weights it is fine-tuned from, if any."""
+    """One row of the comparison.
+
+    `start` is the method whose trained weights it is fine-tuned from, if any; `fixed` are values that were given, which
+    no search changes.
+    """
 
     name: str
     title: str
@@ -32,6 +36,7 @@ class Method:
     tuned: tuple[Parameter, ...]  # options, or settings of the training, that a comparison searches
     paper: tuple[PaperResult, ...] = ()
     start: "Method | None" = None
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def stages(self) -> "tuple[Method, ...]":
@@ -50,6 +55,29 @@ class Method:
         """Those of the values that are options of the method; the others are settings of the training."""
         known = known_options(self.build)
         return {name: value for name, value in values.items() if name in known}
+
+    def with_values(self, given: Sequence[str]) -> "Method":
+        """This method with some of its numbers fixed, as a row of its own; `given` are such as tau=0.1."""
+        known = {*known_options(self.build), *(parameter.name for parameter in self.tuned)}
+        fixed: dict[str, float] = {}
+        for each in given:
+            name, _, value = each.partition("=")
+            if name not in known:
+                raise ValueError(f"{self.name} has no number {name!r} to fix. It has: {', '.join(sorted(known))}.")
+            try:
+                fixed[name] = int(value) if value.isdecimal() else float(value)
+            except ValueError:
+                raise ValueError(f"{self.name}:{each} should be such as {self.name}:{name}=0.1.") from None
+        words = ", ".join(f"{name} {value:g}" for name, value in fixed.items())
+        return replace(
+            self,
+            name=":".join([self.name, *given]),
+            title=f"{self.title}, {words}",
+            settings=words,
+            tuned=tuple(parameter for parameter in self.tuned if parameter.name not in fixed),
+            paper=(),
+            fixed=fixed,
+        )
 
     def after(self, first: "Method") -> "Method":
         """This method as fine-tuning of a network that `first` has trained, the "+" of Table 4."""
@@ -78,7 +106,8 @@ def with_controls(methods: Sequence[Method]) -> tuple[Method, ...]:
 def open_methods(spec: str) -> tuple[Method, ...]:
     """The compared methods that a list such as `smooth-ap,fast-ap,softmax+triplet` stands for, or `all`.
 
-    NAME+NAME has two stages: the second starts from the weights of the first.
+    NAME+NAME has two stages: the second starts from the weights of the first. NAME:KEY=VALUE is a method with a number
+    of its own fixed, such as smooth-ap:tau=0.1.
     """
     names = [*METHODS, *TWO_STAGES] if spec == "all" else [name.strip() for name in spec.split(",") if name.strip()]
     if not names:
@@ -90,6 +119,9 @@ def _open_method(name: str) -> Method:
     first, plus, last = name.rpartition("+")
     if plus:
         return _open_method(last).after(_open_method(first))
+    name, *given = name.split(":")
+    if given:
+        return _open_method(name).with_values(given)
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, 1)
         hint = f" Did you mean {near[0]}?" if near else ""

@@ -113,6 +113,18 @@ def set_rng_states(device: torch.device, states: list[Tensor]) -> None:
         module.set_rng_state(state, device)
 
 
+def set_seed(device: torch.device, seed: int) -> None:
+    """Begin the random numbers of the CPU and of the device anew.
+
+    On the CPU alone that is `torch.manual_seed` without what that notes for accelerators which are not there: a trace
+    of the calls for each kind of them.
+    """
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+
+
 def _own_random_numbers(device: torch.device) -> list[Any]:
     """The module of a device that draws its own random numbers, such as torch.cuda; none for the CPU."""
     module = torch.get_device_module(device)

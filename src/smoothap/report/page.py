@@ -8,7 +8,7 @@ import numpy as np
 
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
-from smoothap.metrics.intervals import Difference
+from smoothap.metrics.intervals import Difference, Interval
 from smoothap.report._curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.report.before_after import BeforeAfter
 from smoothap.report.choice import ClassChange, choose_queries, class_changes
@@ -94,8 +94,8 @@ def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
     return f"{words} {report.about_copies()}".rstrip()
 
 
-def _metrics(before: Report, after: Report) -> list[tuple[str, float, float, Difference]]:
-    """Name, before and after, and the interval of their difference, the main ones first."""
+def _metrics(before: Report, after: Report) -> list[tuple[str, Interval, Interval, Difference]]:
+    """Name, before, after and their difference, each with its interval, the main ones first."""
     names = {figure: title for title, figure in after.main_figures().items() if figure in before.figures()}
     names |= {
         "map_at_r": "mAP@R",
@@ -103,9 +103,7 @@ def _metrics(before: Report, after: Report) -> list[tuple[str, float, float, Dif
         "class_mean_average_precision": "mAP, mean over classes",
     }
     old, new = (report.intervals([*names]) for report in (before, after))
-    return [
-        (name, old[figure].value, new[figure].value, after.compare(before, figure)) for figure, name in names.items()
-    ]
+    return [(name, old[figure], new[figure], after.compare(before, figure)) for figure, name in names.items()]
 
 
 def _counts(before: Report, after: Report) -> str:

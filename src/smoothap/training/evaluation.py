@@ -76,7 +76,9 @@ def embed_set(
     with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
         for part, batch in model.embed_batches(((batch.images, batch) for batch in batches), features=features):
             places = np.searchsorted(rows, batch.rows.numpy())
-            vectors[places], readable[places], digests[places] = part, 1, _digests(batch.images)
+            vectors[places], readable[places] = part, 1
+            if dataset.images.features is None:  # features do not tell whether pixels are equal
+                digests[places] = _digests(batch.images)
             line.advance(len(places))
     for filled in (vectors, readable, digests):  # each row has one process that filled it, the others hold zeros
         processes.add_up(filled)
@@ -87,7 +89,7 @@ def embed_set(
             f"{model.architecture} gives nothing but zeros for {blank:,} of {len(kept):,} images of "
             f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
         )
-    known = digests[kept] if dataset.images.features is None else None  # features do not tell whether pixels are equal
+    known = digests[kept] if dataset.images.features is None else None
     return Embedded(vectors if len(kept) == len(vectors) else vectors[kept], rows[kept], known)
 
 

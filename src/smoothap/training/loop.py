@@ -26,7 +26,7 @@ from smoothap.files import is_full, locked, sweep
 from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
-from smoothap.numerics.devices import chosen_device, pins_memory
+from smoothap.numerics.devices import chosen_device, pins_memory, set_seed
 from smoothap.numerics.precision import float32_networks
 from smoothap.progress import Progress
 from smoothap.ranking.diagnostics import approximation_error, operating_share
@@ -246,7 +246,7 @@ def train(
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
                 seeds = np.random.SeedSequence((settings.seed, state.step, processes.rank))
-                torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0] >> 1))  # dropout
+                set_seed(device, int(seeds.generate_state(1, np.uint64)[0] >> 1))  # dropout
                 optimiser.zero_grad()
 
                 labels = processes.gather(batch.labels.to(device))
