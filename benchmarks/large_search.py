@@ -23,6 +23,7 @@ from search_speed import clustered, resident
 
 from smoothap.progress import Progress
 from smoothap.search import Album
+from smoothap.search._storage import Storage
 from smoothap.search.photos import new_record
 
 BLOCK = 1 << 17
@@ -50,8 +51,8 @@ def write_album(folder: Path, options: argparse.Namespace) -> None:
     with Progress("Writing the album", options.rows, "vectors") as line:
         parts = blocks(options)
         first = next(parts)
-        storage = Album.from_arrays(first, path=folder, dtype=dtype)._storage
-        assert storage is not None
+        Album.from_arrays(first, path=folder, dtype=dtype)
+        storage = Storage(folder)
         description, start = storage.load()[0], len(first)
         line.advance(start)
         for rows in parts:

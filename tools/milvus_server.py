@@ -8,12 +8,14 @@ becomes the server itself. Two servers cannot run at once: the store inside of M
 """
 
 import argparse
+import importlib
 import os
 import socket
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 HOME = Path(__file__).resolve().parents[1] / ".milvus"
 PYTHON = HOME / "venv" / "bin" / "python"
@@ -58,7 +60,7 @@ def become_server(data: Path, port: int, options: dict[str, object]) -> None:
             f"Port {taken[0]} of this machine is taken: one Milvus server runs at a time, with the ports {port}, "
             f"{STORE_PORTS[0]} and {STORE_PORTS[1]}. End the other program, or wait until it has ended."
         )
-    import milvus  # of the environment in .milvus: ty: ignore[unresolved-import]
+    milvus: Any = importlib.import_module("milvus")  # of the environment in .milvus
 
     binaries = HOME / "server"  # unpacked once: 200 MB
     milvus._initialize_data_files(str(binaries))

@@ -79,7 +79,7 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         rows = [album.photos.row_of(each) for each in left_out]
         found.hits = list(_photos(served, *served.shared.nearest(vector, question.k, rows, where)))
         return found
-    ranking = album.ranking(vector, left_out, where)
+    ranking = album.ranking(vector, left_out, where, minimum)
     found.total = int(ranking.at_least(minimum).sum())
     if question.group_by is None:
         found.hits = list(_photos(served, *ranking.best(question.k, minimum)))
