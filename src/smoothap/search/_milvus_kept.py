@@ -28,7 +28,7 @@ from smoothap.search._collection_file import (
     kept_steps,
     plain_change,
 )
-from smoothap.search._milvus_layout import MOST_ROWS, create_texts, text_row
+from smoothap.search._milvus_layout import MARK, MOST_ROWS, create_texts, text_row
 
 if TYPE_CHECKING:
     from smoothap.search.milvus_server import MilvusServer
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SINCE = 1_767_225_600  # the first of 2026: microseconds since then have room in a number of a browser, 2^53
 _LONGEST = 64_000  # characters of a row
 _LATE = 600_000_000  # microseconds by which the clocks of two servers may differ
+_POLL = 1.0  # seconds: many pages ask whether anything has changed, and one question serves them
 _logs: dict[tuple[str, str], _Log] = {}
 _making = threading.Lock()
 
@@ -51,8 +52,9 @@ class MilvusKept:
             self._log = _logs.setdefault((server.address.server, self._name), _Log())
 
     def stamp(self) -> str:
-        """What changes whenever anybody changes a collection."""
-        self._catch_up()
+        """What changes whenever anybody changes a collection, in this process at once and elsewhere after a second."""
+        if time.monotonic() >= self._log.checked + _POLL:
+            self._catch_up()
         return f"{len(self._log.rows):x}-{self._log.newest:x}"
 
     def exists(self) -> bool:
@@ -104,15 +106,28 @@ class MilvusKept:
             if not log.rows and not self._server.has(self._name):
                 return
             since = max(0, (log.newest >> 10) - _LATE) << 10
-            rows: dict[int, dict[str, Any]] = {}
-            while True:
-                found = self._server.ask(
-                    "query", self._name, filter=f"smoothap_mark >= {since}", limit=MOST_ROWS,
-                    output_fields=["id", "smoothap_mark", "text"], consistency_level="Strong",
-                )  # fmt: skip
-                rows |= {row["id"]: row for row in found}
-                break
-            log.take_in(rows.values())
+            found = self._server.ask(
+                "query", self._name, filter=f"{MARK} >= {since}", limit=MOST_ROWS,
+                output_fields=["id", MARK, "text"], consistency_level="Strong",
+            )  # fmt: skip
+            if len(found) >= MOST_ROWS:  # the first time: a part of the years at a time
+                found = self._all_of(since)
+            log.take_in(found)
+            log.checked = time.monotonic()
+
+    def _all_of(self, since: int) -> list[dict[str, Any]]:
+        """All rows of the log from a number on, however many, in the order of their own numbers."""
+        rows: list[dict[str, Any]] = []
+        last = 0
+        while True:
+            found = self._server.ask(
+                "query", self._name, filter=f"id > {last} and {MARK} >= {since}", limit=MOST_ROWS,
+                output_fields=["id", MARK, "text"], consistency_level="Strong",
+            )  # fmt: skip
+            rows += found
+            if len(found) < MOST_ROWS:
+                return rows
+            last = max(row["id"] for row in found)
 
 
 class _Log:
@@ -121,6 +136,7 @@ class _Log:
     def __init__(self) -> None:
         self.rows: dict[int, dict[str, Any]] = {}  # the entries by their numbers
         self.newest = 0
+        self.checked = -_POLL  # when the log was last read, by the clock of this process
         self.lock, self.writing = threading.RLock(), threading.RLock()
         self.seen = threading.local()
 
@@ -130,8 +146,8 @@ class _Log:
         numbers: dict[int, int] = {}
         for row in rows:
             place, number, text = row["text"].split("/", 2)
-            parts.setdefault(row["smoothap_mark"], {})[int(place)] = text
-            numbers[row["smoothap_mark"]] = int(number)
+            parts.setdefault(row[MARK], {})[int(place)] = text
+            numbers[row[MARK]] = int(number)
         for mark, texts in parts.items():
             if mark not in self.rows and len(texts) == numbers[mark]:
                 packed = "".join(texts[place] for place in range(len(texts)))

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ FEW = 4_096  # photos: so many are compared one by one, exactly, sooner than any
 SEEN = 2_000  # of a larger album's photos are ranked for the page
 _BYTES_AT_ONCE = 4 << 20  # of vectors in an answer
 _SPARE = 16  # more rows than wanted are asked for: some may have been replaced since
+_LEAST_ASKED = 256  # photos, where those from a least score on are looked for
 _OFF = 1e-4  # by which the server's own scores may lie below ours
 _LIKE = re.compile(r"[\w /.+()\[\]&,-]*")  # what can stand in a pattern as it is
 
@@ -134,7 +135,7 @@ class MilvusNeighbours:
         """All rows ranked for a query's vector (d,), or with `minimum` those that the server finds at that score."""
         rows, note = np.arange(len(self._vectors)) if passing is None else np.flatnonzero(passing), ""
         if minimum is not None and len(rows) > FEW:
-            named = self._named(vector, MOST_ROWS, where, least=minimum)
+            named = self._from(vector, minimum, where)
             if named is not None:
                 rows = named if passing is None else named[passing[named]]
                 note = (
@@ -164,8 +165,7 @@ class MilvusNeighbours:
         """Of some rows (m,), those nearest to a vector (d,), so many or fewer, in order."""
         if len(others) <= FEW:
             return others
-        named = self._named(vector, min(number, FEW) + _SPARE, None)
-        return others if named is None else np.intersect1d(named, others)
+        return np.intersect1d(self._named(vector, min(number, FEW) + _SPARE, None).rows, others)
 
     def _those(self, passing: np.ndarray | None) -> int:
         return len(self._vectors) if passing is None else int(passing.sum())
@@ -193,9 +193,7 @@ class MilvusNeighbours:
         """Rows among which the server expects the best; None where it cannot name enough of them."""
         limit, enough = wanted + _SPARE, min(wanted, self._those(passing))
         while limit <= MOST_ROWS:
-            rows = self._named(vector, limit, where)
-            if rows is None:
-                return None
+            rows = self._named(vector, limit, where).rows
             rows = rows if passing is None else rows[passing[rows]]
             if len(rows) >= enough:
                 return rows
@@ -204,14 +202,25 @@ class MilvusNeighbours:
             limit = min(4 * limit, MOST_ROWS)
         return None
 
-    def _named(
-        self, vector: np.ndarray, limit: int, where: Filter | None, least: float | None = None
-    ) -> np.ndarray | None:
-        """The rows, in order, that the pieces name for a vector (d,): the best, or all from a least score on.
+    def _from(self, vector: np.ndarray, least: float, where: Filter | None) -> np.ndarray | None:
+        """The rows from a least score on, in order; None: they are more than a server gives.
 
-        None: there are more from the least score on than a server gives.
+        A search by range goes from neighbour to neighbour, and does not come to a second group of photos behind a gap;
+        so the nearest are asked for too, down to that score.
         """
+        in_range = self._named(vector, MOST_ROWS, where, least=least)
+        limit = max(_LEAST_ASKED, len(in_range.rows))
+        while not in_range.is_full and limit <= MOST_ROWS:
+            named = self._named(vector, limit, where)
+            if not named.is_full or named.lowest < least - _OFF:
+                return np.union1d(in_range.rows, named.rows)
+            limit = MOST_ROWS if limit < MOST_ROWS < 4 * limit else 4 * limit
+        return None
+
+    def _named(self, vector: np.ndarray, limit: int, where: Filter | None, least: float | None = None) -> _Named:
+        """The rows, in order, that the pieces name for a vector (d,): the best, or all from a least score on."""
         found: list[np.ndarray] = []
+        lowest, is_full = -np.inf, False
         asked = np.asarray(vector, np.float32).tolist()
         params: dict[str, float] = {"ef": min(max(2 * limit, 128), 32_768), "nprobe": 64}  # of HNSW and of IVF_PQ
         if least is not None:
@@ -223,12 +232,20 @@ class MilvusNeighbours:
                 "search", piece_name(self._server.address.name, number), [asked], limit=limit, output_fields=[],
                 filter=expression(where), search_params={"params": params}, consistency_level="Bounded",
             )[0]  # fmt: skip
-            if least is not None and len(answers) >= limit:
-                return None
+            if len(answers) >= limit:
+                lowest, is_full = max(lowest, answers[-1]["distance"]), True
             ids = np.unique(np.array([answer["id"] for answer in answers], np.int64))
             rows = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
             found.append(rows[(self._ids[rows] == ids) & (self._pieces[rows] == number)])  # not replaced since
-        return np.unique(np.concatenate(found))
+        return _Named(np.unique(np.concatenate(found)), lowest, is_full)
+
+
+class _Named(NamedTuple):
+    """What a server named: rows, and if it gave as many as were asked for, the lowest of their scores by its count."""
+
+    rows: np.ndarray
+    lowest: float
+    is_full: bool
 
 
 def expression(where: Filter | None) -> str:

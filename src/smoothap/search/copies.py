@@ -101,7 +101,7 @@ def copies_again(album: Album, ids: Iterable[int]) -> None:
 
 def _folder(album: Album) -> Path:
     if album.folder is None:
-        raise ValueError("This album is in memory only, and remembers nothing: give from_arrays a path to keep it.")
+        raise ValueError("This album does not lie in a folder here, and does not remember which photos are no copies.")
     return album.folder / COLLECTIONS
 
 
