@@ -135,18 +135,22 @@ class MilvusServer:
         return int(rows[0]["count(*)"])
 
     def _told(self, error: Exception, kind: type[ValueError]) -> ValueError:
-        words = " ".join(str(getattr(error, "message", "") or error).split())[:300]
-        if re.search(r"(?i)unauthenticated|auth check|permission|invalid token|not authenticated", words):
+        if _is_about_the_token(error):
             return ValueError(
                 f"{self.address} does not let us in: set MILVUS_TOKEN to its token, such as user:password."
             )
+        words = " ".join(str(getattr(error, "message", "") or error).split())[:300]
         if kind is MilvusUnavailable:
             return kind(f"Milvus does not answer at {self.address.server}: start it, or try again later. ({words})")
         return kind(f"Milvus at {self.address.server} refuses: {words}")
 
 
+def _is_about_the_token(error: Exception) -> bool:
+    words = f"{error} {error.__cause__}"  # a connection that fails says why in what it comes from
+    return re.search(r"(?i)unauthenticated|auth check|permission ?deny|permission ?denied", words) is not None
+
+
 def _is_final(error: Exception) -> bool:
-    words = str(error).lower()
-    if "auth check" in words or "unauthenticated" in words or "permission" in words:
+    if _is_about_the_token(error):
         return True
-    return getattr(error, "code", None) in _FINAL and "not loaded" not in words
+    return getattr(error, "code", None) in _FINAL and "not loaded" not in str(error).lower()
