@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow test-browser test-deploy torture audit docs lint format bench mutants build release-check clean
+.PHONY: help demo test test-slow test-browser test-deploy test-milvus torture audit docs lint format bench mutants build release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -40,6 +40,9 @@ test-browser: .venv/installed  ## the page in headless Chromium
 test-deploy: .venv/installed  ## the files of deploy/: nginx in front, the systemd unit, the steps of the Dockerfile
 	@$(BIN)/python -m pytest -q -rs -m deploy tests/deploy
 
+test-milvus: .venv/installed  ## search in a real Milvus server, which this sets up in .milvus/
+	@$(BIN)/python tools/milvus_server.py --set-up && $(BIN)/python -m pytest -q -rs -m milvus
+
 lint: .venv/installed  ## formatting, lint and strict types
 	@$(BIN)/ruff format --check --quiet . || { echo "Run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
@@ -70,4 +73,4 @@ release-check: .venv/installed  ## build, install into an empty environment, and
 	@$(BIN)/python -m pip install --quiet build && $(BIN)/python tools/release.py
 
 clean:  ## remove what the commands made
-	rm -rf .venv dist build runs site .cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .milvus dist build runs site .cache .pytest_cache .ruff_cache .hypothesis

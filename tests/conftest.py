@@ -9,6 +9,7 @@ import pytest
 import torch
 from core_paths import core_path_is
 from hypothesis import settings
+from milvus_servers import milvus, milvus_server  # noqa: F401 (fixtures)
 from promises import PROMISES, TORTURE
 from second_device import MISSING, set_up
 

@@ -1,60 +1,26 @@
-"""All engines under the same tests; Milvus through a server of milvus-lite that the tests start."""
+"""All engines under the same tests; Milvus embedded, and as a real server where it is set up (make test-milvus)."""
 
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from milvus_servers import EVERY_MILVUS, address_of
 
 from smoothap.search import Album
 from smoothap.search.engines import best_rows, open_engine
 
 
-@pytest.fixture(scope="session")
-def milvus(tmp_path_factory):
-    pytest.importorskip("pymilvus")
-    pytest.importorskip("milvus_lite")
-    program = shutil.which("milvus-lite", path=str(Path(sys.executable).parent)) or shutil.which("milvus-lite")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("milvus")
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(
-            [str(program), "server", "--data-dir", str(folder / "data"), "--host", "127.0.0.1", "--port", str(port)],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            _wait_for(server, port)
-            yield f"milvus://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(20)
-
-
-def _wait_for(server, port):
-    for _ in range(600):
-        assert server.poll() is None, "milvus-lite ended"
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-    pytest.fail("milvus-lite does not answer")
-
-
-@pytest.fixture(params=["exact", "hnsw", "ivf", "milvus"])
+@pytest.fixture(params=["exact", "hnsw", "ivf", *EVERY_MILVUS])
 def engine(request, monkeypatch):
     if request.param in ("hnsw", "ivf"):
         pytest.importorskip("faiss")
         monkeypatch.setattr("smoothap.search._ivf.LEAST", 1000)
-    return request.getfixturevalue("milvus") if request.param == "milvus" else request.param
+    return address_of(request, request.param) if "milvus" in request.param else request.param
 
 
 def clustered(rows=1500, dimension=16, seed=0):

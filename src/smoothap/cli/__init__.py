@@ -84,6 +84,10 @@ _COMMANDS = {
         "Put albums of one model together as one, without copying their vectors.",
         "smoothap join ALBUM1 ALBUM2 --out ALBUM",
     ),
+    "load": (
+        "Bring an album into Milvus, to be searched there.",
+        "smoothap load ALBUM milvus://HOST:PORT/NAME",
+    ),
     "search": (
         "Find the photos of an album that look like a photo.",
         "smoothap search ALBUM photo.jpg -k 20",

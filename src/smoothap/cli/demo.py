@@ -53,6 +53,6 @@ def demo(
     if serve:
         from smoothap.cli.serve import serve as open_page
 
-        open_page(before, after, port=0, open_page=True)
+        open_page(str(before), str(after), port=0, open_page=True)
     if not made.tuned.improved:
         sys.exit(NOT_IMPROVED)

@@ -21,7 +21,7 @@ Expectation = dict[str, float]  # the score down to which a list goes, and the r
 
 
 def search(
-    album: Path,
+    album: str,
     /,
     *photos: Path,
     id: Annotated[tuple[int, ...], Parameter(name="--id", negative=(), show_default=False)] = (),
@@ -51,7 +51,7 @@ def search(
     Parameters
     ----------
     album
-        The folder that smoothap index made.
+        The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap load brought it.
     photos
         The photo or photos to look for.
     id
@@ -125,8 +125,8 @@ def search(
         print(json.dumps({**answer, **({"note": hits.note} if hits.note else {})}, indent=1))
         return
     _print(hits, expected)
-    if passing:
-        print(f"{_about_filter(opened, passing)} {hits.note}".strip())
+    if passing or hits.note:
+        print(f"{_about_filter(opened, passing) if passing else ''} {hits.note}".strip())
 
 
 def _box(text: str) -> PixelBox:

@@ -19,8 +19,8 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
 
 def serve(
-    album: Path,
-    compare: Path | None = None,
+    album: str,
+    compare: str | None = None,
     /,
     *,
     host: str = "127.0.0.1",
@@ -42,7 +42,7 @@ def serve(
     Parameters
     ----------
     album
-        The album that smoothap index or smoothap demo made.
+        The album that smoothap index or smoothap demo made, or milvus://HOST:PORT/NAME, where smoothap load brought it.
     compare
         A second album of the same photos, such as after training: both are shown side by side.
     host

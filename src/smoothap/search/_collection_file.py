@@ -5,10 +5,10 @@ album's: photos can be kept while the album is being indexed.
 """
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from smoothap.files import DiskFullError, is_full, locked, sweep
 from smoothap.sealed_json import SealedJson
@@ -117,17 +117,42 @@ def read(folder: Path) -> CollectionFile:
             StoredCollection(int(one["key"]), str(one["name"]), {_member(mark): bool(mark[3]) for mark in one["marks"]})
             for one in values["collections"]
         ]
-        steps = [Step(int(one["number"]), str(one["what"]), _changes(one["changes"])) for one in values["steps"]]
+        steps = [Step(int(one["number"]), str(one["what"]), changes_of(one["changes"])) for one in values["steps"]]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:  # a checksum alone proves nothing
         raise ValueError(f"{file} does not describe collections: move it away to begin with none.") from error
     return CollectionFile(values["next"], collections, steps)
 
 
-def write(folder: Path, content: CollectionFile) -> None:
-    """Make these the collections, from one moment to the next."""
-    steps = content.steps[-STEPS_KEPT:]
+def kept_steps(steps: list[Step]) -> list[Step]:
+    """The last of some steps, as many as can be undone."""
+    steps = steps[-STEPS_KEPT:]
     while len(steps) > 1 and sum(len(change.marks) for step in steps for change in step.changes) > MARKS_KEPT:
         steps = steps[1:]
+    return steps
+
+
+def apply_change(content: CollectionFile, change: Change) -> None:
+    """Do to the collections what a step did to one of them."""
+    name = change.name[1]
+    stored = content.by_key(change.key)
+    if stored is None:
+        if name is None:  # another has deleted it meanwhile
+            return
+        stored = StoredCollection(change.key, name)
+        content.collections.append(stored)
+    for member, _, after in change.marks:
+        stored.marks.pop(member, None)
+        if after is not None:
+            stored.marks[member] = after
+    if name is None:
+        content.collections.remove(stored)
+    else:
+        stored.name = name
+
+
+def write(folder: Path, content: CollectionFile) -> None:
+    """Make these the collections, from one moment to the next."""
+    steps = kept_steps(content.steps)
     _SEALED.write(
         folder / NAME,
         {
@@ -137,14 +162,15 @@ def write(folder: Path, content: CollectionFile) -> None:
                 for one in content.collections
             ],
             "steps": [
-                {"number": step.number, "what": step.what, "changes": [_plain(change) for change in step.changes]}
+                {"number": step.number, "what": step.what, "changes": [plain_change(change) for change in step.changes]}
                 for step in steps
             ],
         },
     )
 
 
-def _plain(change: Change) -> dict[str, Any]:
+def plain_change(change: Change) -> dict[str, Any]:
+    """A change as plain values, fit for json."""
     marks = [[*member, before, after] for member, before, after in change.marks]
     return {"key": change.key, "name": list(change.name), "marks": marks}
 
@@ -155,7 +181,8 @@ def _member(values: list[Any]) -> Member:
     return Member(int(identity), str(path), str(sha256))
 
 
-def _changes(values: list[dict[str, Any]]) -> tuple[Change, ...]:
+def changes_of(values: list[dict[str, Any]]) -> tuple[Change, ...]:
+    """What `plain_change` made plain."""
     return tuple(
         Change(
             int(one["key"]),
@@ -164,3 +191,57 @@ def _changes(values: list[dict[str, Any]]) -> tuple[Change, ...]:
         )
         for one in values
     )
+
+
+class Kept(Protocol):
+    """Where the collections of an album are kept."""
+
+    folder: Path | None  # None: not in a folder
+
+    def stamp(self) -> str:
+        """What changes whenever a collection does."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether anything was ever kept."""
+        ...
+
+    def read(self) -> CollectionFile:
+        """All collections, and the last steps."""
+        ...
+
+    def writing(self) -> AbstractContextManager[None]:
+        """While this lasts, what is read here is what will be changed."""
+        ...
+
+    def write(self, content: CollectionFile) -> None:
+        """Make these the collections."""
+        ...
+
+
+class KeptFolder:
+    """The collections in the folder of an album."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Path | None = folder
+        self._folder = folder
+
+    def stamp(self) -> str:
+        """What changes whenever the file is replaced."""
+        return stamp(self._folder)
+
+    def exists(self) -> bool:
+        """Whether there is a file."""
+        return (self._folder / NAME).exists()
+
+    def read(self) -> CollectionFile:
+        """What the file holds."""
+        return read(self._folder)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Alone with the file, among all processes."""
+        return writing(self._folder)
+
+    def write(self, content: CollectionFile) -> None:
+        """Replace the file."""
+        write(self._folder, content)

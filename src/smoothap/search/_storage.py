@@ -31,10 +31,12 @@ import pyarrow.parquet as pq
 
 from smoothap.files import DiskFullError, is_full, link, locked, write_atomically
 from smoothap.search._checksums import check, checksum
+from smoothap.search._collection_file import KeptFolder
 from smoothap.search._mapped_table import MANY, keep_mapped, read_mapped
 from smoothap.search._segments import last_places
 from smoothap.search._settling import settle
 from smoothap.search.description import (
+    COLLECTIONS,
     NAME,
     Description,
     Learnt,
@@ -60,7 +62,7 @@ class Storage:
     """The files of one album."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = self.place = self.address = folder
         self._loaded: tuple[int, ...] | None = None  # the description that was loaded, as `_stamp` knows it
         self.projection: Projection | None = None  # what the album had learnt when it was loaded
 
@@ -75,6 +77,14 @@ class Storage:
     def is_current(self) -> bool:
         """Whether the description is still the one that was last loaded."""
         return self._stamp() == self._loaded
+
+    def reopened(self) -> "Storage":
+        """The same folder, to be loaded anew."""
+        return Storage(self.folder)
+
+    def kept(self) -> KeptFolder:
+        """Where the collections of users are kept."""
+        return KeptFolder(self.folder / COLLECTIONS)
 
     def file(self, kind: str, number: int) -> Path:
         """The vectors, photos or thumbnails of a segment."""

@@ -16,14 +16,17 @@ from smoothap.search._checksums import checksum
 from smoothap.search._creating import create_empty, of_arrays
 from smoothap.search._duplicates import Pair, pairs_above
 from smoothap.search._identity import AlbumModel, ModelIdentity
+from smoothap.search._milvus_storage import MilvusStorage
+from smoothap.search._milvus_vectors import MilvusNeighbours
 from smoothap.search._queries import Query, check_list, embedded, query_vector
 from smoothap.search._segments import vectors_checksum
 from smoothap.search._storage import Storage
 from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
-from smoothap.search.description import COLLECTIONS, Description, Learnt, Part
+from smoothap.search.description import Description, Learnt, Part
 from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
 from smoothap.search.filtering import Filter
+from smoothap.search.milvus_server import is_address
 from smoothap.search.photos import Hit, Hits, Photo, Photos
 from smoothap.search.preparing import THUMBNAIL, thumbnail_of
 from smoothap.search.projection import Projection
@@ -49,7 +52,7 @@ class Album:
         photos: Photos,
         vectors: Vectors,
         *,
-        storage: Storage | None = None,
+        storage: Storage | MilvusStorage | None = None,
         description: Description | None = None,
         model: AlbumModel | None = None,
         root: Path | str | None = None,
@@ -62,6 +65,9 @@ class Album:
     def _hold(self, description: Description, photos: Photos, vectors: Vectors) -> None:
         self._description, self.photos, self.vectors = description, photos, vectors
         self._projection = None if self._storage is None else self._storage.projection
+        if isinstance(self._storage, MilvusStorage):
+            self._neighbours = self._storage.neighbours(vectors)
+            return
         sums = None if self._storage is None else vectors_checksum(description.segments, vectors)
         self._neighbours = Neighbours(vectors, self._engine_name, sums)
 
@@ -77,16 +83,17 @@ class Album:
     ) -> Album:
         """The album in a folder, every file checked; nothing in it can run code.
 
+        `path` may also be milvus://HOST:PORT/NAME, where `smoothap load` brought an album: its vectors stay there.
         `model` and `root` are needed only where the model or the photos are no longer where they were. A model that
         did not make the album is refused. `device` is where the model runs, by default the
         accelerator where there is one.
         """
-        storage = Storage(Path(path))
+        storage = MilvusStorage(str(path)) if is_address(path) else Storage(Path(path))
         description, photos, vectors = storage.load()
         if root is None and description.root is not None:
-            root = (storage.folder / description.root).resolve()
+            root = (storage.place / description.root).resolve()
         identity = None if description.model is None else ModelIdentity(**description.model)
-        known = AlbumModel(identity, description.source, storage.folder, device)
+        known = AlbumModel(identity, description.source, storage.place, device)
         if model is not None:
             known.use(model)
         return cls(photos, vectors, storage=storage, description=description, model=known, root=root, engine=engine)
@@ -210,7 +217,7 @@ class Album:
         return report
 
     def _reload(self) -> None:
-        self._hold(*self._known_storage().load())
+        self._hold(*self._any_storage().load())
 
     @property
     def version(self) -> str:
@@ -223,7 +230,7 @@ class Album:
 
     def reopened(self) -> Album:
         """The album as its folder has it now, as another object: searches in this one go on undisturbed."""
-        storage = Storage(self._known_storage().folder)
+        storage = self._any_storage().reopened()
         album = copy(self)
         album._storage = storage
         album._reload()
@@ -231,12 +238,18 @@ class Album:
         if (before.model, before.root) == (now.model, now.root):
             return album
         # made anew: nothing of this one holds for it
-        return type(self).open(storage.folder, engine=self._engine_name, device=self._model.device)
+        return type(self).open(storage.address, engine=self._engine_name, device=self._model.device)
 
-    def _known_storage(self) -> Storage:
+    def _any_storage(self) -> Storage | MilvusStorage:
         if self._storage is None:
             raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
         return self._storage
+
+    def _known_storage(self) -> Storage:
+        storage = self._any_storage()
+        if isinstance(storage, MilvusStorage):
+            storage.refuse_to_change()
+        return storage
 
     def remember_places(self) -> None:
         """Write down where photos and model lie now, for other processes that open the album."""
@@ -255,7 +268,7 @@ class Album:
     @property
     def collections(self) -> Collections:
         """Named groups of its photos, which are kept in the album's folder."""
-        return Collections(self._known_storage().folder / COLLECTIONS, self.photos)
+        return Collections(self._any_storage().kept(), self.photos)
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -284,7 +297,7 @@ class Album:
         if self._storage is None:
             self._description = replace(self._description, calibration=learnt.to_dict())
         else:
-            self._storage.calibrate(learnt.to_dict())
+            self._known_storage().calibrate(learnt.to_dict())
             self._reload()
         return replace(learnt, photos=len(self))
 
@@ -358,20 +371,41 @@ class Album:
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
         left_out, passing = self._rows([*query_ids, *wrong]), self.passing(where)
         if expand:
-            first = self._neighbours.nearest(vector, expand, left_out, passing)
+            first = self._neighbours.nearest(vector, expand, left_out, passing, where)
             vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
         minimum = least_score(self.calibration, recall, minimum)
         if everything or minimum is not None:
-            return self._hits(*self._neighbours.ranking(vector, left_out, passing).best(minimum=minimum))
-        return self._hits(*self._neighbours.nearest(vector, k, left_out, passing))
+            ranking = self._neighbours.ranking(vector, left_out, passing, None if everything else minimum, where)
+            return self._hits(*ranking.best(minimum=minimum), ranking.note)
+        return self._hits(*self._neighbours.nearest(vector, k, left_out, passing, where))
 
     def passing(self, where: Filter | None) -> np.ndarray | None:
         """Which photos pass a filter, (n,) bool in the order of `photos`; None: all, where nothing is asked of them."""
         return where.passing(self.photos, lambda: self.collections) if where else None
 
-    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = (), where: Filter | None = None) -> Ranking:
-        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact, by any engine."""
-        return self._neighbours.ranking(vector, self._rows(left_out), self.passing(where))
+    def ranking(
+        self,
+        vector: np.ndarray,
+        left_out: Sequence[int] = (),
+        where: Filter | None = None,
+        minimum: float | None = None,
+    ) -> Ranking:
+        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact, by any engine.
+
+        An album in Milvus ranks the best few thousand, or what is found from the score `minimum` on; the ranking says
+        whether it is `complete`.
+        """
+        return self._neighbours.seen(vector, self._rows(left_out), self.passing(where), minimum, where)
+
+    def around(self, vector: np.ndarray, rows: np.ndarray, number: int) -> np.ndarray:
+        """Of some rows (m,), about so many that lie nearest to a vector (d,), in order; all, if there are fewer."""
+        return self._neighbours.around(vector, rows, number)
+
+    def alike(self) -> list[tuple[int, int]] | None:
+        """Pairs of rows that are known to look the same; None: their vectors are here to be compared."""
+        if not isinstance(self._storage, MilvusStorage):
+            return None
+        return [(self.photos.row_of(one), self.photos.row_of(other)) for one, other in self._storage.alike()]
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
@@ -396,7 +430,7 @@ class Album:
         return root / path
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> Engine | MilvusNeighbours:
         """Who answers searches; built, or read from the user's cache, when it is first needed."""
         return self._neighbours.engine
 

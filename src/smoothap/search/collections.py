@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothap.search import _collection_file as files
-from smoothap.search._collection_file import Change, CollectionFile, Mark, Step, StoredCollection
+from smoothap.search._collection_file import Change, CollectionFile, Kept, Mark, Step, StoredCollection, apply_change
 from smoothap.search._members import Lookup, Member, members_of
 from smoothap.search.photos import Photos
 
@@ -46,22 +45,29 @@ class Collections:
     then.
     """
 
-    def __init__(self, folder: Path, photos: Photos) -> None:
-        self.folder, self.photos = folder, photos
+    def __init__(self, kept: Kept, photos: Photos) -> None:
+        self._kept, self.photos = kept, photos
+
+    @property
+    def folder(self) -> Path:
+        """Where they are kept, if that is a folder."""
+        if self._kept.folder is None:
+            raise ValueError("These collections are not kept in a folder.")
+        return self._kept.folder
 
     @property
     def version(self) -> str:
         """Changes with any collection; known without reading them."""
-        return files.stamp(self.folder)
+        return self._kept.stamp()
 
     def all(self) -> dict[str, Collection]:
         """All collections by name, oldest first."""
-        stored = files.read(self.folder).collections
+        stored = self._kept.read().collections
         lookup = self._lookup(*stored)
         return {one.name: _seen(one, lookup) for one in stored}
 
     def __getitem__(self, which: str | int) -> Collection:
-        stored = _existing(files.read(self.folder), which)
+        stored = _existing(self._kept.read(), which)
         return _seen(stored, self._lookup(stored))
 
     def create(self, name: str) -> Collection:
@@ -150,15 +156,15 @@ class Collections:
 
     def steps(self) -> list[Step]:
         """What can be undone, newest first, each with its number and what it did in words."""
-        return files.read(self.folder).steps[::-1]
+        return self._kept.read().steps[::-1]
 
     def undo(self, number: int | None = None) -> str:
         """Take back the last step, or the one with this number, whoever made it; says what it was.
 
         What was marked otherwise since then stays so.
         """
-        with files.writing(self.folder):
-            content = files.read(self.folder)
+        with self._kept.writing():
+            content = self._kept.read()
             step = next((one for one in reversed(content.steps) if number in (None, one.number)), None)
             if step is None:
                 raise ValueError(
@@ -168,15 +174,15 @@ class Collections:
             for change in reversed(step.changes):
                 self._take_back(content, change)
             content.number()
-            files.write(self.folder, content)
+            self._kept.write(content)
         return step.what
 
     def refresh(self) -> None:
         """Remember the photos as they are now: one that was moved is then known also when it is edited later."""
-        if not (self.folder / files.NAME).exists():
+        if not self._kept.exists():
             return
-        with files.writing(self.folder):
-            content = files.read(self.folder)
+        with self._kept.writing():
+            content = self._kept.read()
             lookup, changed = self._lookup(*content.collections), False
             for stored in content.collections:
                 now = lookup.found(list(stored.marks))
@@ -184,22 +190,22 @@ class Collections:
                 changed, stored.marks = changed or marks != stored.marks, marks
             if changed:
                 content.number()
-                files.write(self.folder, content)
+                self._kept.write(content)
 
     def _lookup(self, *stored: StoredCollection) -> Lookup:
         return Lookup([member for one in stored for member in one.marks], self.photos)
 
     def _do(self, change: Callable[[CollectionFile], tuple[str, list[Change]]], which: str | int | None) -> Collection:
         """Make changes, as one step; `which` is the collection to answer with."""
-        with files.writing(self.folder):
-            content = files.read(self.folder)
+        with self._kept.writing():
+            content = self._kept.read()
             what, changes = change(content)
             changes = [one for one in changes if one.marks or one.name[0] != one.name[1]]
             if changes:
                 for one in changes:
-                    self._apply(content, one)
+                    apply_change(content, one)
                 content.steps.append(Step(content.number(), what, tuple(changes)))
-                files.write(self.folder, content)
+                self._kept.write(content)
         if which is None:
             return Collection("", (), ())
         stored = _existing(content, which)
@@ -215,22 +221,6 @@ class Collections:
             if before is not mark:
                 marks.append((old, before, mark))
         return [Change(stored.key, (stored.name, stored.name), tuple(marks))]
-
-    def _apply(self, content: CollectionFile, change: Change) -> None:
-        name = change.name[1]
-        stored = content.by_key(change.key)
-        if stored is None and name is not None:
-            stored = StoredCollection(change.key, name)
-            content.collections.append(stored)
-        assert stored is not None
-        for member, _, after in change.marks:
-            stored.marks.pop(member, None)
-            if after is not None:
-                stored.marks[member] = after
-        if name is None:
-            content.collections.remove(stored)
-        else:
-            stored.name = name
 
     def _take_back(self, content: CollectionFile, change: Change) -> None:
         before, after = change.name

@@ -50,10 +50,16 @@ def copies_in(album: Album, score: float | None = ALIKE) -> list[Copies]:
     told = frozenset() if album.folder is None else _not_copies.read(album.folder / COLLECTIONS)
     pairs = [pair for rows in contents for pair in (combinations(rows, 2) if told else pairwise(rows))]
     if score is not None:
-        pairs += _alike(_as_seen(album), [rows[0] for rows in contents], score)
+        known = album.alike()
+        pairs += look_alike(album, score) if known is None else known
     if told:
         pairs = [pair for pair in pairs if _not_copies.pair_of(photos[pair[0]], photos[pair[1]]) not in told]
     return [_group(photos, rows) for rows in linked(pairs)]
+
+
+def look_alike(album: Album, score: float) -> list[tuple[int, int]]:
+    """Pairs of rows that score at least so much; of those that are the same to the byte, the first is compared."""
+    return _alike(_as_seen(album), [rows[0] for rows in rows_by_content(album.photos)], score)
 
 
 def _as_seen(album: Album) -> Vectors:
@@ -95,7 +101,7 @@ def copies_again(album: Album, ids: Iterable[int]) -> None:
 
 def _folder(album: Album) -> Path:
     if album.folder is None:
-        raise ValueError("This album is in memory only, and remembers nothing: give from_arrays a path to keep it.")
+        raise ValueError("This album does not lie in a folder here, and does not remember which photos are no copies.")
     return album.folder / COLLECTIONS
 
 

@@ -1,14 +1,19 @@
 """Who names the nearest vectors: an engine proposes rows, and a ranking of exact scores decides."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from smoothap.metrics.cosine import Cosines
 from smoothap.search.vectors import Vectors, checksum_of_rows
+
+if TYPE_CHECKING:
+    from smoothap.search.filtering import Filter
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
 GRAPH_UP_TO = 2_000_000  # vectors; above, a graph takes gigabytes of memory, and codes in cells take a tenth
@@ -73,10 +78,12 @@ def checked_name(name: str) -> str:
 class Ranking:
     """An album by its scores with one query, which are sorted as far as they are asked for.
 
-    scores (n,) float64: that of each row, -inf where a photo is left out.
+    scores (n,) float64: that of each row, -inf where a photo is left out, or was not seen: then it is not `complete`.
     """
 
     scores: np.ndarray
+    complete: bool = True
+    note: str = ""  # what there is to say about how they were found
 
     def at_least(self, minimum: float | None = None) -> np.ndarray:
         """Which rows have this score or a higher one; without a score, all that are not left out. (n,) bool"""
@@ -122,10 +129,18 @@ class Neighbours:
         checksum = self._checksum or checksum_of_rows(self._vectors)
         return open_engine(self._engine, self._vectors, checksum)
 
-    def ranking(self, vector: np.ndarray, left_out: np.ndarray, passing: np.ndarray | None = None) -> Ranking:
+    def ranking(
+        self,
+        vector: np.ndarray,
+        left_out: np.ndarray,
+        passing: np.ndarray | None = None,
+        minimum: float | None = None,
+        where: Filter | None = None,
+    ) -> Ranking:
         """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine.
 
-        `passing` (n,) bool: which rows count at all.
+        `passing` (n,) bool: which rows count at all. The least score and the filter that these rows pass are for those
+        whose vectors lie elsewhere.
         """
         if passing is None:
             scores = self._cosines.of(vector)
@@ -135,7 +150,23 @@ class Neighbours:
         scores[left_out] = -np.inf
         return Ranking(scores)
 
-    def nearest(self, vector: np.ndarray, k: int, left_out: np.ndarray, passing: np.ndarray | None = None) -> Nearest:
+    seen = ranking  # as far as a visitor goes: here, all the way
+
+    def around(self, vector: np.ndarray, others: np.ndarray, number: int) -> np.ndarray:
+        """Of some rows (m,), the `number` nearest to a vector (d,), in order; all, if there are fewer."""
+        if len(others) <= number:
+            return others
+        scores = (self._vectors @ vector)[others]
+        return np.sort(others[np.argpartition(-scores, number)[:number]])
+
+    def nearest(
+        self,
+        vector: np.ndarray,
+        k: int,
+        left_out: np.ndarray,
+        passing: np.ndarray | None = None,
+        where: Filter | None = None,
+    ) -> Nearest:
         """The k rows that score best with a query's vector (d,), but for those left out; of `passing` (n,) bool."""
         candidates = self._candidates(vector, k, left_out, passing)
         if candidates is None:

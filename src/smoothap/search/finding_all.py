@@ -53,7 +53,9 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
     if not collection.right:
         raise ValueError(f"{collection.name} holds no photos yet: keep one, so that others like it can be found.")
     right, wrong = (_rows(album, ids) for ids in (collection.right, collection.wrong))
-    others = _nearest(album.vectors, right, np.setdiff1d(np.arange(len(album)), [*right, *wrong]))
+    others = np.setdiff1d(np.arange(len(album)), [*right, *wrong])
+    if len(others):
+        others = album.around(album.vectors[right].mean(axis=0), others, NEAREST)
     chances, draws = Belonging(album.vectors, right, wrong, others).chances()
     hidden = np.isin(album.photos.ids[others], np.fromiter(seen, np.int64))
     best = np.lexsort((others, -chances))
@@ -76,13 +78,6 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
 
 def _rows(album: Album, ids: Iterable[int]) -> np.ndarray:
     return np.array([album.photos.row_of(identity) for identity in ids], np.int64)
-
-
-def _nearest(vectors: Vectors, right: np.ndarray, others: np.ndarray) -> np.ndarray:
-    if len(others) <= NEAREST:
-        return others
-    scores = (vectors @ vectors[right].mean(axis=0))[others]
-    return np.sort(others[np.argpartition(-scores, NEAREST)[:NEAREST]])
 
 
 def expected_missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, float, float]:

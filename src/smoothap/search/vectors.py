@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from smoothap.metrics.cosine import Rows
+
 FLOAT16, FLOAT32 = "float16", "float32"
 _AT_ONCE = 1 << 14  # rows
 DTYPES = {FLOAT16: "<f2", FLOAT32: "<f4"}  # what an album may keep its vectors in, and what their files say
@@ -31,12 +33,12 @@ class MappedVectors(NDArrayOperatorsMixin):
            [1., 1.]], dtype=float32)
 
     `places` (n,) says where each row stands among the rows of all pieces; None: they are in that order. A piece may be
-    some vectors of this kind itself.
+    some vectors of this kind itself, or others that give rows as an array does.
     """
 
     ndim, dtype = 2, np.dtype(np.float32)
 
-    def __init__(self, pieces: Sequence[Vectors], dimension: int, places: np.ndarray | None = None) -> None:
+    def __init__(self, pieces: Sequence[Vectors | Rows], dimension: int, places: np.ndarray | None = None) -> None:
         self._pieces, self._places = list(pieces), places
         self._starts = np.cumsum([0, *map(len, pieces)])
         self.shape = (int(self._starts[-1]) if places is None else len(places), dimension)

@@ -41,7 +41,7 @@ def add_collection_routes(app: FastAPI, queue: WorkQueue, *, local: bool) -> Non
     async def list_collections(served: ChosenAlbum, request: Request, response: Response) -> shapes.CollectionList:
         """The collections of the album, and the last step, which can be undone."""
         collections = ServedCollections(served)
-        tag = f'"{collections.version}"'
+        tag = await queue.run(lambda: f'"{collections.version}"')
         if request.headers.get("if-none-match") == tag:  # asked for every few seconds by every page that is open
             return Response(status_code=304, headers={"etag": tag})  # ty: ignore[invalid-return-type]
         response.headers.update({"etag": tag, "cache-control": "no-cache"})

@@ -76,6 +76,6 @@ def add_learning_routes(app: FastAPI, queue: WorkQueue, job: LearningJob) -> Non
 
 
 def _folder(served: ServedAlbum) -> Path:
-    if not served.keeps:
-        raise HTTPException(409, "This album is in memory only, and learns nothing.")
-    return served.album.collections.folder.parent
+    if served.album.folder is None:
+        raise HTTPException(409, "This album does not lie in a folder here, and learns nothing.")
+    return served.album.folder

@@ -49,8 +49,8 @@ class LabelledRanking:
 
     @cached_property
     def curve(self) -> schemas.PrecisionRecallCurve | None:
-        """AP and precision by recall over the whole ranking, exactly; None where nothing is right."""
-        if self.right is None or not self.right.any():
+        """AP and precision by recall over a whole ranking, exactly; None if nothing is right or not all was seen."""
+        if self.right is None or not self.right.any() or not self.ranking.complete:
             return None
         curve = precision_recall(self.ranking.scores, self.right)
         steps = len(curve.recall)

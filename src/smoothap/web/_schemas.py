@@ -213,6 +213,9 @@ class SearchPage(BaseModel):
     right_in_list: int | None = Field(description="Of the `total`, where the query's label is known.")
     hits: list[HitInfo]
     curve: PrecisionRecallCurve | None = Field(description="With the first page only.")
+    note: str = Field(
+        "", description="What there is to know about how they were found, such as what was not looked at."
+    )
 
 
 class ErrorInfo(BaseModel):

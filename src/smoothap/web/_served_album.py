@@ -202,6 +202,7 @@ class ServedAlbum:
             right_in_list=None if labelled.right is None else int((labelled.right & listed).sum()),
             hits=list(self._hits(labelled, rows, scores, places, copies)),
             curve=labelled.curve if request.offset == 0 else None,
+            note=labelled.ranking.note,
         )
 
     def _minimum(self, request: schemas.SearchRequest) -> float | None:

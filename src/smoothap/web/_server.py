@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from smoothap.data.reading import UnreadableImage
 from smoothap.search import Album
 from smoothap.search.collections import NoSuchCollection
+from smoothap.search.milvus_server import MilvusUnavailable
 from smoothap.search.photos import NoSuchPhoto
 from smoothap.web import LOOPBACK
 from smoothap.web import _schemas as schemas
@@ -226,6 +227,8 @@ async def _answer_error(_: Request, error: Exception) -> Response:
         mistake = error.errors()[0]
         where = " ".join(str(part) for part in mistake["loc"] if part not in ("body", "query", "path"))
         return error_response(422, f"{where or 'The request'}: {mistake['msg']}.")
+    if isinstance(error, MilvusUnavailable):
+        return error_response(503, str(error))
     if isinstance(error, ValueError):
         return error_response(422, str(error))
     return error_response(500, "The server made a mistake: its own window says which.")

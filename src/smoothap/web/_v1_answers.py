@@ -80,7 +80,7 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         nearest = served.nearest_photos.nearest(vector, question.k, rows, where, passing)
         found.hits = list(_photos(served, *nearest))
         return found
-    ranking = album.ranking(vector, left_out, where)
+    ranking = album.ranking(vector, left_out, where, minimum)
     found.total = int(ranking.at_least(minimum).sum())
     if question.group_by is None:
         found.hits = list(_photos(served, *ranking.best(question.k, minimum)))

@@ -155,6 +155,7 @@ export class Column {
       const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
       parts.push(`expected recall ${recall}%, precision ${precision}%`);
     }
+    if (answer.note) parts.push(answer.note);
     this.note.textContent = parts.join(" · ");
     this.message.hidden = this.total > 0;
     this.message.textContent = this.page.filter().where

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smoothap.search import Album
+from smoothap.search.milvus_server import is_address
 
 
-def open_albums(paths: Sequence[Path], models: Sequence[Path] = ()) -> dict[str, Album]:
+def open_albums(paths: Sequence[Path | str], models: Sequence[Path] = ()) -> dict[str, Album]:
     """The albums by name; two are compared photo by photo, so they have to have photos in common.
 
     An album goes by the name of its folder, and a second one of that name by that of the folder above it too.
@@ -14,7 +15,8 @@ def open_albums(paths: Sequence[Path], models: Sequence[Path] = ()) -> dict[str,
     """
     albums: dict[str, Album] = {}
     for place, path in enumerate(paths):
-        model, whole = models[place] if place < len(models) else None, path.resolve()
+        model = models[place] if place < len(models) else None
+        whole = Path(str(path).rpartition("/")[2] if is_address(path) else path).resolve()
         name = whole.name or "album"
         albums[name if name not in albums else f"{whole.parent.name}-{name}"] = Album.open(path, model=model)
     if len(albums) == 2:
