@@ -101,7 +101,7 @@ class MappedVectors(NDArrayOperatorsMixin):
     def _gathered(self, rows: np.ndarray) -> np.ndarray:
         places = rows if self._places is None else self._places[rows]
         pieces = np.searchsorted(self._starts, places, side="right") - 1
-        kept = np.result_type(*(piece.dtype for piece in self._pieces)) if self._pieces else self.dtype
+        kept = np.result_type(*([getattr(piece, "dtype", self.dtype) for piece in self._pieces] or [self.dtype]))
         gathered = np.empty((len(rows), self.shape[1]), kept)
         for piece in np.unique(pieces):
             here = np.flatnonzero(pieces == piece)
