@@ -8,6 +8,7 @@ over. One line of JSON says what was seen.
 """
 
 import errno
+import faulthandler
 import json
 import os
 import random
@@ -72,6 +73,7 @@ class Soak:
         try:
             for stream in (1, 2):
                 os.dup2(os.open(self._file_of_words(os.getpid()), os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+            faulthandler.register(signal.SIGUSR2)
             self._put_the_disk_under_the_flag()
             sys.argv = [
                 *("smoothap", "train", "--data", f"folder:{self.photos}", "--out", str(out), "--resume"),
@@ -114,6 +116,8 @@ class Soak:
             if (now := _processor_seconds(child)) > used + 0.2:  # slow, on a busy machine, is not stuck
                 until, used = time.monotonic() + PATIENCE, now
             if time.monotonic() > until or used > PATIENCE:
+                os.kill(child, signal.SIGUSR2)  # it tells where it is
+                time.sleep(1)
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 raise SystemExit(f"a training hung: {self._words(child)}")
