@@ -1,6 +1,7 @@
 """`smoothap index`, `search` and `duplicates`, as a user runs them."""
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -155,20 +156,23 @@ def test_duplicates_are_listed(place, album, capsys):
 
 
 def test_lesser_copies_are_moved_when_that_is_said_and_only_then(place, album, capsys, tmp_path):
-    own, photos = shutil.copytree(album, tmp_path / "album"), shutil.copytree(place / "photos", tmp_path / "photos")
+    own, photos = shutil.copytree(album, tmp_path / "album"), shutil.copytree(place / "photos", tmp_path / "my photos")
     run(capsys, "index", photos, "--out", own)
-    before, away = sorted(photos.rglob("*.png")), tmp_path / "away"
+    before, away = sorted(photos.rglob("*.png")), tmp_path / "taken away"
     said = run(capsys, "duplicates", own, "--move", away)
     assert "1 copies" in said
     assert "Nothing was: say --really" in said
     assert sorted(photos.rglob("*.png")) == before
     assert not away.exists()
-    assert "1 copies were moved" in run(capsys, "duplicates", own, "--move", away, "--really")
+    said = run(capsys, "duplicates", own, "--move", away, "--really")
+    assert "1 copies were moved" in said
+    undo = ["smoothap", "duplicates", str(own), "--undo", str(away)]
+    assert shlex.split(said.partition("Move them back: ")[2]) == undo  # as it can be pasted
     assert len(sorted(photos.rglob("*.png"))) == len(before) - 1
     assert "0 copies were moved" in run(capsys, "duplicates", own, "--move", away, "--really")
     said = run(capsys, "duplicates", own, "--undo", away)
     assert "1 photos were moved back" in said
-    assert f"smoothap index {photos} --out {own}" in said
+    assert shlex.split(said.partition("again: ")[2]) == ["smoothap", "index", str(photos), "--out", str(own)]
     assert sorted(photos.rglob("*.png")) == before
     with pytest.raises(ValueError, match="--really and --near are about"):
         run(capsys, "duplicates", own, "--really")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,7 +109,8 @@ def _move(album: Album, groups: list[Copies], folder: Path, really: bool) -> Non
     print(f"{len(moved.done):,} copies were moved to {folder}, and left the album.")
     _print_refused(moved)
     if moved.done:
-        print(f"{folder / LOG} says where each was. Move them back: smoothap duplicates {album.folder} --undo {folder}")
+        command = shlex.join(["smoothap", "duplicates", str(album.folder), "--undo", str(folder)])
+        print(f"{folder / LOG} says where each was. Move them back: {command}")
 
 
 def _undo(album: Album, place: Path, folder: Path) -> None:
@@ -118,7 +120,8 @@ def _undo(album: Album, place: Path, folder: Path) -> None:
     print(f"{len(moved.done):,} photos were moved back to where they were.")
     _print_refused(moved)
     if moved.done:
-        print(f"Take them into the album again: smoothap index {album.root} --out {place}")
+        command = shlex.join(["smoothap", "index", str(album.root), "--out", str(place)])
+        print(f"Take them into the album again: {command}")
 
 
 def _print_refused(moved: Moved) -> None:
