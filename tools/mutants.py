@@ -34,6 +34,7 @@ CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 FINDING, COLLECTION_API = "tests/search/test_finding_all.py", "tests/web/test_collection_api.py"
 COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
+MILVUS = "tests/search/test_milvus_albums.py"
 SEGMENTS, PARTS, SOURCES = (f"tests/search/test_{name}.py" for name in ("segments", "parts", "sources"))
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
@@ -262,6 +263,12 @@ MUTANTS = [
     Mutant("search: no tile is far", "search/_duplicates.py", "<= reach\n", "< 9\n", SEARCH),
     Mutant("search: pairs across tiles lost", "search/_duplicates.py", "<= reach\n", "< 0\n", SEARCH),
     Mutant("search: a short answer is believed", "search/engines.py", "return None if len(candidates) < enough", "return None if not len(candidates)", ENGINES + " -k believed"),
+    Mutant("milvus: a row that was replaced is found", "search/_milvus_vectors.py", "(self._ids[rows] == ids) & (self._pieces[rows] == number)", "self._ids[rows] == ids", MILVUS + " -k next_load"),
+    Mutant("milvus: somebody else's collection is dropped", "search/_milvus_layout.py", "            if not is_ours(server, name):", "            if False:", MILVUS + " -k somebody"),
+    Mutant("milvus: what is there is sent again", "search/milvus_loading.py", "if made and not (goes_on and", "if made and not (False and", MILVUS + " -k was_stopped"),
+    Mutant("milvus: a bad index is shown", "search/milvus_loading.py", "if recall < self.least_recall:", "if False:", MILVUS + " -k too_little"),
+    Mutant("milvus: two collections of one name", "search/_milvus_kept.py", "apply_change(content, _without_clash(content, change))", "apply_change(content, change)", MILVUS + " -k same_moment"),
+    Mutant("milvus: a filter is for the server alone", "search/_milvus_vectors.py", "rows = rows if passing is None else rows[passing[rows]]", "rows = rows", MILVUS + " -k filters_choose"),
     Mutant("search: Milvus 2.3 is not understood", "search/_milvus.py", '_KEY = "id"', '_KEY = "row"', ENGINES + " -k calls_its_key"),
     Mutant("search: checksums not looked at", "search/_checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
     Mutant("search: ids given again", "search/_settling.py", "replace(description, segments=segments, next_segment=number)", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=segments, next_segment=number)", UPDATES),

@@ -81,6 +81,22 @@ def test_what_is_found_in_milvus_is_what_is_found_here_to_the_last_bit(address, 
     assert there.search(5, everything=True).note == ""
 
 
+def test_codes_find_what_a_graph_finds(address, tmp_path, few, monkeypatch):
+    if "milvus_lite" in str(MilvusServer(MilvusAddress.parse(address)).ask("get_server_version")):
+        pytest.skip("the embedded engine has no codes")
+    monkeypatch.setattr("smoothap.search.milvus_loading._LEAST_FOR_CODES", 1_000)
+    rows = 3_000  # a segment of fewer than 1,024 is not indexed at all
+    here = Album.from_arrays(vectors_of(rows), facts_of(rows), path=tmp_path / "album")
+    loaded = load_album(tmp_path / "album", address, index="ivf_pq")
+    assert loaded.index == "IVF_PQ"
+    there = Album.open(address)
+    server = MilvusServer(MilvusAddress.parse(address))
+    described = server.ask("describe_index", piece_name(server.address.name, 1), "vector")
+    assert described["index_type"] == "IVF_PQ"
+    found = [answers(there.search(query, 10)) == answers(here.search(query, 10)) for query in range(0, rows, 100)]
+    assert np.mean(found) >= 0.9
+
+
 def test_filters_choose_the_same_photos_as_in_a_folder(address, tmp_path, few):
     here = made(tmp_path)
     load_album(tmp_path / "album", address)

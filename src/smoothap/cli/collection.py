@@ -50,7 +50,7 @@ class _Request:
 
 
 def collection(
-    album: Path,
+    album: str,
     action: Action = "list",
     /,
     *words: str,
@@ -65,7 +65,7 @@ def collection(
     Parameters
     ----------
     album
-        The folder that smoothap index made.
+        The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap load brought it.
     action
         list the collections; show NAME: its photos; add NAME PHOTO...: keep photos, in a new collection if there is
         none of this name; remove NAME PHOTO...; rename NAME NEW-NAME; delete NAME; undo the last step, and run again

@@ -1,0 +1,104 @@
+"""An album in a real Milvus server against the same album with its local graph: loading, time a query, recall.
+
+    python tools/milvus_server.py --set-up
+    python benchmarks/search_in_milvus.py [--rows 100000] [--queries 300] [--index hnsw] [--data FOLDER] [--skip-load]
+
+The server runs on this machine, beside the client, and shares its cores. With --data the server's folder and the album
+stay there, so that --skip-load measures searches again. Both sides answer the same queries, one after the other.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from search_speed import DIMENSION, clustered, queries_near
+
+from smoothap.search import Album
+from smoothap.search.milvus_loading import load_album
+
+TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
+PORT = 19530
+
+
+@contextmanager
+def server(data: Path) -> Generator[str]:
+    """A server, and its address."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, TOOL, data, "--port", str(PORT)], stdout=log, stderr=log)
+    try:
+        for _ in range(600):
+            if process.poll() is not None:
+                raise SystemExit((data / "log").read_text(errors="replace").strip().splitlines()[-1])
+            with suppress(OSError):
+                if b"OK" in urllib.request.urlopen("http://127.0.0.1:9091/healthz", timeout=2).read():
+                    break
+            time.sleep(0.2)
+        yield f"milvus://127.0.0.1:{PORT}/benchmark"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def timed(album: Album, queries: np.ndarray, k: int) -> tuple[np.ndarray, list[set[int]]]:
+    """Milliseconds of each search for k, and what was found."""
+    album.search(queries[0], k)
+    spent, found = [], []
+    for query in queries:
+        start = time.perf_counter()
+        hits = album.search(query, k)
+        spent.append(1000 * (time.perf_counter() - start))
+        found.append({hit.id for hit in hits})
+    return np.array(spent), found
+
+
+def main() -> None:
+    """Print what loading and searching take."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--index", default="hnsw")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--skip-load", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        data = options.data or Path(temporary)
+        os.environ["XDG_CACHE_HOME"] = str(data / "cache")
+        if not (data / "album").exists():
+            Album.from_arrays(clustered(options.rows), path=data / "album")
+        with server(data / "server") as address:
+            if not options.skip_load:
+                start = time.perf_counter()
+                loaded = load_album(data / "album", address, index=options.index)
+                seconds = time.perf_counter() - start
+                print(
+                    f"load, {options.rows:,} x {DIMENSION}, {loaded.index}: {seconds:.0f} s with index and checks, "
+                    f"{options.rows / seconds:,.0f} vectors a second; recall of its sample {loaded.recall:.3f}",
+                    flush=True,
+                )
+            opened = time.perf_counter()
+            there = Album.open(address)
+            print(f"open: {time.perf_counter() - opened:.2f} s", flush=True)
+            here, exact = (Album.open(data / "album", engine=engine) for engine in ("hnsw", "exact"))
+            queries = queries_near(np.asarray(here.vectors), options.queries)
+            for k in (10, 100):
+                _, wanted = timed(exact, queries[:100], k)
+                for name, album in (("milvus", there), ("local hnsw", here)):
+                    spent, found = timed(album, queries, k)
+                    recall = np.mean([len(one & other) / k for one, other in zip(wanted, found, strict=False)])
+                    middle, slow = np.percentile(spent, [50, 99])
+                    print(
+                        f"k={k:<4} {name:10}  p50 {middle:6.2f} ms  p99 {slow:6.2f} ms  recall {recall:.3f}", flush=True
+                    )
+
+
+if __name__ == "__main__":
+    main()
