@@ -120,9 +120,9 @@ def plot(path: Path, results: dict[str, dict[str, list[Hunt]]]) -> None:
     figure = Figure(figsize=(10, 3.4), layout="constrained")
     colours = {"one list": "soft", "search again": "blue", "what is missing": "green"}
     lines = {"one list": ":", "search again": "--", "what is missing": "-"}
-    longest = max(len(way.found) / way.size for ways in results.values() for some in ways.values() for way in some)
-    steps = np.geomspace(0.5, longest, 160)
     for axes, (name, ways) in zip(figure.subplots(1, len(results), squeeze=False)[0], results.items(), strict=True):
+        longest = np.median([len(way.found) / way.size for way in ways["one list"]])  # after which its median rests
+        steps = np.geomspace(0.5, 1.5 * longest, 160)
         for kind, some in ways.items():
             shares = np.array([[_share(way, step) for step in steps] for way in some])
             low, middle, high = np.quantile(shares, (0.25, 0.5, 0.75), axis=0)
@@ -130,7 +130,8 @@ def plot(path: Path, results: dict[str, dict[str, list[Hunt]]]) -> None:
             axes.fill_between(steps, 100 * low, 100 * high, color=LIGHT[colours[kind]], alpha=0.12, lw=0)
         axes.axhline(100 * SHARE, color=LIGHT["line"], zorder=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 101), title=name)
-        ticks = [tick for tick in (1, 10, 100, 1000) if tick <= longest]
+        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200) if tick <= steps[-1]]
+        axes.minorticks_off()
         axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axes.spines[["top", "right"]].set_visible(False)
     axes = figure.axes[0]

@@ -115,10 +115,16 @@ def walk_through(page: Page, address: str, dogs: set[int], out: Path) -> None:
 
 
 def mark_first(page: Page, dogs: set[int], number: int, others: int = 0) -> None:
-    """Look at the first photos of the list as a user does, and mark them: ✓ for dogs, ✗ for so many others at most."""
-    for place in range(number):
+    """Look at the first photos of the list as a user does, and at those that come onto the screen with them.
+
+    Dogs get a ✓, and so many others at most a ✗.
+    """
+    for place in range(2 * number):
         tile = page.locator(f".tile[data-place='{place}']")
-        tile.scroll_into_view_if_needed()
+        if place < number:
+            tile.scroll_into_view_if_needed()
+        elif (tile.bounding_box() or {"y": 1e9})["y"] > (page.viewport_size or {"height": 0})["height"]:
+            return
         is_dog = int(tile.get_attribute("data-id") or -1) in dogs
         others -= not is_dog
         button = tile.locator(".yes" if is_dog else ".no")
