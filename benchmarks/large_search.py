@@ -1,7 +1,8 @@
 """Search among millions of vectors: what building, memory and a query cost, and how much each engine finds.
 
     python benchmarks/large_search.py --rows 1000000 [--engines ivf hnsw] [--per-cluster 20 | --features FILE.npy]
-                                      [--float16] [--queries 1000] [--judged 1000] [--folder FOLDER] [--only-build]
+                                      [--float16] [--queries 1000] [--judged 1000] [--timed 1000]
+                                      [--folder FOLDER] [--only-build]
 
 The album is written block by block and never lies in memory. Vectors are around random centres, so many to each, or
 real features repeated with noise until there are enough: of a file (..., d), such as `smoothap train --data emoji
@@ -203,6 +204,7 @@ def main() -> None:
     parser.add_argument("--float16", action="store_true")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--judged", type=int, default=1000)
+    parser.add_argument("--timed", type=int, default=1000)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--only-build", action="store_true")
     options = parser.parse_args()
@@ -228,7 +230,7 @@ def main() -> None:
                 continue
             again = [sys.executable, __file__, *sys.argv[1:], "--only-build", "--folder", folder, "--engines", engine]
             subprocess.run(again, check=True)  # a process of its own: what building leaves behind is not counted here
-            measure(folder, engine, queries, wanted)
+            measure(folder, engine, queries[: options.timed], wanted)
 
 
 if __name__ == "__main__":
