@@ -29,7 +29,7 @@ from smoothap.models import Embedder
 from smoothap.search import Album
 from smoothap.search._identity import load_model
 from smoothap.search.preparing import PreparedPhoto, files_below, prepared_in_order
-from smoothap.search.updating import BATCH, SMALL_BATCH, batches_at_once
+from smoothap.search.updating import BATCH
 from smoothap.search.walking import walk
 
 AIM = 1.05
@@ -72,19 +72,12 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
             for start in range(0, len(views), BATCH):
                 model(views[start : start + BATCH])
 
-    def forward_side_by_side() -> None:
-        with freed_memory_kept():
-            at_once = batches_at_once(model)
-            list(model.embed_batches(((part, None) for part in views.split(SMALL_BATCH)), at_once=at_once))
-
-    forward_side_by_side()
+    forward()
     cores = os.cpu_count() or 1
     rows: list[tuple[float, float, float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(options.rounds):
-            # The network's own cost is the smaller of two: with all cores on each layer, or a core for each batch.
-            network = min(processor_seconds(forward), processor_seconds(forward_side_by_side))
-            reading = processor_seconds(prepare)
+            network, reading = processor_seconds(forward), processor_seconds(prepare)
             album = Album.create(Path(folder) / str(turn), model, photos)
             start, busy = time.perf_counter(), time.process_time()
             album.add([file.path for file in files], workers=options.workers, progress=False)

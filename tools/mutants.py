@@ -289,8 +289,6 @@ MUTANTS = [
     Mutant("join: one content is there twice", "search/joining.py", "            again.append(identity)\n", "            pass\n", PARTS + " -k joined_once"),
     Mutant("join: thumbnails of another photo", "search/_settling.py", "renamed = {pack: number + place for place, pack in enumerate(packs)}", "renamed = {pack: number for place, pack in enumerate(packs)}", PARTS + " -k share_their_files"),
     Mutant("ivf: building begins anew", "search/_ivf.py", "read_unfinished(checksum, form, width) or _trained(vectors, cells)", "_trained(vectors, cells)", ENGINES + " -k taken_up"),
-    Mutant("embedder: batches side by side out of order", "numerics/threads.py", "                first, its = waiting.popleft()\n", "                first, its = waiting.pop()\n", "tests/models/test_embedder.py -k side_by_side"),
-    Mutant("embedder: batches side by side on one core", "numerics/threads.py", "pool = ThreadPoolExecutor(at_once,", "pool = ThreadPoolExecutor(1,", "tests/models/test_embedder.py -k side_by_side"),
     Mutant("ivf: too few candidates", "search/_ivf.py", "min(max(_SPARE * k, _LEAST_CANDIDATES), self.rows)", "min(k, self.rows)", ENGINES + " -k brute_force"),
     Mutant("sources: photos from the start of the shard", "search/sources.py", "            stream.seek(file.place)\n", "", SOURCES + " -k taken_up"),
     Mutant("sources: a name leads out of its shard", "search/sources.py", "if re.search(OUTSIDE, path):", "if False:", SOURCES + " -k lead_out"),

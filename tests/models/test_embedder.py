@@ -1,6 +1,5 @@
 import copy
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from smoothap.data.image_set import ImageSet
 from smoothap.models import Embedder
-from smoothap.numerics.threads import side_by_side
 
 SMALL = {"resnet18": 32, "vit_tiny_patch16_224": 32, "vit_small_patch14_dinov2": 28, "convnext_atto": 32}
 
@@ -248,34 +246,3 @@ def test_a_failed_save_keeps_the_old_model(tmp_path):
 def test_a_dimension_below_one_is_refused():
     with pytest.raises(ValueError, match="at least 1"):
         small_model(dimension=0)
-
-
-def test_batches_side_by_side_give_the_same_vectors_in_the_same_order():
-    model, threads = small_model().train(), torch.get_num_threads()
-    batches = [(torch.randn(1 + number % 3, 3, 32, 32), number) for number in range(9)]
-    alone, together = (list(model.embed_batches(batches, at_once=at_once)) for at_once in (1, 3))
-    assert [tag for _, tag in together] == list(range(9))
-    for (one, _), (other, _) in zip(alone, together, strict=True):
-        np.testing.assert_allclose(other, one, atol=1e-6)
-    assert model.training
-    assert torch.get_num_threads() == threads
-
-
-def test_each_of_the_batches_side_by_side_has_its_share_of_the_cores():
-    meeting = threading.Barrier(2, timeout=30)  # is passed by two that are at work at the same time
-
-    def work(item):
-        meeting.wait()
-        return item, torch.get_num_threads()
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
-        results = list(side_by_side(work, ((number, -number) for number in range(6)), 2))
-        assert results == [((number, 2), -number) for number in range(6)]
-        assert torch.get_num_threads() == 4
-        with pytest.raises(ZeroDivisionError):
-            list(side_by_side(lambda item: 1 // item, ((item, None) for item in (1, 0, 1)), 2))
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(threads)

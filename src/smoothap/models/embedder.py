@@ -24,7 +24,6 @@ from smoothap.models._folding import fold_batch_norm
 from smoothap.models._weights import build_backbone, load_state, published_settings
 from smoothap.models.fast_layers import speed_up
 from smoothap.models.folder import read_model, write_model
-from smoothap.numerics.threads import side_by_side
 from smoothap.progress import Progress
 
 _HIDDEN = "embedding.hidden.weight"
@@ -175,28 +174,21 @@ class Embedder(nn.Module):
         return torch.from_numpy(np.concatenate(parts))
 
     def embed_batches(
-        self, batches: Iterable[tuple[Tensor, Tag]], *, features: bool = False, at_once: int = 1
+        self, batches: Iterable[tuple[Tensor, Tag]], *, features: bool = False
     ) -> Iterator[tuple[np.ndarray, Tag]]:
         """The vectors (n, dimension), float32, of each batch (images, tag), together with its tag.
 
         With `features` they are what the backbone gives, before the linear layer. The model is in evaluation mode while
-        this lasts; afterwards each layer is in the mode that it was in. With `at_once`, so many batches are computed
-        side by side, each on its share of the cores: no core then waits for another at the end of each layer.
+        this lasts; afterwards each layer is in the mode that it was in.
         """
         device, embed = self.device, self.features if features else self
-
-        def vectors_of(images: Tensor) -> np.ndarray:
-            with torch.inference_mode():  # ends before the caller goes on with the vectors
-                return embed(images.to(device, non_blocking=True)).float().cpu().numpy()
-
         modes = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
-            if at_once == 1:
-                for images, tag in batches:
-                    yield vectors_of(images), tag
-            else:
-                yield from side_by_side(vectors_of, batches, at_once)
+            for images, tag in batches:
+                with torch.inference_mode():  # ends before the caller goes on with the vectors
+                    vectors = embed(images.to(device, non_blocking=True)).float().cpu().numpy()
+                yield vectors, tag
         finally:
             for module, mode in modes:
                 module.training = mode

@@ -1,9 +1,8 @@
 """Plain threads for compiled loops that hold no lock: as many as torch uses, none for what is quick."""
 
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -12,8 +11,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-Given = TypeVar("Given")
-Tag = TypeVar("Tag")
 Result = TypeVar("Result")
 _WORTH_A_THREAD = 1 << 20  # terms, about a millisecond
 
@@ -50,31 +47,6 @@ def on_threads(function: Callable[..., Result], parts: int, *arguments: Any) -> 
     if parts == 1:
         return [function(0, 1, *arguments)]
     return list(_pool(os.getpid(), parts).map(lambda part: function(part, parts, *arguments), range(parts)))
-
-
-def side_by_side(
-    function: Callable[[Given], Result], items: Iterable[tuple[Given, Tag]], at_once: int
-) -> Iterator[tuple[Result, Tag]]:
-    """The function's result for each item, with the item's tag, in order; so many at once, each on its share of cores.
-
-    The items are asked for here, one more than are worked on.
-    """
-    threads = torch.get_num_threads()
-    waiting: deque[tuple[Future[Result], Tag]] = deque()
-    # What torch sets in a thread holds for that thread, and for those that are new to torch while it is set.
-    pool = ThreadPoolExecutor(at_once, "side", torch.set_num_threads, (max(1, threads // at_once),))
-    try:
-        for given, tag in items:
-            waiting.append((pool.submit(function, given), tag))
-            if len(waiting) > at_once:
-                first, its = waiting.popleft()
-                yield first.result(), its
-        while waiting:
-            first, its = waiting.popleft()
-            yield first.result(), its
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
 
 
 @cache

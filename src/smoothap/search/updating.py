@@ -34,11 +34,7 @@ if TYPE_CHECKING:
     from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
 
-BATCH, SMALL_BATCH = (
-    64,
-    32,
-)  # photos that go through the network together; the smaller one where batches go side by side
-_MOST_AT_ONCE = 4  # batches: each takes memory of its own
+BATCH = 64
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
@@ -150,11 +146,9 @@ class Updater:
         if not wanted:
             return
         model = self.model()
-        at_once = batches_at_once(model)
         try:
             with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
-                batches = self._batches(wanted, model.transform, line, BATCH if at_once == 1 else SMALL_BATCH)
-                for vectors, batch in model.embed_batches(batches, at_once=at_once):
+                for vectors, batch in model.embed_batches(self._batches(wanted, model.transform, line)):
                     self._add(vectors, batch)
         finally:  # also when the user interrupts: what is embedded is kept
             self._commit()
@@ -173,9 +167,9 @@ class Updater:
                     self._heads[int(self.photos.ids[row])] = head
 
     def _batches(
-        self, wanted: list[tuple[PhotoFile, bytes | None]], transform: Transform, line: Progress, size: int
+        self, wanted: list[tuple[PhotoFile, bytes | None]], transform: Transform, line: Progress
     ) -> Iterator[tuple[Tensor, list[PreparedPhoto]]]:
-        """The views of photos that need a vector, `size` at a time; the other files are reported on the way."""
+        """The views of photos that need a vector, `BATCH` at a time; the other files are reported on the way."""
         import torch
 
         batch: list[PreparedPhoto] = []
@@ -189,7 +183,7 @@ class Updater:
                 self.report.unchanged += 1
             else:
                 batch.append(outcome)
-            if batch and (len(batch) == size or number == len(wanted)):
+            if batch and (len(batch) == BATCH or number == len(wanted)):
                 yield torch.stack([photo.view for photo in batch if photo.view is not None]), batch
                 batch = list[PreparedPhoto]()
 
@@ -280,13 +274,6 @@ class Updater:
         fresh = {*self.report.added, *self.report.changed, *self.report.removed, *self.report.relabelled}
         changed = (path for path, one, other in zip(paths, before, after, strict=True) if one != other)
         self.report.relabelled += [path for path in changed if path not in fresh]
-
-
-def batches_at_once(model: Embedder) -> int:
-    """How many batches go through the network side by side: one for each core that the process uses, up to four."""
-    import torch
-
-    return min(torch.get_num_threads(), _MOST_AT_ONCE) if model.device.type == "cpu" else 1
 
 
 def _camera_facts(head: ImageHead) -> Mapping[str, Any]:
