@@ -60,7 +60,7 @@ def test_lists_searches_and_facts_are_the_same(both):
     ):
         assert same(both, "POST", "/api/albums/0/search", json=question)["hits"]
     same(both, "GET", "/api/albums/0/choices")
-    assert same(both, "GET", "/api/albums/0/photos/4/facts")["copies"]
+    assert same(both, "GET", "/api/albums/0/photos/4/facts")["stack"]
     vector = same(both, "POST", "/api/albums/0/embed", content=photo_bytes(100))
     assert len(base64.b64decode(vector["vector"])) == 32
     same(both, "POST", "/api/albums/0/search", json={"vector": vector["vector"]})

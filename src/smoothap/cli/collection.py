@@ -30,7 +30,7 @@ class _Request:
     """What was asked for, as words and options."""
 
     album: Album
-    place: Path  # of the album, as it was given
+    place: Path | str  # of the album, as it was given
     words: tuple[str, ...]
     ids: tuple[int, ...]
     wrong: bool
