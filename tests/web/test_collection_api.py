@@ -213,7 +213,7 @@ def test_a_photo_that_changes_while_it_is_sent_breaks_the_answer_off(kept):
     key = kept.collections["all"].key
     large = kept.root / kept.photo(2).path
     large.write_bytes(b"x" * 20_000_000)
-    with served({"letters": kept}) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+    with served({"letters": kept}, local=True) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
 
         def take():
             with client.stream("GET", f"{BASE}/{key}/originals.zip?places=true") as zipped:
