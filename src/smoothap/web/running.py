@@ -180,8 +180,8 @@ class TimedProtocol(H11Protocol):
         # look like one who does not read.
         connection = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
-        # Head and body of an answer are two writes, of which the second would wait for the visitor to confirm the first:
-        # 40 ms. asyncio asks for this itself, but not on a socket that it was given.
+        # Head and body of an answer are two writes, of which the second would wait 40 ms for the visitor to confirm the
+        # first. asyncio asks for this itself, but not on a socket that it was given.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._head_timeout = self.loop.call_later(self.seconds_for_head, self._give_up)
 
