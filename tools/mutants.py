@@ -42,7 +42,7 @@ LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_rea
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
 V1, OPERATING = "tests/web/test_v1.py", "tests/web/test_operating.py"
 EXPORT_FILES, TABLES = "tests/models/test_export.py", "tests/search/test_photo_tables.py"
-TOGETHER = "tests/search/test_together.py"
+CODED = "tests/search/test_coded.py"
 LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
 LEARNT, PROJECTION = (f"tests/search/test_{name}.py" for name in ("learnt_albums", "projection"))
 LEARNING, LEARNING_PAGE = "tests/learning/test_learning.py", "tests/web/test_learning_on_the_page.py"
@@ -351,8 +351,11 @@ MUTANTS = [
     Mutant("operating: the log keeps the query", "web/_observing.py", '"path": scope["path"],', '"path": scope["path"] + "?" + scope["query_string"].decode(),', OPERATING + " -k log"),
     Mutant("operating: one process is all", "web/_metrics.py", "reshape(-1, *_SHAPE).sum(0)", "reshape(-1, *_SHAPE)[0]", OPERATING + " -k summed"),
     Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 16", "_MOST = 1", OPERATING + " -k together"),
-    Mutant("together: what a product rounds down is lost", "search/together.py", "least - self._bound", "least", TOGETHER),
-    Mutant("together: the product decides", "search/together.py", "scores = self._cosines.of(query, candidates)", "scores = products[candidates]", TOGETHER),
+    Mutant("coded: what rounding a vector loses is not reckoned with", "search/coded.py", "products + self._errors >= least", "products >= least", CODED),
+    Mutant("coded: the rounding of the query is not reckoned with", "search/coded.py", "least -= 2 * float(error[0])", "least -= 0 * float(error[0])", CODED),
+    Mutant("coded: the codes decide", "search/coded.py", "scores = self._cosines.of(query, candidates)", "scores = self._cosines.of(query, candidates).round(3)", CODED),
+    Mutant("coded: the sum of codes overflows", "search/coded.py", "min(32_767, (2**31 - 1) // (_MOST_CODE * dimension))", "32_767", CODED),
+    Mutant("coded: filters are not asked", "search/coded.py", "products[~passing] = -np.inf", "pass", CODED),
     Mutant("operating: ready before the model is there", "web/_current_albums.py", 'self.missing = "The models are being loaded', 'self.missing = "" and "The models are being loaded', OPERATING + " -k model_is_gone"),
     Mutant("operating: a stop breaks off what has begun", "web/running.py", "timeout_graceful_shutdown=round(limits.seconds_to_stop)", "timeout_graceful_shutdown=0", OPERATING + " -k stop_finishes"),
     Mutant("export: what lies outside of an image counts", "models/_onnx_preprocessing.py", "exclude_outside=1,", "exclude_outside=0,", EXPORT_FILES + " -k pillow"),

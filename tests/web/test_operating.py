@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,10 +18,14 @@ import pytest
 from page_albums import PixelAlbum, Pixels, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
+from smoothap.cli.serve import listen
 from smoothap.search import Album
 from smoothap.web._metrics import Metrics
 from smoothap.web._served_album import ServedAlbum
+from smoothap.web._server import create_app
 from smoothap.web._together import Together
+from smoothap.web.limits import Limits
+from smoothap.web.running import http_server
 
 TOKEN, WRITE = "a-long-secret-token", "another-secret-token"
 
@@ -187,6 +192,30 @@ def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():
     with pytest.raises(ValueError, match="no memory"):
         together.ask("one", breaks, None)
     assert together.ask("other", lambda questions: questions, 7) == 7
+
+
+def test_no_answer_waits_for_its_head_to_be_confirmed(album):
+    """Else each takes 40 ms longer: a visitor's system confirms late, hoping to send something along."""
+    listener = listen("127.0.0.1", 0)
+    connections, server = [], http_server(create_app({"letters": album}), Limits())
+
+    class Seen(server.config.http):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            socket_ = transport.get_extra_info("socket")
+            connections.append(socket_.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    server.config.http = Seen
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        assert ask(listener.getsockname()[1], "GET", "/health")[0] == 200
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        listener.close()
+    assert connections
+    assert all(connections)
 
 
 @contextlib.contextmanager

@@ -3,12 +3,20 @@
 import numpy as np
 
 from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, Cosines
-from smoothap.search.engines import best_rows
+from smoothap.numerics.threads import numba_is_there
+from smoothap.search.engines import EXACT_UP_TO, best_rows
 from smoothap.search.vectors import Vectors
 
+_WORTH_CODING = 1 << 22  # numbers in all: fewer are scored sooner than numba is imported
 _MOST_CODE = 127
 _GROUP = 64  # rows, of which the best stands for all where a threshold is looked for
 _ROUNDING = 1e-6  # of float32, in products of unit vectors and in the errors themselves
+
+
+def is_worth_coding(vectors: Vectors) -> bool:
+    """Whether codes answer sooner than all scores do, and than the engine that larger albums have."""
+    number, dimension = vectors.shape
+    return number <= EXACT_UP_TO and number * dimension >= _WORTH_CODING and numba_is_there()
 
 
 class CodedVectors:

@@ -4,10 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
-from smoothap.numerics.threads import numba_is_there
 from smoothap.search import Album, Filter
-from smoothap.search.coded import CodedVectors
-from smoothap.search.engines import EXACT_UP_TO
+from smoothap.search.coded import CodedVectors, is_worth_coding
 
 Rows = tuple[np.ndarray, np.ndarray]  # the best rows and their scores
 
@@ -20,9 +18,8 @@ class NearestPhotos:
 
     @cached_property
     def _coded(self) -> CodedVectors | None:
-        """The vectors in codes; None where an engine names candidates sooner, or nothing is compiled."""
-        album = self._album
-        return CodedVectors(album.vectors) if numba_is_there() and 0 < len(album) <= EXACT_UP_TO else None
+        vectors = self._album.vectors
+        return CodedVectors(vectors) if is_worth_coding(vectors) else None
 
     def warm_up(self) -> None:
         """Do what the first search would wait for."""

@@ -80,7 +80,8 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
             return answer(served, asked, vector if image is None else served.query_vector(image)).model_dump_json()
 
         # Checked and spelled out on its thread: the description says its shape, and nobody has to check it again.
-        return Response(await photo_queue.run(found), media_type="application/json")
+        # Few threads for what computes in them: more would take the interpreter from each other.
+        return Response(await (queue if image is None else photo_queue).run(found), media_type="application/json")
 
     @app.get(f"{_ALBUMS}/{{album}}/photos/{{photo}}")
     async def v1_photo(served: NamedAlbum, photo: PhotoNumber) -> shapes.StoredPhoto:

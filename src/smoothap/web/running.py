@@ -178,7 +178,11 @@ class TimedProtocol(H11Protocol):
         transport.set_write_buffer_limits(0)  # writing is paused whenever the visitor has anything left to take
         # The system would hold megabytes and say only after a third of them that there is room: a slow visitor would
         # look like one who does not read.
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        # Head and body of an answer are two writes, of which the second would wait 40 ms for the visitor to confirm the
+        # first. asyncio asks for this itself, but not on a socket that it was given.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._head_timeout = self.loop.call_later(self.seconds_for_head, self._give_up)
 
     def data_received(self, data: bytes) -> None:
