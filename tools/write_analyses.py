@@ -33,8 +33,8 @@ NOTES = {
     ),
     "ablation": (
         "This is on glyphs, because the emoji set has at most seven images of each class. Every training sees the "
-        "same number of images, so a training with a larger batch has fewer steps. The spread is the standard "
-        "deviation over the seeds. Batches above 256 were trained with one seed only, in two passes."
+        "same number of images, so a training with a larger batch has fewer steps. The interval (95%, "
+        "Student's t) is over the seeds alone. Batches above 256 were trained with one seed only, in two passes."
     ),
     "ablation-emoji": "The temperature on emoji, whose classes have at most seven images, with one seed and 40 steps.",
     "cost": (

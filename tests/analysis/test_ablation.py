@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from smoothap.analysis.ablation import AblationRun, Cell, _agreement, runs_of
 
@@ -38,6 +40,14 @@ def test_the_verdict_follows_the_order_of_the_means():
     assert "not the paper's best, which is 0.01" in _agreement(other, 9)
     near = [Cell.of("tau", 0.1, [0.5, 0.6]), Cell.of("tau", 0.01, [0.55, 0.65]), Cell.of("tau", 0.001, [0.1])]
     assert "the paper's best, another order behind it (the seeds of the best two overlap)" in _agreement(near, 9)
+
+
+def test_a_cell_has_the_interval_of_students_t_over_its_seeds():
+    results = [0.716, 0.737, 0.733]
+    expected = stats.t.interval(0.95, 2, np.mean(results), stats.sem(results))
+    cell = Cell.of("tau", 0.01, results)
+    assert (cell.mean - cell.reach, cell.mean + cell.reach) == pytest.approx(expected)
+    assert np.isnan(Cell.of("tau", 0.01, [0.5]).reach)  # one seed says nothing about others
 
 
 def test_a_finished_training_is_not_repeated_and_other_settings_are_refused(analyse, capsys):

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+from scipy.special import stdtrit
 
 from smoothap import experiments
 from smoothap.analysis.analysis import Analysis, column, columns
@@ -100,7 +101,7 @@ class Cell:
     varied: str = column("varied")  # its symbol
     value: float = column("value")
     mean: float = column("mAP")
-    deviation: float = column("spread")
+    reach: float = column("95% ±")  # half of the interval over seeds, by Student's t
     lowest: float = column("lowest")
     highest: float = column("highest")
     seeds: int = column("seeds")
@@ -111,10 +112,12 @@ class Cell:
     def of(cls, varied: str, value: float, results: Sequence[float]) -> "Cell":
         """The cell from the mAP of each of its seeds."""
         mean = float(np.mean(results)) if results else math.nan
-        deviation = float(np.std(results, ddof=1)) if len(results) > 1 else math.nan
+        seeds, reach = len(results), math.nan
+        if seeds > 1:
+            reach = float(stdtrit(seeds - 1, 0.975) * np.std(results, ddof=1) / math.sqrt(seeds))
         lowest, highest = min(results, default=math.nan), max(results, default=math.nan)
         paper = PAPER[varied].get(value, (math.nan, math.nan))
-        return cls(SYMBOLS[varied], value, mean, deviation, lowest, highest, len(results), *paper)
+        return cls(SYMBOLS[varied], value, mean, reach, lowest, highest, seeds, *paper)
 
 
 def ablation(
@@ -132,7 +135,7 @@ def ablation(
     device: str | None = None,
     folder: Path,
 ) -> Analysis:
-    """mAP on unseen classes of every cell, mean and deviation over the seeds.
+    """mAP on unseen classes of every cell, the mean over the seeds with its 95% interval.
 
     Each training leaves `result.json` in a folder of its own under `folder` and is not repeated where that is there.
     """
@@ -248,7 +251,7 @@ def _agreement(rows: Sequence[Cell], images_seen: int) -> str:
 
 
 def _figure(rows: Sequence[Cell]) -> Figure:
-    """A column for each thing varied: our mean with its deviation and the range of the seeds above, Table 5 below."""
+    """A column for each thing varied: our mean with its interval and the range of the seeds above, Table 5 below."""
     symbols = list(dict.fromkeys(row.varied for row in rows))
     figure = panel_figure(0.8 + 3.5 * len(symbols), 6, h_pad=0.1)
     named: list[Any] = []
@@ -259,8 +262,8 @@ def _figure(rows: Sequence[Cell]) -> Figure:
         at = range(len(cells))
         above = figure.add_subplot(2, len(symbols), place + 1, sharey=above)
         above.errorbar(
-            at, [row.mean for row in cells], np.nan_to_num([row.deviation for row in cells]), fmt="o-",
-            color=LIGHT["green"], linewidth=2.2, markersize=7, capsize=5, label="ours, mean and deviation over seeds",
+            at, [row.mean for row in cells], np.nan_to_num([row.reach for row in cells]), fmt="o-",
+            color=LIGHT["green"], linewidth=2.2, markersize=7, capsize=5, label="ours, mean, 95% interval over seeds",
         )  # fmt: skip
         ends = [row.lowest for row in cells], [row.highest for row in cells]
         for heights, label in zip(ends, ("ours, lowest and highest seed", None), strict=True):
