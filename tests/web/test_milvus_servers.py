@@ -30,14 +30,16 @@ class Proxy(BaseHTTPRequestHandler):
         Proxy.turn += 1
         for attempt in range(4):
             port = self.ports[(Proxy.turn + attempt) % len(self.ports)]
+            asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             try:
-                asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
                 asked.request(self.command, self.path, body, {"content-type": "application/json"})
                 answer = asked.getresponse()
                 status, content = answer.status, answer.read()
                 break
-            except OSError:
+            except (OSError, http.client.HTTPException):
                 continue
+            finally:
+                asked.close()
         else:
             status, content = 502, b"{}"
         self.send_response(status)
@@ -55,8 +57,11 @@ def ask(port, method, path, content=None):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     body = None if content is None else json.dumps(content)
     connection.request(method, path, body, {"content-type": "application/json"})
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read() or b"{}")
+    try:
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        connection.close()
 
 
 def wait_for(port):
@@ -114,6 +119,7 @@ def test_two_servers_of_which_one_is_killed_give_no_wrong_answer_and_lose_no_mar
         assert sorted(kept.right) == list(range(CLIENTS * TURNS))  # every mark that was answered is there
     finally:
         proxy.shutdown()
+        proxy.server_close()
         for server in servers:
             server.kill()
             server.wait()
