@@ -4,9 +4,9 @@ Vectors are sorted into cells, by the nearest of some thousand centres, and kept
 for 512 numbers, which a processor compares many at a time. The codes name candidates; their scores come from the
 vectors themselves. What is built is kept in the user's cache, also while it is being built.
 
-Cells are chosen by the first 64 principal components, which takes an eighth of the products. With 128 of them no smaller
-share of the cells has to be searched (random clusters of 20: 0.27 for 95% of the neighbours, and 0.28 with 64). Where vectors have no large clusters a neighbour may lie in any of many cells, so a good
-share of them is searched, and what is saved lies in the codes.
+Cells are chosen by the first 64 principal components, which takes an eighth of the products. With 128 of them the share
+of vectors to search is nearly the same (random clusters of 20: 0.27 for 95% of the neighbours, and 0.28 with 64). Where
+vectors have no large clusters a neighbour may lie in any of many cells, so a good share of them is searched.
 """
 
 import math
