@@ -4,9 +4,9 @@ Vectors are sorted into cells, by the nearest of some thousand centres, and kept
 for 512 numbers, which a processor compares many at a time. The codes name candidates; their scores come from the
 vectors themselves. What is built is kept in the user's cache, also while it is being built.
 
-Cells are chosen by the first 64 principal components: in 512 dimensions a cell says no more of a vector, and finding it
-takes eight times as long. Where vectors have no large clusters a neighbour may lie in any of many cells, so a good
-share of them is searched, and what is saved lies in the codes.
+Cells are chosen by the first 64 principal components, which takes an eighth of the products. With 128 of them the share
+of vectors to search is nearly the same (random clusters of 20: 0.27 for 95% of the neighbours, and 0.28 with 64). Where
+vectors have no large clusters a neighbour may lie in any of many cells, so a good share of them is searched.
 """
 
 import math
@@ -76,7 +76,7 @@ def _trained(vectors: Vectors, cells: int) -> Any:
     projection.train(few)
     quantiser = faiss().IndexPreTransform(projection, _centres(vectors, cells, projection))
     index = faiss().IndexIVFPQFastScan(quantiser, width, cells, width // _NUMBERS_A_CODE, 4, faiss().METRIC_L2)
-    index.by_residual = False  # else each cell has a table of its own, which takes longer to fill than the cell to scan
+    index.by_residual = False  # else a query needs a table for each of many cells
     for owner, owned in ((quantiser, projection), (index, quantiser)):
         owner.own_fields = True
         owned.this.disown()

@@ -110,7 +110,7 @@ class MappedVectors(NDArrayOperatorsMixin):
 
 
 def _floats(rows: np.ndarray) -> np.ndarray:
-    """Rows of an array of our own as float32; torch widens float16 several times as fast as numpy."""
+    """Rows of an array of our own as float32; torch widens float16 in less time than numpy."""
     if rows.dtype == np.float32:
         return rows
     import torch
