@@ -56,7 +56,7 @@ def test_names_are_checked_and_what_is_not_there_is_named(album):
     assert album.collections["Zo\u00eb"].name == "Zo\u00eb"
     with pytest.raises(ValueError, match="already"):
         album.collections.create("Zo\u00eb")
-    with pytest.raises(ValueError, match="no collection 'dgo': there are 'Zo\u00eb'"):
+    with pytest.raises(ValueError, match="no collection 'dgo': there is 'Zo\u00eb'"):
         album.collections.remove("dgo", [1])
     with pytest.raises(NoSuchPhoto, match="no photo 99"):
         album.collections.add("dog", [1, 99])
