@@ -225,7 +225,7 @@ def test_a_list_of_many_photos_is_taken_in(api, kept):
     [
         ("POST", BASE, {"name": "dog"}, 422, "There is a collection 'dog' already"),
         ("POST", BASE, {"name": " "}, 422, "1 to 200 characters"),
-        ("GET", f"{BASE}/99", None, 404, "no collection 99: there are 'dog'"),
+        ("GET", f"{BASE}/99", None, 404, "no collection 99: there is 'dog'"),
         ("POST", f"{BASE}/99/marks", {"right": [1]}, 404, "no collection 99 any more"),
         ("POST", f"{BASE}/1/marks", {"right": [4711]}, 404, "no photo 4711"),
         ("POST", f"{BASE}/undo", {"step": 99}, 422, "Step 99 cannot be undone any more"),
