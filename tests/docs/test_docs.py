@@ -124,10 +124,7 @@ def pages_with_a_command_for(page, image):
         for other in PAGES
         for shown in other.images()
         if target_of(other, shown)[0] == file
-        and (
-            re.search(r"smoothap [a-z]|python benchmarks/", other.section_around(shown))
-            or "made by `python tools/" in other.text  # all pictures of a guide
-        )
+        and re.search(r"(smoothap [a-z]|python (benchmarks|tools)/)", other.section_around(shown))
     ]
 
 
