@@ -10,6 +10,7 @@ import os
 import numpy as np
 
 from smoothap.progress import Progress
+from smoothap.search.milvus_server import KEEPALIVE
 from smoothap.search.vectors import Vectors
 
 _LIMIT = 16_384  # Milvus returns fewer than asked for beyond this, without a word
@@ -30,7 +31,8 @@ class Milvus:
             raise ValueError("The engine milvus needs its client: pip install 'smoothap[milvus]'") from missing
         server = "http://" + address.removeprefix("milvus://")
         try:
-            self.client = MilvusClient(uri=server, token=os.environ.get("MILVUS_TOKEN", ""), timeout=10)
+            token = os.environ.get("MILVUS_TOKEN", "")
+            self.client = MilvusClient(uri=server, token=token, timeout=10, grpc_options=KEEPALIVE)
         except (MilvusException, OSError) as error:
             raise ValueError(f"Milvus does not answer at {address}: start it, or choose another engine.") from error
         self.collection = f"smoothap_by_id_{checksum[:40]}"  # not that of versions with another primary field

@@ -16,6 +16,8 @@ from typing import Any
 SCHEMES = "milvus://", "milvus+tls://"
 LONGEST_NAME = 100  # characters, so that there is room for what we put behind it
 TIMEOUT = 20.0  # seconds that one call may take
+# Servers hang up on who asks more than once in five minutes whether they are alive; pymilvus asks every ten seconds.
+KEEPALIVE = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": False}
 PATIENCE = 60.0  # seconds for which a call is made again while the server is away
 _FINAL = 100, 1100, 1600, 1601, 1602  # codes of Milvus for what no waiting helps: no such collection, alias or field
 _LONGEST_PAUSE = 2.0
@@ -88,7 +90,7 @@ class MilvusServer:
 
         self.address, self.patience, self.timeout = address, patience, timeout
         self._errors = MilvusException, grpc.RpcError, OSError
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"grpc_options": KEEPALIVE}
         if address.tls:
             options["secure"] = True
             if certificate := os.environ.get("MILVUS_CERTIFICATE"):
