@@ -80,12 +80,37 @@ def test_few_of_many_are_scored(monkeypatch):
 
 def test_the_longest_sum_of_codes_fits_32_bits():
     """Vectors whose numbers are all as large as they can be, of which the product is the largest there is."""
-    for dimension in (1, 512, 20_000):
+    for dimension in (1, 512, 520, 20_000):  # with the next larger codes of a query, 520 of them turn to below zero
         vectors = np.full((3, dimension), 1.0, np.float32)
         vectors[1] *= -1
-        found, scores = CodedVectors(Album.from_arrays(vectors).vectors).nearest(vectors[0], 3, np.empty(0, np.int64))
-        assert found.tolist() == [0, 2, 1]
-        assert scores == pytest.approx([1, 1, -1])
+        nearest = CodedVectors(Album.from_arrays(vectors).vectors)
+        for k, expected in ((1, [0]), (3, [0, 2, 1])):
+            found, scores = nearest.nearest(vectors[0], k, np.empty(0, np.int64))
+            assert found.tolist() == expected
+            assert scores == pytest.approx([1, 1, -1][:k])
+
+
+def test_a_vector_that_its_code_puts_lower_is_found():
+    """Two vectors to either side of the query: one is its own code, the other a little nearer, and its code is not."""
+    for step in (10, 30, 60):
+        angle = np.arctan((step + 0.45) / 127)  # rounded down
+        rows = np.array([[1, 0], [np.cos(angle), np.sin(angle)]], np.float32)
+        between = angle / 2 + 1e-5
+        query = np.array([np.cos(between), np.sin(between)], np.float32)
+        nearest = CodedVectors(Album.from_arrays(rows).vectors)
+        assert nearest.nearest(query, 1, np.empty(0, np.int64))[0].tolist() == [1]
+
+
+def test_a_query_whose_small_numbers_its_code_leaves_out_finds_the_nearest():
+    """All but one number of the query are too small for its code, and together they decide."""
+    dimension = 20_000
+    query = np.full(dimension, 5e-4, np.float32)
+    query[0] = 1
+    rows = np.full((2, dimension), 1.0, np.float32)  # codes, but for their length
+    rows[0, 1:19_001], rows[0, 19_001:] = -1, 0
+    rows[:, 0] = 127
+    nearest = CodedVectors(Album.from_arrays(rows).vectors)
+    assert nearest.nearest(query, 1, np.empty(0, np.int64))[0].tolist() == [1]
 
 
 def test_vectors_of_float16_and_of_several_files_are_coded_too(tmp_path):
