@@ -115,14 +115,18 @@ def add_gradients(
     unless n = 0 there.
     """
     masked = np.empty(gradients.shape[1:], gradients.dtype)
+    weights = np.zeros_like(of_weight)  # sums of its own: threads that write near each other wait for each other
+    biases = np.zeros_like(of_bias)
     for image in range(len(images)):
         slopes = masked
         if len(results):
-            add_slopes(gradients[image], results[image], low, high, slopes, of_bias)
+            add_slopes(gradients[image], results[image], low, high, slopes, biases)
         else:
             slopes = gradients[image]
-            add_rows(slopes, of_bias)
-        add_products(images[image], slopes, weight_starts, weight_targets, weight_pairs, of_weight)
+            add_rows(slopes, biases)
+        add_products(images[image], slopes, weight_starts, weight_targets, weight_pairs, weights)
         if len(of_images):
             of_images[image] = 0
             add_products(weight, slopes, image_starts, image_targets, image_pairs, of_images[image])
+    of_weight += weights
+    of_bias += biases

@@ -45,10 +45,28 @@ def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> T
     mean, variance = norm.running_mean, norm.running_var
     assert mean is not None
     assert variance is not None
-    factor = norm.weight * (variance + norm.eps).rsqrt()
-    weight = convolution.weight * factor[:, None, None, None]
-    bias = norm.bias - factor * (mean if convolution.bias is None else mean - convolution.bias)
+    offset = mean if convolution.bias is None else mean - convolution.bias
+    weight, bias = _Folded.apply(convolution.weight, norm.weight, norm.bias, offset, (variance + norm.eps).rsqrt())
     return convolve_layer(convolution, images, weight, bias, _activation(norm))
+
+
+class _Folded(torch.autograd.Function):
+    """The weight and bias of a convolution and its norm, as one step: a graph of small ones costs as much again."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, scale: Tensor, shift: Tensor, offset: Tensor, norm: Tensor) -> Any:
+        ctx.save_for_backward(weight, scale, offset, norm)
+        factor = scale * norm
+        return weight * factor[:, None, None, None], torch.addcmul(shift, factor, offset, value=-1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        of_weight, of_bias = gradients
+        weight, scale, offset, norm = ctx.saved_tensors
+        factor = scale * norm
+        of_factor = torch.addcmul((of_weight * weight).flatten(1).sum(1), of_bias, offset, value=-1)
+        of_offset = -factor * of_bias if ctx.needs_input_grad[3] else None
+        return of_weight * factor[:, None, None, None], of_factor * norm, of_bias, of_offset, None
 
 
 def _after_folded(norm: nn.BatchNorm2d, features: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ _WIDE = 5  # the widest kernel whose gradient of the images is ours
 def kernels() -> str:
     """What the bits of these layers depend on, for the checkpoint: the number is that of the rule below."""
     by = "numba" if numba_is_there() else "torch"
-    return f"{by} (rule 3, {torch.backends.cpu.get_cpu_capability()})"
+    return f"{by} (rule 4, {torch.backends.cpu.get_cpu_capability()})"
 
 
 def speed_up(backbone: nn.Module) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -46,7 +46,12 @@ def on_threads(function: Callable[..., Result], parts: int, *arguments: Any) -> 
     """Call function(part, parts, *arguments) for each part side by side; what they return, in their order."""
     if parts == 1:
         return [function(0, 1, *arguments)]
-    return list(_pool(os.getpid(), parts).map(lambda part: function(part, parts, *arguments), range(parts)))
+    others = [_pool(os.getpid(), parts - 1).submit(function, part, parts, *arguments) for part in range(1, parts)]
+    try:
+        first = function(0, parts, *arguments)
+    finally:
+        wait(others)
+    return [first, *(other.result() for other in others)]
 
 
 @cache
