@@ -351,7 +351,7 @@ MUTANTS = [
     Mutant("v1: a filter of columns passes all", "search/filtering.py", "keep &= np.asarray(photos.values_of(name) == value, bool)", "keep &= photos.values_of(name) != None", V1 + " -k columns"),
     Mutant("operating: the log keeps the query", "web/_observing.py", '"path": scope["path"],', '"path": scope["path"] + "?" + scope["query_string"].decode(),', OPERATING + " -k log"),
     Mutant("operating: one process is all", "web/_metrics.py", "reshape(-1, *_SHAPE).sum(0)", "reshape(-1, *_SHAPE)[0]", OPERATING + " -k summed"),
-    Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 16", "_MOST = 1", OPERATING + " -k together"),
+    Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 8", "_MOST = 1", OPERATING + " -k together"),
     Mutant("coded: what rounding a vector loses is not reckoned with", "search/coded.py", "products + self._errors >= least", "products >= least", CODED),
     Mutant("coded: the rounding of the query is not reckoned with", "search/coded.py", "least -= 2 * float(error[0])", "least -= 0 * float(error[0])", CODED),
     Mutant("coded: the codes decide", "search/coded.py", "scores = self._cosines.of(query, candidates)", "scores = self._cosines.of(query, candidates).round(3)", CODED),
@@ -454,6 +454,7 @@ MUTANTS = [
     Mutant("folding: bias of the convolution lost", "models/_folding.py", "mean - convolution.bias", "mean", FOLDING),
     Mutant("folding: batch statistics ignored", "models/_folding.py", "return type(norm).forward(norm, features) if norm.training else features", "return features", FOLDING),
     Mutant("folding: gradient of the factor lost", "models/_folding.py", "factor = norm.weight *", "factor = norm.weight.detach() *", FOLDING),
+    Mutant("folding: kept when weights change", "models/_folding.py", "source.data_ptr(), source._version", "source.data_ptr(), 0", FOLDING),
     Mutant("freed memory goes back at once", "memory.py", "library.mallopt(_MMAP_MAX, 0)", "pass", "tests/test_memory.py"),
     Mutant("freed memory never goes back", "memory.py", "library.malloc_trim(0)", "pass", "tests/test_memory.py"),
 ]  # fmt: skip

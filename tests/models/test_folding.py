@@ -142,3 +142,19 @@ def test_an_embedder_is_folded_keeps_the_names_of_its_weights_and_holds_less_for
     images = torch.randn(8, 3, 64, 64).to(memory_format=torch.channels_last)
     weights = sum(each.nbytes for each in plain.parameters())  # held by both, folded ones besides
     assert bytes_held(model, images) - 2 * weights < 0.75 * (bytes_held(plain, images) - weights)
+
+
+def test_a_model_for_queries_gives_the_same_vectors_also_after_its_weights_have_changed() -> None:
+    model = Embedder("tf_efficientnet_lite0", 8, size=32, pretrained=False)
+    images, queries = torch.randn(2, 3, 32, 32), copy.deepcopy(model).for_queries().eval()
+    assert queries.state_dict().keys() == model.state_dict().keys()
+    for _ in range(2):
+        with torch.inference_mode():
+            torch.testing.assert_close(queries(images), model.eval()(images), rtol=0, atol=0)
+            torch.testing.assert_close(queries(images), model(images), rtol=0, atol=0)  # by what was kept
+        with_statistics(model)
+        queries.load_state_dict(model.float().state_dict())
+    model(images).sum().backward()
+    queries(images).sum().backward()
+    for mine, other in zip(queries.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=0)

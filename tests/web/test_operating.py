@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from page_albums import PixelAlbum, Pixels, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
@@ -142,8 +143,29 @@ def test_photos_that_wait_for_the_network_go_through_it_together():
     go_on.set()
     for thread in threads:
         thread.join(30)
-    assert sizes == counted == [1, 16, 4]
+    assert sizes == counted == [1, 8, 8, 4]
     assert results == {n: 10 * n for n in range(21)}
+
+
+def test_lanes_share_what_waits_and_keep_to_one_core_each():
+    both_are_in, sizes, threads_used = threading.Barrier(2), [], []
+
+    def slow(questions):
+        both_are_in.wait(30)  # which one lane alone would never get past
+        sizes.append(len(questions))
+        threads_used.append(torch.get_num_threads())
+        return questions
+
+    before = torch.get_num_threads()
+    together, results, key = Together(lanes=2), {}, object()
+    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(key, slow, n)})) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == {0: 0, 1: 1}
+    assert (sizes, threads_used) == ([1, 1], [1, 1])
+    assert torch.get_num_threads() == before
 
 
 class Undecoded:

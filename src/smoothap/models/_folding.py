@@ -39,15 +39,39 @@ def fold_batch_norm(backbone: nn.Module, size: int) -> int:
     return len(pairs)
 
 
-def _convolve(convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor) -> Tensor:
+def keep_folded(backbone: nn.Module) -> None:
+    """Keep what is folded from one pass without gradients to the next, until a weight changes."""
+    for layer in backbone.modules():
+        joined = vars(layer).get("forward")
+        if isinstance(joined, partial) and joined.func is _convolve:
+            layer.forward = partial(joined, kept={})
+
+
+def _convolve(
+    convolution: nn.Conv2d, norm: nn.BatchNorm2d, images: Tensor, kept: dict[Any, tuple[Tensor, Tensor]] | None = None
+) -> Tensor:
     if norm.training:
         return type(convolution).forward(convolution, images)
+    if kept is None or torch.is_grad_enabled():
+        weight, bias = _folded(convolution, norm)
+    else:
+        sources = (convolution.weight, convolution.bias, norm.weight, norm.bias, norm.running_mean, norm.running_var)
+        state = tuple((source.data_ptr(), source._version) for source in sources if source is not None)
+        if state not in kept:
+            folded = _folded(convolution, norm)
+            kept.clear()
+            kept[state] = folded
+        weight, bias = kept.get(state) or _folded(convolution, norm)  # another thread may have cleared it
+    return convolve_layer(convolution, images, weight, bias, _activation(norm))
+
+
+def _folded(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
+    """The weight and bias of both as one convolution."""
     mean, variance = norm.running_mean, norm.running_var
     assert mean is not None
     assert variance is not None
     offset = mean if convolution.bias is None else mean - convolution.bias
-    weight, bias = _Folded.apply(convolution.weight, norm.weight, norm.bias, offset, (variance + norm.eps).rsqrt())
-    return convolve_layer(convolution, images, weight, bias, _activation(norm))
+    return _Folded.apply(convolution.weight, norm.weight, norm.bias, offset, (variance + norm.eps).rsqrt())
 
 
 class _Folded(torch.autograd.Function):

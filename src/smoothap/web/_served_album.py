@@ -4,6 +4,7 @@ import contextlib
 import csv
 import hashlib
 import io
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -53,6 +54,7 @@ class ServedAlbum:
         self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
         self._embedding = embedding or Together()
         self._model: Any = None  # once it is loaded
+        self._loading = threading.Lock()
         self.stacks, self.nearest_photos = Stacks(album), NearestPhotos(album)
 
     def renewed(self) -> "ServedAlbum":
@@ -99,7 +101,8 @@ class ServedAlbum:
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
         if self._model is None:
-            self._model = self._embedding.alone(self.album.embedder)
+            with self._loading:
+                self._model = self.album.embedder().for_queries()
         return self._model
 
     def _usable_model(self) -> Any:

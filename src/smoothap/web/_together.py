@@ -2,54 +2,76 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-_MOST = 16  # of a batch; more gain little, and the first of them would wait longer
+_MOST = 8  # of a batch: with more, what the network computes no longer fits the processor's cache
 
 Work = Callable[[list[Any]], Sequence[Any]]  # from questions to their answers, in order
 
 
 class Together:
-    """One resource for many threads: whoever finds it free takes along all questions that wait for it by then.
+    """A few lanes for many questions: a lane that is free takes its share of those that wait.
 
-    `count` is told the size of each batch.
+    Where there are several, each keeps to one core: small work takes no longer so, and of a team of threads all wait
+    for the one whose core is taken. `count` is told the size of each batch.
     """
 
-    def __init__(self, count: Callable[[int], None] = lambda _: None) -> None:
-        self._busy, self._guard, self._count = threading.Lock(), threading.Lock(), count
-        # One thread does the work for all: each that computes would start a team of threads of its own.
-        self._thread = ThreadPoolExecutor(1, "smoothap-together")
+    def __init__(self, count: Callable[[int], None] = lambda _: None, lanes: int = 1) -> None:
+        self._count, self._lanes = count, lanes
+        self._changed = threading.Condition()
         self._waiting: list[tuple[object, Work, Any, Future[Any]]] = []
-
-    def alone(self, work: Callable[[], Any]) -> Any:
-        """What `work` gives, while nothing else uses the resource."""
-        with self._busy:
-            return work()
+        self._threads: list[threading.Thread] = []
+        self._busy = 0
 
     def ask(self, key: object, work: Work, question: Any) -> Any:
         """The answer to a question; `work` answers those of one `key`, such as a model, together."""
         mine: Future[Any] = Future()
-        with self._guard:
+        with self._changed:
             self._waiting.append((key, work, question, mine))
-        while not mine.done():
-            with self._busy:
-                if not mine.done():
-                    self._run_next()
+            if len(self._threads) < self._lanes:
+                self._threads.append(threading.Thread(target=self._work, name="smoothap-together", daemon=True))
+                self._threads[-1].start()
+            self._changed.notify()
         return mine.result()
 
-    def _run_next(self) -> None:
-        with self._guard:
-            key, work, _, _ = self._waiting[0]
-            places = [place for place, entry in enumerate(self._waiting) if entry[0] is key][:_MOST]
-            batch = [self._waiting.pop(place) for place in reversed(places)][::-1]
-        futures = [future for _, _, _, future in batch]
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    self._changed.wait()
+                work, batch = self._next()
+                self._busy += 1
+            try:
+                with self._threads_of_work():
+                    self._answer(work, batch)
+            finally:
+                del work, batch  # which hold a model
+                with self._changed:
+                    self._busy -= 1
+
+    def _threads_of_work(self) -> AbstractContextManager[None]:
+        if self._lanes == 1:
+            return nullcontext()
+        from smoothap.numerics.threads import one_thread  # and torch, which is there by now
+
+        return one_thread()
+
+    def _next(self) -> tuple[Work, list[tuple[Any, Future[Any]]]]:
+        key, work, _, _ = self._waiting[0]
+        alike = [place for place, entry in enumerate(self._waiting) if entry[0] is key]
+        share = -(-len(alike) // (self._lanes - self._busy))
+        batch = [self._waiting.pop(place) for place in reversed(alike[: min(share, _MOST)])][::-1]
+        return work, [(question, future) for _, _, question, future in batch]
+
+    def _answer(self, work: Work, batch: list[tuple[Any, Future[Any]]]) -> None:
         try:
-            answers = self._thread.submit(work, [question for _, _, question, _ in batch]).result()
+            answers = work([question for question, _ in batch])
             self._count(len(batch))
-            for future, answer in zip(futures, answers, strict=True):
+            for (_, future), answer in zip(batch, answers, strict=True):
                 future.set_result(answer)
         except Exception as error:
-            for future in futures:
+            for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
