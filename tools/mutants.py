@@ -453,7 +453,7 @@ MUTANTS = [
     Mutant("folding: a convolution used twice folded", "models/_folding.py", "and times[id(convolution)] == times[id(norm)] == 1", "", FOLDING),
     Mutant("folding: bias of the convolution lost", "models/_folding.py", "mean - convolution.bias", "mean", FOLDING),
     Mutant("folding: batch statistics ignored", "models/_folding.py", "return type(norm).forward(norm, features) if norm.training else features", "return features", FOLDING),
-    Mutant("folding: gradient of the factor lost", "models/_folding.py", "factor = norm.weight *", "factor = norm.weight.detach() *", FOLDING),
+    Mutant("folding: gradient of the factor lost", "models/_folding.py", "of_factor * norm, of_bias,", "of_factor * 0, of_bias,", FOLDING),
     Mutant("folding: kept when weights change", "models/_folding.py", "source.data_ptr(), source._version", "source.data_ptr(), 0", FOLDING),
     Mutant("freed memory goes back at once", "memory.py", "library.mallopt(_MMAP_MAX, 0)", "pass", "tests/test_memory.py"),
     Mutant("freed memory never goes back", "memory.py", "library.malloc_trim(0)", "pass", "tests/test_memory.py"),
