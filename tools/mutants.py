@@ -263,7 +263,7 @@ MUTANTS = [
     Mutant("search: no tile is far", "search/_duplicates.py", "<= reach\n", "< 9\n", SEARCH),
     Mutant("search: pairs across tiles lost", "search/_duplicates.py", "<= reach\n", "< 0\n", SEARCH),
     Mutant("search: a short answer is believed", "search/engines.py", "return None if len(candidates) < enough", "return None if not len(candidates)", ENGINES + " -k believed"),
-    Mutant("milvus: a row that was replaced is found", "search/_milvus_vectors.py", "(self._ids[rows] == ids) & (self._pieces[rows] == number)", "self._ids[rows] == ids", MILVUS + " -k next_load"),
+    Mutant("milvus: two loads write into one piece", "search/milvus_loading.py", "version << 16 | int(fingerprint[:4], 16)", "version << 16", MILVUS + " -k two_loads"),
     Mutant("milvus: somebody else's collection is dropped", "search/_milvus_layout.py", "            if not is_ours(server, name):", "            if False:", MILVUS + " -k somebody"),
     Mutant("milvus: what is there is sent again", "search/milvus_loading.py", "if made and not (goes_on and", "if made and not (False and", MILVUS + " -k was_stopped"),
     Mutant("milvus: a bad index is shown", "search/milvus_loading.py", "if recall < self.least_recall:", "if False:", MILVUS + " -k too_little"),

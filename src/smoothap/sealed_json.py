@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from smoothap.files import write_atomically
 
+_LARGE = 1 << 18  # characters
 Kinds: TypeAlias = Mapping[str, type | tuple[type, ...]]
 
 
@@ -22,16 +23,17 @@ class SealedJson:
     remedy: str
     checksum: str = "own_sha256"  # the name of the field with the checksum; it stands last
     format: int | None = None  # if given, it stands first in the file, then the checksum, then the other fields
-    indent: int | None = 1  # None: all in one line, for large files
+    indent: int | None = 1  # None: all in one line, as large files always are: Python lays lines out slowly
     finite: bool = True  # whether infinities and NaN are refused
     older: bool = False  # whether files from before there was a checksum are read too
 
-    def text(self, values: Mapping[str, Any]) -> str:
+    def text(self, values: Mapping[str, Any], *, in_one_line: bool | None = None) -> str:
         """The fields with their checksum, as they stand in the file."""
         plain = json.dumps(values, sort_keys=True, allow_nan=not self.finite)
         own = {self.checksum: hashlib.sha256(plain.encode()).hexdigest()}
         full = {**values, **own} if self.format is None else {"format": self.format, **own, **values}
-        return json.dumps(full, indent=self.indent) + "\n"
+        in_one_line = len(plain) > _LARGE if in_one_line is None else in_one_line
+        return json.dumps(full, indent=None if in_one_line else self.indent) + "\n"
 
     def write(self, file: Path, values: Mapping[str, Any]) -> None:
         """Write the fields to the file, atomically."""
@@ -46,7 +48,7 @@ class SealedJson:
             without = self.older and values.keys().isdisjoint(("format", self.checksum))
             values.pop(self.checksum, None)
             form = None if self.format is None else values.pop("format", None)
-            whole = without or self.text(values) == text
+            whole = without or self.text(values, in_one_line=text.count("\n") == 1) == text
         if form != self.format:
             raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {self.format}.")
         if not whole:

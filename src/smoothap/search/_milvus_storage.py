@@ -92,7 +92,7 @@ class MilvusStorage:
     def neighbours(self, vectors: Vectors) -> MilvusNeighbours:
         """Who answers searches."""
         assert self.about is not None
-        return MilvusNeighbours(self.server, self.about, self.ids, self._pieces, vectors)
+        return MilvusNeighbours(self.server, self.about, self.ids, vectors)
 
     def reopened(self) -> MilvusStorage:
         """The same place, to be loaded anew."""

@@ -82,11 +82,9 @@ class MilvusNeighbours:
 
     name, limit = "milvus", MOST_ROWS
 
-    def __init__(
-        self, server: MilvusServer, about: About, ids: np.ndarray, pieces: np.ndarray, vectors: Vectors
-    ) -> None:
-        """ids (n,) of all photos, and the piece (n,) that holds each of them."""
-        self._server, self._ids, self._pieces, self._vectors = server, ids, pieces, vectors
+    def __init__(self, server: MilvusServer, about: About, ids: np.ndarray, vectors: Vectors) -> None:
+        """ids (n,) of all photos."""
+        self._server, self._ids, self._vectors = server, ids, vectors
         self._numbers, self._index = about.pieces, about.index
 
     @property
@@ -236,7 +234,8 @@ class MilvusNeighbours:
                 lowest, is_full = max(lowest, answers[-1]["distance"]), True
             ids = np.unique(np.array([answer["id"] for answer in answers], np.int64))
             rows = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-            found.append(rows[(self._ids[rows] == ids) & (self._pieces[rows] == number)])  # not replaced since
+            # What another piece has replaced is named by an old vector, and scored by its new one all the same.
+            found.append(rows[self._ids[rows] == ids])
         return _Named(np.unique(np.concatenate(found)), lowest, is_full)
 
 

@@ -16,7 +16,7 @@ are. Vectors are mapped into memory, not read, however many segments there are.
 import io
 import os
 import zlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -118,18 +118,21 @@ class Storage:
                 raise ValueError(f"There is an album in {self.folder} already: open it, or choose another folder.")
             yield
 
-    def load(self, *, always: bool = False, original: bool = False) -> tuple[Description, Photos, Vectors]:
+    def load(
+        self, *, always: bool = False, original: bool = False, only: Callable[[Segment], bool] | None = None
+    ) -> tuple[Description, Photos, Vectors]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole.
 
         The vectors are those to search in: what the album made of its model's vectors, if it has learnt, or with
-        `original` the model's own.
+        `original` the model's own. With `only`, photos and vectors are those of some segments.
         """
         self._loaded = self._stamp()  # taken first: what is written while this reads is newer
         description = read_description(self.folder)
         while True:
             try:
-                table, places = self._all_photos(description.segments, always)
-                vectors, dimension = self._all_vectors(description, always, original)
+                read = replace(description, segments=tuple(filter(only, description.segments)))
+                table, places = self._all_photos(read.segments, always)
+                vectors, dimension = self._all_vectors(read, always, original)
                 self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description

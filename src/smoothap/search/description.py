@@ -94,7 +94,9 @@ class Description:
 
 def write_description(folder: Path, description: Description) -> None:
     """Make this the album, from one moment to the next."""
-    values = asdict(description)
+    values = {**vars(description), "learnt": description.learnt and asdict(description.learnt)}
+    values["segments"] = [dict(vars(segment)) for segment in description.segments]
+    values["parts"] = tuple(dict(vars(part)) for part in description.parts)
     # What an album does not have is not spoken of: older versions of smoothap open it as before.
     for piece in (values, *values["segments"]):
         for name in ("learnt", "part", "parts", "dtype"):

@@ -2,7 +2,8 @@
 
 Photos are sent as a new piece (see _milvus_layout.py) that nobody reads before it is whole: stopped at any moment, the
 next load finds the piece, sends the ranges of ids that it lacks, and goes on. Rows are always upserted, so that what is
-sent twice is there once.
+sent twice is there once. The number of a piece follows from what is in it, so that two loads at once into one name
+never write into one piece, unless they send the same.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class _Load:
         """What the next piece is to be, and the rows (k,) of the album that go into it."""
         described, now, marks = self.album._description, self.album.photos.ids, whole_numbers(table[MARK])
         about = About(
-            number=1, pieces=(1,), removed=(), fingerprint="", rows=0, photos=len(now),
+            number=0, pieces=(), removed=(), fingerprint="", rows=0, photos=len(now),
             dimension=described.dimension, index=self._chosen_index(), pictures=self._takes_pictures(),
             model=described.model, source=_absolute(described.source, self.storage.folder),
             root=None if self.album.root is None else str(self.album.root.resolve()),
@@ -139,21 +140,23 @@ class _Load:
             learnt=None if described.learnt is None else asdict(described.learnt),
             dtype=described.dtype,
         )  # fmt: skip
-        rows = np.arange(len(now))
+        rows, version = np.arange(len(now)), 1
         if before is not None and before.about is not None:
             known = before.about
             self._check_like(known, about, before)
-            number = known.number + 1
-            about = replace(about, number=number, pieces=(number,))
+            version = (known.number >> 16) + 1
             changed = _changed(now, marks, before)
             gone = np.setdiff1d(before.ids, now)
             kept = (known.index, known.pictures, known.learnt) == (about.index, about.pictures, about.learnt)
             few = len(changed) + len(gone) <= max(_NEW_SHARE * len(now), 100)
             if kept and few and not self.replace_all and len(known.pieces) < _MOST_PIECES:
                 removed = tuple(sorted({*known.removed, *gone.tolist()} - {*now.tolist()}))
-                about = replace(about, pieces=(*known.pieces, number), removed=removed)
+                about = replace(about, pieces=known.pieces, removed=removed)
                 rows = changed
-        return replace(about, rows=len(rows), fingerprint=_fingerprint(about, now[rows], marks[rows])), rows
+        fingerprint = _fingerprint(about, now[rows], marks[rows])
+        number = version << 16 | int(fingerprint[:4], 16)
+        pieces = (*about.pieces, number)
+        return replace(about, number=number, pieces=pieces, rows=len(rows), fingerprint=fingerprint), rows
 
     def _check_like(self, known: About, about: About, before: MilvusStorage) -> None:
         """Refuse to put one album in the place of another that nobody meant to lose."""

@@ -23,7 +23,7 @@ from smoothap.search._segments import is_settled
 from smoothap.search._settling import adopt, settle
 from smoothap.search._storage import PATIENCE, Storage
 from smoothap.search._unreadable import read_refusals, write_refusals
-from smoothap.search.description import NAME, Description, Part, read_description, write_description
+from smoothap.search.description import NAME, Description, Part, Segment, read_description, write_description
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
 from smoothap.search.preparing import Read
 from smoothap.search.updating import (
@@ -36,6 +36,7 @@ from smoothap.search.updating import (
     remove_rows,
     spelled_label,
 )
+from smoothap.search.vectors import Vectors
 from smoothap.search.walking import PhotoFile, Walk, container_of
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class PartUpdate:
         """Compute what of the part is missing, and count it in."""
         self._storage = Storage(self.folder)
         self._mine = self.share.of_walk(self.walk)
-        description, photos, _ = self._storage.load(original=True)
+        description, photos, _ = self._load_mine()
         gone = self._gone(photos)
         wanted = self._wanted(photos)
         place = self._storage.folder / PARTS / f"{self.share.number:06d}-of-{self.share.of:06d}"
@@ -120,6 +121,16 @@ class PartUpdate:
             (place / NAME).unlink()  # first: what is left of it is not taken for a part that was stopped
         shutil.rmtree(place, ignore_errors=True)
         return self.report
+
+    def _load_mine(self) -> tuple[Description, Photos, Vectors]:
+        """The album's description, and those of its photos that can be of this part: not what others counted in."""
+        return self._storage.load(original=True, only=self._may_hold)
+
+    def _may_hold(self, segment: Segment) -> bool:
+        if segment.part is None:
+            return True
+        other = Share.parse(segment.part)
+        return other.of != self.share.of or other == self.share
 
     def _wanted(self, photos: Photos) -> list[PhotoFile]:
         """The files that the album lacks, or has in another version; those refused before are among them."""
@@ -168,8 +179,7 @@ class PartUpdate:
 
     def _count_in(self, staging: Storage, gone: list[str]) -> None:
         """Make the part's rows the album's, from one moment to the next, by the only writer."""
-        description, photos, _ = self._storage.load(original=True)
-        self._storage.sweep(description, photos.table)
+        description, photos, _ = self._load_mine()  # what a stopped writer left has the names of what is written now
         known = _rows_of(photos, self.share.holds)
         made, new, _ = staging.load(original=True)
         changes = len(new) > 0
@@ -182,8 +192,12 @@ class PartUpdate:
         if self.apart:
             parts = tuple(sorted((*parts, counted), key=lambda part: (part.of, part.number)))
         if changes or parts != description.parts:
-            write_description(self._storage.folder, replace(description, parts=parts))
-        self._finish(gone)
+            description = replace(description, parts=parts)
+            write_description(self._storage.folder, description)
+        self.report.removed = sorted(gone)
+        mine = [segment for segment in description.segments if segment.part == str(self.share)]
+        if gone or not is_settled(mine) or self.labels is not None or self.columns is not None:
+            self._finish(gone, settled=is_settled(mine))
 
     def _with_ids(self, tables: list[pa.Table], photos: Photos, known: dict[str, int], next_id: int) -> list[pa.Table]:
         """The tables of the part's photos with ids of the album: those of changed photos stay."""
@@ -212,17 +226,17 @@ class PartUpdate:
             )
         return Part(self.share.number, self.share.of, given, given - len(reported), len(reported))
 
-    def _finish(self, gone: list[str]) -> None:
+    def _finish(self, gone: list[str], *, settled: bool) -> None:
         """Take out what is gone and name photos anew; segments of other parts are not touched."""
+        _, photos, _ = self._load_mine()
+        named = self._relabelled(photos, _rows_of(photos, self.share.holds))
+        if not gone and settled and named is photos.table:
+            return
         description, photos, _ = self._storage.load(original=True)
         rows = _rows_of(photos, self.share.holds)
-        table = self._relabelled(photos, rows)
-        self.report.removed = sorted(gone)
-        mine = [segment for segment in description.segments if segment.part == str(self.share)]
-        if gone or table is not photos.table or not is_settled(mine):
-            removed = np.array([rows[path] for path in gone], np.int64)
-            keep = np.setdiff1d(np.arange(len(photos)), removed)
-            settle(self._storage, description, table.take(pa.array(keep)))
+        removed = np.array([rows[path] for path in gone], np.int64)
+        keep = np.setdiff1d(np.arange(len(photos)), removed)
+        settle(self._storage, description, self._relabelled(photos, rows).take(pa.array(keep)))
 
     def _relabelled(self, photos: Photos, rows: dict[str, int]) -> pa.Table:
         """The photos with the labels and columns that the user gives now, those of other parts as they were."""
