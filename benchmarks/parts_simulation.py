@@ -105,8 +105,8 @@ def simulate(folder: Path, shares: list[list[PhotoFile]], jpeg: bytes, options: 
         for slot in range(min(options.workers, len(shares))):
             start(slot)
         while running:
-            for calls in wait(list(running)):
-                process, _, slot, number = running.pop(calls)
+            for ready in wait(list(running)):
+                process, calls, slot, number = running.pop(ready)
                 try:
                     calls.recv()
                 except EOFError:
