@@ -80,19 +80,28 @@ class RealServer:
             self.kill()
 
 
+_running = []  # of which the last one answers, and the others wait: one server runs at a time
+
+
 @contextlib.contextmanager
 def real_server(data, options=()):
     """A running server; skips the test where it is not set up, and where another program has its ports."""
     if not tool.is_set_up():
         pytest.skip("the Milvus server is not set up: make test-milvus")
-    if taken := tool.taken_ports(*tool.STORE_PORTS):
-        pytest.skip(f"port {taken[0]} is taken: one Milvus server runs at a time")
     pytest.importorskip("pymilvus")
+    for other in _running[-1:]:
+        other.stop()
+    if not _running and (taken := tool.taken_ports(*tool.STORE_PORTS)):
+        pytest.skip(f"port {taken[0]} is taken: one Milvus server runs at a time")
     server = RealServer(data, options)
+    _running.append(server)
     try:
         yield server.start().wait()
     finally:
         server.stop()
+        _running.remove(server)
+        for other in _running[-1:]:
+            other.start().wait()
 
 
 @contextlib.contextmanager

@@ -1,6 +1,9 @@
-"""Makes page_album.png, page_photo.png and page_narrow.png of docs/page.md, in Chromium.
+"""Makes page_album.png, page_photo.png and page_narrow.png of docs/page.md, in Chromium, and page_compare.png.
 
-    python tools/page_pictures.py [FOLDER]
+    python tools/page_pictures.py [FOLDER] [--after MODEL]
+
+page_compare.png is made with --after, the model of a demo (runs/demo/model): glyphs as the network before training and
+as that model sees them. Its caption has numbers, which are printed.
 
 The photos are those of `guide_pictures.py`: emoji as Google (Noto, Apache License 2.0) and Twitter (Twemoji, CC BY 4.0)
 draw them. They get made-up dates and cameras, and some of them copies.
@@ -16,10 +19,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+import torch
 from guide_pictures import FIGURES, take, write_photos
 from PIL import ExifTags, Image
 from playwright.sync_api import Browser, sync_playwright
 
+from smoothap import evaluate
+from smoothap.data.glyphs import renderings
 from smoothap.experiments import index_photos
 from smoothap.search import Album
 from smoothap.web._server import create_app
@@ -47,13 +54,45 @@ def as_taken(folder: Path) -> Path:
     return folder
 
 
+def write_glyphs(folder: Path) -> Path:
+    """Characters in many fonts, a folder for each: a hundred of them drawn at random, and Q."""
+    glyphs = renderings()
+    drawn = np.random.default_rng(0).permutation(len(glyphs.class_names))[:100].tolist()
+    chosen = {*drawn, *(place for place, letters in enumerate(glyphs.class_names) if "Q" in letters)}
+    for row, label in enumerate(glyphs.labels.tolist()):
+        if label in chosen:
+            file = folder / f"{label:04d} {glyphs.class_names[label][0]}".rstrip("./") / f"{row:06d}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            glyphs.read(row).resize((160, 160), Image.Resampling.BICUBIC).save(file)
+    return folder
+
+
+def compare(browser: Browser, photos: Path, place: Path, after: Path, out: Path) -> None:
+    """The page that compares two models, with a Q as the query."""
+    albums = {
+        name: index_photos(photos, place / name, model=model, labels="folders").album
+        for name, model in (("before", "tf_efficientnet_lite0"), ("after", str(after)))
+    }
+    query = next(photo.id for photo in albums["before"].photos if str(photo.label).endswith("Q"))
+    for name, album in albums.items():
+        labels = np.unique([str(label) for label in album.photos.labels()], return_inverse=True)[1]
+        report = evaluate(torch.tensor(album.vectors[:]), torch.from_numpy(labels))
+        print(f"{name}: {len(album):,} glyphs, mAP {100 * report.mean_average_precision:.1f}%")
+    with served(**albums) as address:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(f"{address}#photo={query},{query}")  # the same photos, so the same ids
+        page.click("#welcome-close")
+        page.wait_for_selector(".tile .score")
+        take(page, out / "page_compare.png")
+
+
 @contextmanager
-def served(album: Album) -> Generator[str]:
-    """The address of a page of the album, which this computer alone sees."""
+def served(**albums: Album) -> Generator[str]:
+    """The address of a page of the albums, which this computer alone sees."""
     limits = Limits()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = http_server(create_app({"Pictures": album}, limits=limits, local=True), limits)
+        server = http_server(create_app(albums, limits=limits, local=True), limits)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:
@@ -97,14 +136,18 @@ def main() -> None:
     """Make the album, serve it, and take the pictures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", nargs="?", type=Path, default=FIGURES)
-    out = parser.parse_args().out
+    parser.add_argument("--after", type=Path)
+    options = parser.parse_args()
+    out = options.out
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as session:
         place = Path(temporary)
         photos = as_taken(write_photos(place / "Pictures"))
         album = index_photos(photos, place / "album", model="tf_efficientnet_lite0").album
         browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        with served(album) as address:
+        with served(Pictures=album) as address:
             look(browser, address, photo_of(album, SHOWN), out)
+        if options.after is not None:
+            compare(browser, write_glyphs(place / "glyphs"), place, options.after, out)
         browser.close()
 
 
