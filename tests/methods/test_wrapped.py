@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
 
 from smoothap.methods import _wrapped as wrapped
 from smoothap.methods._cross_batch_memory import ContrastiveWithMemory
+from smoothap.methods._distance_weighted import DistanceWeightedMiner
 from smoothap.methods._semi_hard import SemiHardMiner
 
 
@@ -81,6 +83,27 @@ def test_margin_is_that_of_its_paper(batch):
     expected = (pulled.sum() + pushed.sum()) / ((pulled > 0).sum() + (pushed > 0).sum())
     torch.manual_seed(0)
     assert loss(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_negatives_are_drawn_as_often_as_by_the_library(batch):
+    """Of unequal classes, one with a single image: as many triplets of each anchor, with the same chances."""
+    embeddings, labels = batch
+    embeddings = torch.cat([embeddings, embeddings[:5] + 0.3 * embeddings[5:10]])
+    labels = torch.cat([labels, torch.tensor([0, 0, 7, 8, 8])])
+    counts = []
+    for miner in (DistanceWeightedMiner(), LibraryMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)):
+        torch.manual_seed(0)
+        drawn = torch.zeros(3, 29, 29)  # triplets of an anchor, and how often each positive and negative was drawn
+        for _ in range(2000):
+            anchors, positives, negatives = miner(embeddings, labels)
+            for place, others in enumerate((anchors, positives, negatives)):
+                drawn[place].index_put_((anchors, others), torch.ones(len(anchors)), accumulate=True)
+        counts.append(drawn / 2000)
+    assert counts[0][0].equal(counts[1][0])
+    assert not counts[0][0][26].any()
+    for ours, theirs in zip(counts[0][1:], counts[1][1:], strict=True):
+        assert (ours - theirs).abs().max() < 0.15  # of up to 6; five deviations of a difference of two such counts
+        assert ours.max() > 0.5
 
 
 def test_proxy_nca_leaves_the_positive_proxy_out_of_the_denominator(batch):

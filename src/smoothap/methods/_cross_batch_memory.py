@@ -43,9 +43,11 @@ class ContrastiveWithMemory(nn.Module):
     def _of_pairs(
         self, queries: Tensor, labels: Tensor, items: Tensor, item_labels: Tensor, own: Tensor | None
     ) -> Tensor:
-        cosines = queries @ items.T
-        same = labels[:, None] == item_labels
-        pulled = same if own is None else same & (torch.arange(len(item_labels), device=own.device) != own[:, None])
-        pull = ((1 - cosines) * pulled).sum()
-        push = ((cosines - self.margin).clamp(min=0) * ~same).sum()
-        return (pull + push) / len(queries)
+        """The sum over pairs: it is linear in their cosines, once it is known which of them count."""
+        with torch.no_grad():
+            same = labels[:, None] == item_labels
+            pushed = (queries @ items.T > self.margin) & ~same
+            pulled = same if own is None else same & (torch.arange(len(item_labels), device=own.device) != own[:, None])
+            signs = pushed.to(queries.dtype) - pulled.to(queries.dtype)
+            constant = pulled.sum() - self.margin * pushed.sum()
+        return ((queries * (signs @ items)).sum() + constant) / len(queries)

@@ -1,16 +1,17 @@
 """Losses of pytorch-metric-learning with the settings of their papers, called as our own: `loss(embeddings, labels)`.
 
-Each function builds one, with a part of our own where the library's options do not suffice (`_semi_hard.py`,
-`_proxy_nca.py`); those with parameters of their own (a proxy, a weight or a margin for each class) take labels
+Each function builds one, with a part of our own where the library's do not suffice (`_semi_hard.py`, `_proxy_nca.py`)
+or take too long (`_distance_weighted.py`); those with parameters of their own (a proxy, a weight or a margin for each class) take labels
 0 ... classes - 1.
 """
 
 import torch
-from pytorch_metric_learning import distances, losses, miners, reducers
+from pytorch_metric_learning import distances, losses, reducers
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
 from torch import Tensor, nn
 
 from smoothap.losses.inputs import Call, check_inputs, first_of
+from smoothap.methods._distance_weighted import DistanceWeightedMiner
 from smoothap.methods._proxy_nca import ProxyNCA
 from smoothap.methods._semi_hard import SemiHardMiner
 
@@ -56,15 +57,9 @@ class Wrapped(nn.Module):
             return self.loss(embeddings, labels, indices)
         ref_emb = as_floats(ref_emb, "ref_emb")
         if self.miner is None:
-            indices = get_all_pairs_indices(labels, ref_labels)
-        elif isinstance(self.miner, SemiHardMiner):
-            return self.loss(
-                embeddings, labels, self.miner(embeddings, labels, ref_emb, ref_labels, own), ref_emb, ref_labels
-            )
+            indices = _without_own(get_all_pairs_indices(labels, ref_labels), own)
         else:
-            indices = self.miner(embeddings, labels, ref_emb, ref_labels)
-        if own is not None:
-            indices = _without_own(indices, own)
+            indices = self.miner(embeddings, labels, ref_emb, ref_labels, own)
         return self.loss(embeddings, labels, indices, ref_emb, ref_labels)
 
 
@@ -85,7 +80,7 @@ def margin(classes: int | None, margin: float = 0.2, beta: float = 1.2, learning
     The boundary beta is learned for each class, at a rate of its own; without `classes` it stays as it is.
     """
     loss = losses.MarginLoss(margin, beta=beta, learn_beta=classes is not None, num_classes=classes)
-    return Wrapped(loss, miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4), classes, learning_rate)
+    return Wrapped(loss, DistanceWeightedMiner(), classes, learning_rate)
 
 
 def proxy_nca(classes: int, dimension: int) -> Wrapped:
@@ -110,19 +105,20 @@ def arcface(classes: int, dimension: int, margin: float = 28.6, scale: float = 6
 
 def as_floats(matrix: Tensor, name: str) -> Tensor:
     """In float32 or better; NaN and infinite values are refused."""
-    finite = matrix.isfinite().all(1)
-    if not bool(finite.all()):
-        raise ValueError(
-            f"{name} has NaN or infinite values in row {first_of(~finite)}: look for a learning rate that is too high, "
-            "a division by zero, or float16 overflow before the loss"
-        )
+    if not bool(matrix.sum().isfinite()):  # one pass for what is nearly always so; a sum can overflow by itself
+        finite = matrix.isfinite().all(1)
+        if not bool(finite.all()):
+            raise ValueError(
+                f"{name} has NaN or infinite values in row {first_of(~finite)}: look for a learning rate that is too "
+                "high, a division by zero, or float16 overflow before the loss"
+            )
     return matrix.to(torch.promote_types(matrix.dtype, torch.float32))
 
 
-def _without_own(indices: tuple[Tensor, ...], own: Tensor) -> tuple[Tensor, ...]:
-    """Pairs (a, p, a, n) or triplets (a, p, n) without those whose positive is the anchor's own row."""
-    anchors, positives = indices[:2]
+def _without_own(pairs: tuple[Tensor, ...], own: Tensor | None) -> tuple[Tensor, ...]:
+    """Pairs (a, p, a, n) without those whose positive is the anchor's own row."""
+    if own is None:
+        return pairs
+    anchors, positives = pairs[:2]
     kept = positives != own.to(anchors.device)[anchors]
-    if len(indices) == 3:
-        return tuple(column[kept] for column in indices)
-    return (anchors[kept], positives[kept], *indices[2:])
+    return (anchors[kept], positives[kept], *pairs[2:])
