@@ -1,6 +1,7 @@
 """ROADMAP: SupAP, which ranks within a batch, and a calibration of the scores between batches.
 
-Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021.
+Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021. Another loss that ranks,
+such as Smooth-AP, can take the place of SupAP.
 """
 
 from torch import Tensor
@@ -20,11 +21,12 @@ class Roadmap(RetrievalLoss):
     >>> round(Roadmap()(embeddings, torch.tensor([0, 0, 1, 1])).item(), 6)
     0.0
 
-    balance: lambda of the paper. The parts may be given with settings of their own.
+    balance: lambda of the paper. The parts may be given with settings of their own, and `ranking` may be another loss,
+    such as `SmoothAP()`.
     """
 
     def __init__(
-        self, balance: float = 0.5, ranking: SupAP | None = None, calibration: CalibrationLoss | None = None
+        self, balance: float = 0.5, ranking: RetrievalLoss | None = None, calibration: CalibrationLoss | None = None
     ) -> None:
         super().__init__()
         check_range(balance, "balance", 0, 1, "0.5 for equal shares")

@@ -50,6 +50,10 @@ def smooth_ap(setup: Setup) -> Parts:
     return Parts(SmoothAP(setup.settings.tau, include_query=setup.settings.include_query))
 
 
+def calibrated_smooth_ap(setup: Setup, *, balance: float = 0.5, tau: float = 0.01) -> Parts:
+    return Parts(Roadmap(balance, SmoothAP(tau)))
+
+
 def fast_ap(setup: Setup, *, bins: int | None = None) -> Parts:
     """`bins` are by default the paper's: 20 for iNaturalist, else 10."""
     return Parts(wrapped.fast_ap(bins or (20 if "inaturalist" in setup.images.name.lower() else 10)))

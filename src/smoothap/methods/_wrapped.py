@@ -1,8 +1,8 @@
 """Losses of pytorch-metric-learning with the settings of their papers, called as our own: `loss(embeddings, labels)`.
 
 Each function builds one, with a part of our own where the library's do not suffice (`_semi_hard.py`, `_proxy_nca.py`)
-or take too long (`_distance_weighted.py`); those with parameters of their own (a proxy, a weight or a margin for each class) take labels
-0 ... classes - 1.
+or take too long (`_distance_weighted.py`); those with parameters of their own (a proxy, a weight or a margin for each
+class) take labels 0 ... classes - 1.
 """
 
 import torch

@@ -230,6 +230,11 @@ _METHODS = (
         (Parameter("balance", 0, 1, logarithmic=False, most=1), TAU),
     ),
     Method(
+        "calibrated-smooth-ap", "Smooth-AP + calibration", "tau 0.01, calibration 0.9 / 0.6, balance 0.5: ROADMAP with "
+        "Smooth-AP in the place of SupAP", _build.calibrated_smooth_ap,
+        (Parameter("balance", 0, 1, logarithmic=False, most=1), TAU),
+    ),
+    Method(
         "recall-at-k", "Recall@k surrogate", "k 1, 2, 4, 8; temperatures 1 and 0.01",
         _build.recall_at_k,
         (Parameter("tau1", 0.2, 5), replace(TAU, name="tau2")),
