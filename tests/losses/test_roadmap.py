@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.distances import CosineSimilarity
 from pytorch_metric_learning.losses import ContrastiveLoss
 
-from smoothap import CalibrationLoss, Roadmap, SupAP, average_precision
+from smoothap import CalibrationLoss, Roadmap, SmoothAP, SupAP, average_precision
 
 
 def batch(seed, rows=10, classes=3, dimension=4):
@@ -111,6 +111,12 @@ def test_roadmap_is_the_balance_of_its_parts():
     custom = Roadmap(0.5, SupAP(tau=0.1), CalibrationLoss(0.5, 0.1))(embeddings, labels)
     expected = SupAP(tau=0.1)(embeddings, labels) + CalibrationLoss(0.5, 0.1)(embeddings, labels)
     assert torch.allclose(custom, expected / 2)
+
+
+def test_another_ranking_can_take_the_place_of_sup_ap():
+    embeddings, labels = batch(3)
+    expected = 0.7 * SmoothAP()(embeddings, labels) + 0.3 * CalibrationLoss()(embeddings, labels)
+    assert torch.allclose(Roadmap(0.3, SmoothAP())(embeddings, labels), expected)
 
 
 @pytest.mark.parametrize("settings", [{"balance": -0.1}, {"balance": 1.1}])
