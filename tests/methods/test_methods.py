@@ -16,8 +16,9 @@ from smoothap.training.settings import Settings
 
 
 def test_names_of_methods():
-    everything = open_methods("all")
-    assert [method.name for method in everything] == [*METHODS, *TWO_STAGES]
+    assert [method.name for method in open_methods("all")] == list(METHODS)
+    everything = open_methods("triplet,all,two-stages")
+    assert [method.name for method in everything] == list(dict.fromkeys(["triplet", *METHODS, *TWO_STAGES]))
     assert all(method.start is not None for method in everything[-6:])
     with pytest.raises(ValueError, match=r"no method called 'smoothap'\. Did you mean smooth-ap\?"):
         open_methods("smoothap")

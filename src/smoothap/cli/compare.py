@@ -57,8 +57,8 @@ def compare(
     Parameters
     ----------
     methods
-        Names with commas, or all; NAME+NAME trains with the first, then fine-tunes with the second; NAME:KEY=VALUE is a
-        row with a number fixed, such as smooth-ap:tau=0.1.
+        Names with commas, or all; NAME+NAME trains with the first, then fine-tunes with the second, and two-stages has
+        those of the paper; NAME:KEY=VALUE is a row with a number fixed, such as smooth-ap:tau=0.1.
     frozen
         Train the embedding layer alone, on features that are computed once: 300 steps in seconds.
     trials

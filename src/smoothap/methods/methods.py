@@ -104,12 +104,14 @@ def with_controls(methods: Sequence[Method]) -> tuple[Method, ...]:
 
 
 def open_methods(spec: str) -> tuple[Method, ...]:
-    """The compared methods that a list such as `smooth-ap,fast-ap,softmax+triplet` stands for, or `all`.
+    """The compared methods that a list such as `smooth-ap,fast-ap,softmax+triplet` stands for.
 
     NAME+NAME has two stages: the second starts from the weights of the first. NAME:KEY=VALUE is a method with a number
-    of its own fixed, such as smooth-ap:tau=0.1.
+    of its own fixed, such as smooth-ap:tau=0.1. `all` stands for all with one stage, `two-stages` for those of Table 4.
     """
-    names = [*METHODS, *TWO_STAGES] if spec == "all" else [name.strip() for name in spec.split(",") if name.strip()]
+    groups: dict[str, Sequence[str]] = {"all": list(METHODS), "two-stages": list(TWO_STAGES)}
+    given = [name.strip() for name in spec.split(",") if name.strip()]
+    names = [name for each in given for name in groups.get(each, [each])]
     if not names:
         raise ValueError(f"Name at least one method, such as --methods smooth-ap,fast-ap. Known: {', '.join(METHODS)}.")
     return tuple(_open_method(name) for name in dict.fromkeys(names))
@@ -125,7 +127,7 @@ def _open_method(name: str) -> Method:
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"There is no method called {name!r}.{hint} Known: all, {', '.join(METHODS)}, or NAME+NAME.")
+        raise ValueError(f"There is no method called {name!r}.{hint} Known: all, two-stages, {', '.join(METHODS)}, or NAME+NAME.")
     return METHODS[name]
 
 
