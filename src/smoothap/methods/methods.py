@@ -127,7 +127,8 @@ def _open_method(name: str) -> Method:
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"There is no method called {name!r}.{hint} Known: all, two-stages, {', '.join(METHODS)}, or NAME+NAME.")
+        known = ", ".join(("all", "two-stages", *METHODS))
+        raise ValueError(f"There is no method called {name!r}.{hint} Known: {known}, or NAME+NAME.")
     return METHODS[name]
 
 
