@@ -99,10 +99,12 @@ def running(command: list[str], port: int, ready: str) -> Generator[psutil.Proce
         process.wait()
 
 
-def load(port: int, clients: int, seconds: float, asked: list[dict[str, str]]) -> dict[str, Any]:
-    """What so many clients see of the server."""
+def load(
+    port: int, clients: int, seconds: float, process: psutil.Process, asked: list[dict[str, str]]
+) -> dict[str, Any]:
+    """What so many clients see of the server, whose process that is."""
     done = subprocess.run(
-        [sys.executable, HERE / "http_clients.py", str(port), str(clients), str(seconds)],
+        [sys.executable, HERE / "http_clients.py", *map(str, (port, clients, seconds, process.pid))],
         input="\n".join(map(json.dumps, asked)), capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout)
@@ -136,11 +138,6 @@ def parts(model: Embedder, album: Album, photos: list[bytes]) -> dict[str, float
         "search": processor_seconds(lambda: answer(served, Question(), vector), 20),
         "JSON": processor_seconds(lambda: [found.model_dump_json() for _ in range(100)], 3) / 100,
     }
-
-
-def processor_time(process: psutil.Process) -> float:
-    """Seconds that a process and those it started have taken."""
-    return sum(sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True)))
 
 
 def free_port() -> int:
@@ -219,25 +216,22 @@ def _measure(
     for _ in range(options.rounds):
         for name, (port, process) in servers.items():
             asked = requests(kind, name == "plain", photos, vectors)
-            load(port, clients, 1, asked)
-            before = processor_time(process)
-            seen[name].append(load(port, clients, options.seconds, asked))
-            seen[name][-1]["server"] = processor_time(process) - before
+            seen[name].append(load(port, clients, options.seconds, process, asked))
     rates = {}
     for name, rounds in seen.items():
         seconds = np.concatenate([each["seconds"] for each in rounds])
         refused = np.concatenate([each["refused"] for each in rounds])
-        rates[name] = len(seconds) / options.seconds / len(rounds)
+        elapsed = sum(each["elapsed"] for each in rounds)
+        rates[name] = len(seconds) / elapsed
         p50, p99 = (1000 * np.quantile(seconds, share) if len(seconds) else np.nan for share in (0.5, 0.99))
         late = f"{1000 * np.quantile(refused, 0.99):8.1f}" if len(refused) else f"{'':8}"
-        wrong, taken = (sum(each[what] for each in rounds) for what in ("wrong", "server"))
+        wrong, taken, mine = (sum(each[what] for each in rounds) for what in ("wrong", "server", "processor"))
         each_answer = taken / max(len(seconds), 1)
         line = f"{kind:8} {clients:7} {name:>8} {rates[name]:9.1f} {1000 * each_answer:7.1f} {p50:8.1f} {p99:8.1f}"
         line += f" {len(refused):6} {late}"
         if kind == "photo":
-            mine = np.mean([each["processor"] for each in rounds]) / options.seconds
             needed = costs["decode"] + costs["network"]
-            share = rates[name] * needed / (cores - mine)
+            share = rates[name] * needed / (cores - mine / elapsed)
             line += f"  {share:.0%} of the parts (aim: {AIM:.0%} at saturation), {needed / each_answer:.0%} of its time"
         print(line + (f"  {wrong} WRONG" if wrong else ""), flush=True)
     print(f"{'':25}ours / plain: {rates['ours'] / max(rates['plain'], 1e-9):.2f}", flush=True)

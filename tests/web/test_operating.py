@@ -168,6 +168,23 @@ def test_lanes_share_what_waits_and_keep_to_one_core_each():
     assert torch.get_num_threads() == before
 
 
+def test_a_model_on_a_gpu_has_one_lane_and_one_on_the_cpu_as_many_as_there_are_threads(album, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+
+    class Placed(Pixels):
+        def __init__(self, device):
+            self.device = torch.device(device)
+
+    lanes = {}
+    for device in ("cpu", "cuda"):
+        placed = PixelAlbum(album.photos, album.vectors, model=album._model)
+        placed.embedder = lambda device=device: Placed(device)
+        served = ServedAlbum(placed, "letters", Undecoded(), embedding := Together())
+        served.query(letter("A", "DejaVuSans"))
+        lanes[device] = embedding.lanes
+    assert lanes == {"cpu": 3, "cuda": 1}
+
+
 class Undecoded:
     """A decoder of photos that are images already."""
 
@@ -190,7 +207,7 @@ def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model
     served = ServedAlbum(slow, "letters", Undecoded())
     images = [letter(character, "DejaVuSans") for character in "ARGKQ"]
     found = {}
-    threads = [threading.Thread(target=lambda n=n: found.update({n: served.query_vector(images[n])})) for n in range(5)]
+    threads = [threading.Thread(target=lambda n=n: found.update({n: served.query(images[n])[0]})) for n in range(5)]
     threads[0].start()
     assert first_is_in.wait(30)
     for thread in threads[1:]:
