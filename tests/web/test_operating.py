@@ -86,6 +86,25 @@ def test_metrics_count_answers_seconds_photos_and_refusals(connect, album):
     assert found['smoothap_working{queue="photos"}'] == 0
 
 
+def test_a_server_that_is_not_ready_yet_has_refused_nobody():
+    metrics = Metrics()
+    for route in ("operating", "search", "operating"):
+        metrics.answered(route, 503, 0.1)
+    found = samples(metrics.text([]))
+    assert found['smoothap_requests_total{route="operating",status="503"}'] == 2
+    assert found['smoothap_refused_total{status="503"}'] == 1
+
+
+def test_a_process_that_was_killed_leaves_nobody_in_the_queue():
+    memory = Metrics.shared(2)
+    Metrics(memory, 0).queued("photos", 2, 5)
+    Metrics(memory, 0).answered("search", 200, 0.3)
+    Metrics(memory, 1).queued("photos", 1, 1)
+    found = samples(Metrics(memory, 0).text([]))  # the one that is started in its place
+    assert (found['smoothap_working{queue="photos"}'], found['smoothap_queue{queue="photos"}']) == (1, 1)
+    assert found['smoothap_requests_total{route="search",status="200"}'] == 1
+
+
 def test_counts_of_several_processes_are_summed():
     memory = Metrics.shared(3)
     for row, number in enumerate((1, 2, 4)):
