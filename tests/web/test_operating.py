@@ -204,6 +204,34 @@ def test_a_model_on_a_gpu_has_one_lane_and_one_on_the_cpu_as_many_as_there_are_t
     assert lanes == {"cpu": 3, "cuda": 1}
 
 
+def test_a_server_takes_one_connection_at_a_time_and_leaves_others_to_its_neighbours(album):
+    """Else of several processes the one that wakes first takes all that wait, and the others are idle."""
+    listener = listen("127.0.0.1", 0)
+    waiting = [socket.create_connection(listener.getsockname()) for _ in range(20)]
+    neighbour, took_one, go_on = listener.dup(), threading.Event(), threading.Event()
+    server = http_server(create_app({"letters": album}), Limits())
+
+    class Busy(server.config.http):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            took_one.set()
+            assert go_on.wait(30)
+
+    server.config.http = Busy
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        assert took_one.wait(30)
+        neighbour.settimeout(5)
+        neighbour.accept()[0].close()
+    finally:
+        go_on.set()
+        server.should_exit = True
+        for each in (*waiting, neighbour):
+            each.close()
+        thread.join(30)
+
+
 class Undecoded:
     """A decoder of photos that are images already."""
 
