@@ -2,14 +2,16 @@
 
     python benchmarks/serve_speed.py [--kinds id vector photo] [--clients 1 8 50] [--seconds 8] [--photos 100000]
                                      [--size 224] [--megapixels 0.3] [--model tf_efficientnet_lite0] [--dimension 512]
-                                     [--plain-threads 1] [--rounds 1] [--folder FOLDER]
+                                     [--processes 1 2] [--plain-threads 1] [--rounds 1] [--folder FOLDER]
 
 Vectors are random, the photos that are asked with are drawn, and the network has random weights: none of this changes
 the time. Clients are a process of their own, and its processor time is taken off what the machine has to give. "of the
-parts" is the photos a second over what decoding and the network alone would allow, with every core busy all the time;
-"of its time" is how much of the server's own processor time those two take, which other programs disturb less. "cpu ms"
-is that time for each answer. The rival, benchmarks/plain_server.py, answers the same requests in the same run, in turns
-with ours. --folder keeps what was prepared for the next run, so that each kind can be measured in a run of its own.
+parts" is the photos a second over what decoding and the network alone would allow, with every core busy all the time
+and the network at its best: full batches, one on each core. "of its time" is how much of the server's own processor
+time those two take, which other programs disturb less. "cpu ms" is that time for each answer. Ours is measured once
+for each number of --processes. The rival, benchmarks/plain_server.py, answers the same requests in the same run, in
+turns with ours. --folder keeps what was prepared for the next run, so that each kind can be measured in a run of its
+own.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -37,7 +40,9 @@ import torch
 from PIL import Image
 
 from smoothap.data.reading import read_image
+from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
+from smoothap.numerics.threads import one_thread
 from smoothap.search import Album
 from smoothap.web._served_album import ServedAlbum
 from smoothap.web._v1_answers import answer
@@ -45,6 +50,7 @@ from smoothap.web._v1_schemas import Question
 
 HERE = Path(__file__).parent
 AIM = 0.9
+BATCH = 8  # photos: the most that the server puts through the network together
 KINDS = ("id", "vector", "photo")
 
 
@@ -99,10 +105,12 @@ def running(command: list[str], port: int, ready: str) -> Generator[psutil.Proce
         process.wait()
 
 
-def load(port: int, clients: int, seconds: float, asked: list[dict[str, str]]) -> dict[str, Any]:
-    """What so many clients see of the server."""
+def load(
+    port: int, clients: int, seconds: float, process: psutil.Process, asked: list[dict[str, str]]
+) -> dict[str, Any]:
+    """What so many clients see of the server, whose process that is."""
     done = subprocess.run(
-        [sys.executable, HERE / "http_clients.py", str(port), str(clients), str(seconds)],
+        [sys.executable, HERE / "http_clients.py", *map(str, (port, clients, seconds, process.pid))],
         input="\n".join(map(json.dumps, asked)), capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout)
@@ -119,9 +127,9 @@ def processor_seconds(work: Callable[[], object], repeats: int) -> float:
     return float(np.median(taken))
 
 
-def parts(model: Embedder, album: Album, photos: list[bytes]) -> dict[str, float]:
+def parts(model: Embedder, album: Album, photos: list[bytes], cores: int) -> dict[str, float]:
     """Processor seconds that each part of an answer takes, of one photo."""
-    transform, photos = model.transform, photos[:16]
+    transform, photos = model.for_queries().transform, photos[:BATCH]
 
     def views() -> torch.Tensor:
         enough = transform.enough_pixels(train=False)
@@ -130,17 +138,19 @@ def parts(model: Embedder, album: Album, photos: list[bytes]) -> dict[str, float
     served = ServedAlbum(album, "album", None)  # ty: ignore[invalid-argument-type]  # which decodes nothing here
     vector, batch = np.array(album.vectors[3]), views()
     found = answer(served, Question(), vector)
+
+    def embed() -> None:
+        with one_thread():
+            list(model.embed_batches([(batch, None)]))
+
+    with ThreadPoolExecutor(cores) as lanes, freed_memory_kept():
+        each = processor_seconds(lambda: wait([lanes.submit(embed) for _ in range(cores)]), 9) / cores
     return {
-        "decode": processor_seconds(views, 5) / 16,
-        "network": processor_seconds(lambda: list(model.embed_batches([(batch, None)])), 5) / 16,
+        "decode": processor_seconds(views, 9) / BATCH,
+        "network": each / BATCH,
         "search": processor_seconds(lambda: answer(served, Question(), vector), 20),
         "JSON": processor_seconds(lambda: [found.model_dump_json() for _ in range(100)], 3) / 100,
     }
-
-
-def processor_time(process: psutil.Process) -> float:
-    """Seconds that a process and those it started have taken."""
-    return sum(sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True)))
 
 
 def free_port() -> int:
@@ -172,6 +182,7 @@ def main() -> None:
     parser.add_argument("--megapixels", type=float, default=0.3)
     parser.add_argument("--model", default="tf_efficientnet_lite0")
     parser.add_argument("--dimension", type=int, default=512)
+    parser.add_argument("--processes", type=int, nargs="+", help="of our server; by default 1, and one for each core")
     parser.add_argument("--plain-threads", type=int, default=1, help="of torch and FAISS in the plain server")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--folder", type=Path)
@@ -182,26 +193,33 @@ def main() -> None:
         place = options.folder or Path(temporary)
         place.mkdir(exist_ok=True)
         model, album, vectors = prepared(place, options)
-        costs = parts(model, album, photos)
+        costs = parts(model, album, photos, cores)
         print(" ".join(f"{name} {1000 * seconds:.2f} ms" for name, seconds in costs.items()), "of one core, each")
-        ours, theirs = free_port(), free_port()
-        serve = ["-m", "smoothap", "serve", str(place / "album"), "--port", str(ours), "--model", str(place / "model")]
-        plain = [str(HERE / "plain_server.py"), str(place / "vectors.npy"), str(theirs), options.model]
-        plain += [str(options.size), str(options.plain_threads)]
-        with running(serve, ours, "/ready") as us, running(plain, theirs, "/openapi.json") as them:
-            servers = {"ours": (ours, us), "plain": (theirs, them)}
+        with contextlib.ExitStack() as stack:
+            servers = {}
+            for number in options.processes or sorted({1, cores}):
+                port = free_port()
+                serve = ["-m", "smoothap", "serve", str(place / "album"), "--model", str(place / "model")]
+                serve += ["--port", str(port), "--processes", str(number)]
+                servers[f"ours x{number}"] = port, stack.enter_context(running(serve, port, "/ready"))
+            plain = [str(HERE / "plain_server.py"), str(place / "vectors.npy"), str(port := free_port()), options.model]
+            plain += [str(options.size), str(options.plain_threads)]
+            servers["plain"] = port, stack.enter_context(running(plain, port, "/openapi.json"))
             print(f"{'':8} clients   server  a second  cpu ms   p50 ms   p99 ms    503  503 p99")
             for kind in options.kinds:
                 for clients in options.clients:
                     _measure(kind, clients, options, servers, photos, vectors, costs, cores)
-            with urlopen(f"http://127.0.0.1:{ours}/metrics") as answered:
-                batches = dict(
-                    re.findall(r"^smoothap_embedded_(\w+)_total (\S+)$", answered.read().decode(), re.MULTILINE)
-                )
-        if "photo" in options.kinds:
-            print(
-                f"{float(batches['photos']) / float(batches['batches']):.1f} photos went through the network together"
-            )
+            for name, (port, _) in servers.items():
+                if name != "plain" and "photo" in options.kinds:
+                    print(f"{name}: {photos_in_a_batch(port):.1f} photos went through the network together")
+
+
+def photos_in_a_batch(port: int) -> float:
+    """How many photos have gone through the network together, as the server's metrics have it."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics") as answered:
+        text = answered.read().decode()
+    counts = dict(re.findall(r"^smoothap_embedded_(\w+)_total (\S+)$", text, re.MULTILINE))
+    return float(counts["photos"]) / float(counts["batches"])
 
 
 def _measure(
@@ -214,33 +232,31 @@ def _measure(
     costs: dict[str, float],
     cores: int,
 ) -> None:
-    """Print the lines of both servers for one kind of query and so many clients, who take turns."""
+    """Print the lines of all servers for one kind of query and so many clients, who take turns."""
     seen: dict[str, list[dict[str, Any]]] = {name: [] for name in servers}
     for _ in range(options.rounds):
         for name, (port, process) in servers.items():
             asked = requests(kind, name == "plain", photos, vectors)
-            load(port, clients, 1, asked)
-            before = processor_time(process)
-            seen[name].append(load(port, clients, options.seconds, asked))
-            seen[name][-1]["server"] = processor_time(process) - before
+            seen[name].append(load(port, clients, options.seconds, process, asked))
     rates = {}
     for name, rounds in seen.items():
         seconds = np.concatenate([each["seconds"] for each in rounds])
         refused = np.concatenate([each["refused"] for each in rounds])
-        rates[name] = len(seconds) / options.seconds / len(rounds)
+        elapsed = sum(each["elapsed"] for each in rounds)
+        rates[name] = len(seconds) / elapsed
         p50, p99 = (1000 * np.quantile(seconds, share) if len(seconds) else np.nan for share in (0.5, 0.99))
         late = f"{1000 * np.quantile(refused, 0.99):8.1f}" if len(refused) else f"{'':8}"
-        wrong, taken = (sum(each[what] for each in rounds) for what in ("wrong", "server"))
+        wrong, taken, mine = (sum(each[what] for each in rounds) for what in ("wrong", "server", "processor"))
         each_answer = taken / max(len(seconds), 1)
         line = f"{kind:8} {clients:7} {name:>8} {rates[name]:9.1f} {1000 * each_answer:7.1f} {p50:8.1f} {p99:8.1f}"
         line += f" {len(refused):6} {late}"
         if kind == "photo":
-            mine = np.mean([each["processor"] for each in rounds]) / options.seconds
             needed = costs["decode"] + costs["network"]
-            share = rates[name] * needed / (cores - mine)
+            share = rates[name] * needed / (cores - mine / elapsed)
             line += f"  {share:.0%} of the parts (aim: {AIM:.0%} at saturation), {needed / each_answer:.0%} of its time"
         print(line + (f"  {wrong} WRONG" if wrong else ""), flush=True)
-    print(f"{'':25}ours / plain: {rates['ours'] / max(rates['plain'], 1e-9):.2f}", flush=True)
+    ratios = ", ".join(f"{rate / max(rates['plain'], 1e-9):.2f}" for name, rate in rates.items() if name != "plain")
+    print(f"{'':25}ours / plain: {ratios}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ SIDE = 8
 class Pixels:
     """A model without weights: a small grey picture as a vector."""
 
-    transform = Transform("whole", 120)
+    transform, device = Transform("whole", 120), torch.device("cpu")
 
     def for_queries(self):
         return self

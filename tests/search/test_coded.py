@@ -47,6 +47,15 @@ def test_codes_name_what_all_scores_name(number, dimension, seed, kind, k, filte
         assert [each.tolist() for each in found] == [each.tolist() for each in expected]
 
 
+def test_queries_that_are_compared_together_find_what_each_finds_alone():
+    vectors = rows_of(301, 24, 5, "any")
+    nearest, queries = CodedVectors(Album.from_arrays(vectors).vectors), rows_of(9, 24, 6, "any")
+    nobody = np.empty(0, np.int64)
+    for query, bounded in zip(queries, nearest.bounded(queries), strict=True):
+        alone, together = nearest.nearest(query, 7, nobody), nearest.nearest(query, 7, nobody, bounded=bounded)
+        assert [each.tolist() for each in together] == [each.tolist() for each in alone]
+
+
 @pytest.mark.parametrize("shift", [0.0, 1e-7])
 def test_scores_that_codes_cannot_tell_apart_are_told_apart(shift):
     """Rows whose codes put them in another order than their scores do."""

@@ -86,6 +86,25 @@ def test_metrics_count_answers_seconds_photos_and_refusals(connect, album):
     assert found['smoothap_working{queue="photos"}'] == 0
 
 
+def test_a_server_that_is_not_ready_yet_has_refused_nobody():
+    metrics = Metrics()
+    for route in ("operating", "search", "operating"):
+        metrics.answered(route, 503, 0.1)
+    found = samples(metrics.text([]))
+    assert found['smoothap_requests_total{route="operating",status="503"}'] == 2
+    assert found['smoothap_refused_total{status="503"}'] == 1
+
+
+def test_a_process_that_was_killed_leaves_nobody_in_the_queue():
+    memory = Metrics.shared(2)
+    Metrics(memory, 0).queued("photos", 2, 5)
+    Metrics(memory, 0).answered("search", 200, 0.3)
+    Metrics(memory, 1).queued("photos", 1, 1)
+    found = samples(Metrics(memory, 0).text([]))  # the one that is started in its place
+    assert (found['smoothap_working{queue="photos"}'], found['smoothap_queue{queue="photos"}']) == (1, 1)
+    assert found['smoothap_requests_total{route="search",status="200"}'] == 1
+
+
 def test_counts_of_several_processes_are_summed():
     memory = Metrics.shared(3)
     for row, number in enumerate((1, 2, 4)):
@@ -168,6 +187,51 @@ def test_lanes_share_what_waits_and_keep_to_one_core_each():
     assert torch.get_num_threads() == before
 
 
+def test_a_model_on_a_gpu_has_one_lane_and_one_on_the_cpu_as_many_as_there_are_threads(album, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+
+    class Placed(Pixels):
+        def __init__(self, device):
+            self.device = torch.device(device)
+
+    lanes = {}
+    for device in ("cpu", "cuda"):
+        placed = PixelAlbum(album.photos, album.vectors, model=album._model)
+        placed.embedder = lambda device=device: Placed(device)
+        served = ServedAlbum(placed, "letters", Undecoded(), embedding := Together())
+        served.query(letter("A", "DejaVuSans"))
+        lanes[device] = embedding.lanes
+    assert lanes == {"cpu": 3, "cuda": 1}
+
+
+def test_a_server_takes_one_connection_at_a_time_and_leaves_others_to_its_neighbours(album):
+    """Else of several processes the one that wakes first takes all that wait, and the others are idle."""
+    listener = listen("127.0.0.1", 0)
+    waiting = [socket.create_connection(listener.getsockname()) for _ in range(20)]
+    neighbour, took_one, go_on = listener.dup(), threading.Event(), threading.Event()
+    server = http_server(create_app({"letters": album}), Limits())
+
+    class Busy(server.config.http):
+        def connection_made(self, transport):
+            super().connection_made(transport)
+            took_one.set()
+            assert go_on.wait(30)
+
+    server.config.http = Busy
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        assert took_one.wait(30)
+        neighbour.settimeout(5)
+        neighbour.accept()[0].close()
+    finally:
+        go_on.set()
+        server.should_exit = True
+        for each in (*waiting, neighbour):
+            each.close()
+        thread.join(30)
+
+
 class Undecoded:
     """A decoder of photos that are images already."""
 
@@ -190,7 +254,7 @@ def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model
     served = ServedAlbum(slow, "letters", Undecoded())
     images = [letter(character, "DejaVuSans") for character in "ARGKQ"]
     found = {}
-    threads = [threading.Thread(target=lambda n=n: found.update({n: served.query_vector(images[n])})) for n in range(5)]
+    threads = [threading.Thread(target=lambda n=n: found.update({n: served.query(images[n])[0]})) for n in range(5)]
     threads[0].start()
     assert first_is_in.wait(30)
     for thread in threads[1:]:

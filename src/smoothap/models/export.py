@@ -176,7 +176,10 @@ def _checked(
     """Run the file on each image, alone and as a batch of two, and compare with torch."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    # Its threads would wait for the next image at full speed, and keep the cores from torch and from others.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     cosines, from_files, seconds = list[float](), list[float](), list[float]()
     for image, decoded in _decoded(images):
         view = model.transform.test(decoded)

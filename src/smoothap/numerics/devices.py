@@ -53,6 +53,11 @@ def default_workers(device: torch.device) -> int:
     return max(1, min(_MOST_WORKERS, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
+def lanes_for(device: torch.device) -> int:
+    """How many batches are best computed side by side: on the CPU one on each of torch's threads, elsewhere one."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
 def count_memory(device: torch.device) -> None:
     """Count from here on the memory that `peak_bytes` tells."""
     if hasattr(module := torch.get_device_module(device), "reset_peak_memory_stats"):

@@ -12,6 +12,8 @@ _MOST_CODE = 127
 _GROUP = 64  # rows, of which the best stands for all where a threshold is looked for
 _ROUNDING = 1e-6  # of float32, in products of unit vectors and in the errors themselves
 
+Bounded = tuple[np.ndarray, float]  # products of a query with all codes (n,), and how far its own code is from it
+
 
 def is_worth_coding(vectors: Vectors) -> bool:
     """Whether codes answer sooner than all scores do, and than the engine that larger albums have."""
@@ -40,28 +42,42 @@ class CodedVectors:
         self._most_error = float(self._errors.max(initial=0.0))
         self._most = min(32_767, (2**31 - 1) // (_MOST_CODE * dimension))  # of a query's code: the sum fits 32 bits
 
+    def bounded(self, queries: np.ndarray) -> list[Bounded]:
+        """What the codes say of the scores of each of some queries (m, d): all of them in one pass over the codes."""
+        from smoothap.search._code_kernels import scaled_products
+
+        lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+        codes, scales, errors = _coded(queries / np.maximum(lengths, 1e-30), self._most)
+        products = np.empty((len(queries), len(self._codes)), np.float32)
+        scaled_products(self._codes, self._scales, codes.astype(np.int16), scales.astype(np.float32), products)
+        return list(zip(products, errors.tolist(), strict=True))
+
     def nearest(
-        self, query: np.ndarray, k: int, left_out: np.ndarray, passing: np.ndarray | None = None
+        self,
+        query: np.ndarray,
+        k: int,
+        left_out: np.ndarray,
+        passing: np.ndarray | None = None,
+        bounded: Bounded | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best k rows for a query (d,) and their scores, without those left out; of `passing` (n,) bool."""
-        candidates = self._candidates(query, k, left_out, passing)
+        """The best k rows for a query (d,) and their scores, without those left out; of `passing` (n,) bool.
+
+        `bounded` is what the method of that name gave for the query; it is used up.
+        """
+        products, error = self.bounded(query[None])[0] if bounded is None else bounded
+        if passing is not None:
+            products[~passing] = -np.inf
+        products[left_out] = -np.inf
+        candidates = self._candidates(products, error, k)
         scores = self._cosines.of(query, candidates)
         best = best_rows(scores, k)
         return candidates[best], scores[best]
 
-    def _candidates(self, query: np.ndarray, k: int, left_out: np.ndarray, passing: np.ndarray | None) -> np.ndarray:
+    def _candidates(self, products: np.ndarray, error: float, k: int) -> np.ndarray:
         """All rows that can be among the best k."""
-        from smoothap.search._code_kernels import scaled_products
-
-        code, scale, error = _coded(query[None] / max(np.linalg.norm(query), 1e-30), self._most)
-        products = np.empty(len(self._codes), np.float32)
-        scaled_products(self._codes, self._scales, code[0].astype(np.int16), float(scale[0]), products)
-        if passing is not None:
-            products[~passing] = -np.inf
-        products[left_out] = -np.inf
         least = _least_of_best(products - self._errors, k)
         # The query's own error counts twice: in what sets the threshold, and in what is compared with it.
-        least -= 2 * float(error[0]) * (1 + self._most_error) + _ROUNDING
+        least -= 2 * error * (1 + self._most_error) + _ROUNDING
         return np.flatnonzero((products + self._errors >= least) & (products > -np.inf))
 
 

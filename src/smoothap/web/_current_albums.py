@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
@@ -23,9 +22,8 @@ class CurrentAlbums:
     def __init__(
         self, albums: Mapping[str, Album], decoder: Decoder, count: Callable[[int], None] = lambda _: None
     ) -> None:
-        lanes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._albums: Albums = tuple(
-            ServedAlbum(album, name, decoder, Together(count, lanes)) for name, album in albums.items()
+            ServedAlbum(album, name, decoder, Together(count)) for name, album in albums.items()
         )
         self.missing = "The models are being loaded: try again in a few seconds."  # until this server is ready: why not
         self._loading: asyncio.Task[None] | None = None

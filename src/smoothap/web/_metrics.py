@@ -23,6 +23,7 @@ class Metrics:
         self.memory = RawArray("d", width) if memory is None else memory
         self._all = np.frombuffer(self.memory, np.float64).reshape(-1, width)
         self._mine, self._gauges = self._all[row, :-_GAUGES].reshape(_SHAPE), self._all[row, -_GAUGES:]
+        self._gauges[2:] = 0  # whom the process before this one had in its queues, if it was killed
 
     @staticmethod
     def shared(processes: int) -> Any:
@@ -50,7 +51,8 @@ class Metrics:
         """All of it in the format of Prometheus; albums: the name, the number of photos and the version of each."""
         counts = self._all[:, :-_GAUGES].reshape(-1, *_SHAPE).sum(0)
         batches, batched, *queues = self._all[:, -_GAUGES:].sum(0).tolist()
-        refused = {status: counts[:, STATUSES.index(status)].sum() for status in (408, 413, 503)}
+        asked = counts[[route != "operating" for route in ROUTES]]  # a server that is not ready refuses nobody
+        refused = {status: asked[:, STATUSES.index(status)].sum() for status in (408, 413, 503)}
         return "".join(
             [
                 *_metric("requests_total", "counter", "Answers by kind of address and status.", _requests(counts)),

@@ -17,8 +17,10 @@ from PIL import Image
 from starlette.exceptions import HTTPException
 
 from smoothap.data.reading import UnreadableImage, read_image
+from smoothap.numerics.devices import lanes_for
 from smoothap.report.markup import visible
 from smoothap.search import Album, Filter
+from smoothap.search.coded import Bounded
 from smoothap.search.copies import best_first
 from smoothap.search.filtering import cameras_of, days_of, folders_of
 from smoothap.search.photos import Photo
@@ -39,6 +41,7 @@ _NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whateve
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _DRAWN = 101  # photos, of which the page opens on the median
 _LARGEST = 100_000  # photos; in a larger album, any of those drawn will do
+Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what `NearestPhotos` says of it
 
 
 class ServedAlbum:
@@ -93,16 +96,18 @@ class ServedAlbum:
     def embed(self, photo: bytes | int, box: schemas.ShareBox | None) -> schemas.Vector:
         """The vector (d,) of a photo from elsewhere, or of one of the album's by its id, or of a part of it."""
         if isinstance(photo, bytes):
-            vector = self.query_vector(photo, box)
+            vector, _ = self.query(photo, box)
         else:
-            vector = self._vector_of_view(self._viewed_file(photo, box))
+            vector, _ = self._query_of_view(self._viewed_file(photo, box))
         return schemas.Vector(vector=schemas.packed(vector), model=self.model_key)
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
         if self._model is None:
             with self._loading:
-                self._model = self.album.embedder().for_queries()
+                model = self.album.embedder().for_queries()
+                self._embedding.lanes = lanes_for(model.device)
+                self._model = model
         return self._model
 
     def _usable_model(self) -> Any:
@@ -113,15 +118,13 @@ class ServedAlbum:
         except (OSError, ValueError) as error:
             raise HTTPException(409, f"The album's model cannot be used: {error}") from error
 
-    def query_vector(self, photo: bytes, box: schemas.ShareBox | None = None) -> np.ndarray:
-        """The vector (d,) of a photo from elsewhere, or of a part of it."""
-        return self._vector_of_view(self.decoder.decode(photo, box=box, view=self._usable_model().transform))
+    def query(self, photo: bytes, box: schemas.ShareBox | None = None) -> Query:
+        """The vector (d,) of a photo from elsewhere, or of a part of it, and what a search with it begins with."""
+        return self._query_of_view(self.decoder.decode(photo, box=box, view=self._usable_model().transform))
 
-    def _vector_of_view(self, view: Image.Image) -> np.ndarray:
-        """The vector (d,) of what the album's model views of a photo, as the decoder cut it out."""
-        model = self._usable_model()
-        vector = self._embedding.ask(model, partial(_embed_views, model), view)
-        return self.album.projected(vector[None])[0]
+    def _query_of_view(self, view: Image.Image) -> Query:
+        """The same of what the album's model views of a photo, as the decoder cut it out."""
+        return self._embedding.ask(self, partial(_queries_of_views, self, self._usable_model()), view)
 
     def _viewed_file(self, identity: int, box: schemas.ShareBox | None) -> Image.Image:
         """A part of one of the album's photos, from its file alone: a thumbnail has too few pixels for a part."""
@@ -342,13 +345,14 @@ def _average_precision(served: ServedAlbum, identity: int) -> float:
     return np.nan if curve is None else curve.average_precision
 
 
-def _embed_views(model: Any, views: list[Image.Image]) -> list[np.ndarray]:
-    """The vector (d,) of each view."""
+def _queries_of_views(served: ServedAlbum, model: Any, views: list[Image.Image]) -> list[Query]:
+    """What the photos in some views are searched with; those of a batch are compared with the album in one pass."""
     import torch
 
     pixels = torch.from_numpy(np.stack([np.asarray(view) for view in views])).permute(0, 3, 1, 2)
     ((vectors, _),) = model.embed_batches([(pixels, None)])
-    return list(vectors)
+    vectors = served.album.projected(vectors)
+    return list(zip(vectors, served.nearest_photos.bounded(vectors), strict=True))
 
 
 def _key(content: bytes) -> str:

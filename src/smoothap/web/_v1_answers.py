@@ -6,6 +6,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from smoothap.search import Photo
+from smoothap.search.coded import Bounded
 from smoothap.search.refining import unit
 from smoothap.web import _v1_schemas as shapes
 from smoothap.web._served_album import ServedAlbum
@@ -51,8 +52,10 @@ def given_vector(served: ServedAlbum, numbers: list[float]) -> np.ndarray:
     return album.projected(unit(vector)[None])[0]
 
 
-def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | None) -> shapes.Found:
-    """What is found for a vector (d,), or for the photo that the question names."""
+def answer(
+    served: ServedAlbum, question: shapes.Question, vector: np.ndarray | None, bounded: Bounded | None = None
+) -> shapes.Found:
+    """What is found for a vector (d,), or for the photo that the question names; `bounded` as the album's query has."""
     album, left_out = served.album, []
     if question.id is not None:
         vector, left_out = album.vectors[album.photos.row_of(question.id)], [question.id]
@@ -77,7 +80,7 @@ def answer(served: ServedAlbum, question: shapes.Question, vector: np.ndarray | 
         found.total = len(album) if passing is None else int(passing.sum())
         found.total -= sum(passing is None or bool(passing[album.photos.row_of(each)]) for each in left_out)
         rows = [album.photos.row_of(each) for each in left_out]
-        nearest = served.nearest_photos.nearest(vector, question.k, rows, where, passing)
+        nearest = served.nearest_photos.nearest(vector, question.k, rows, where, passing, bounded)
         found.hits = list(_photos(served, *nearest))
         return found
     ranking = album.ranking(vector, left_out, where, minimum)

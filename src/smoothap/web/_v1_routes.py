@@ -76,8 +76,12 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
             raise HTTPException(422, "An image, an id and a vector are one query too many: give one of them.")
 
         def found() -> str:
-            vector = None if asked.vector is None else given_vector(served, asked.vector)
-            return answer(served, asked, vector if image is None else served.query_vector(image)).model_dump_json()
+            bounded = None
+            if image is not None:
+                vector, bounded = served.query(image)
+            else:
+                vector = None if asked.vector is None else given_vector(served, asked.vector)
+            return answer(served, asked, vector, bounded).model_dump_json()
 
         # Checked and spelled out on its thread: the description says its shape, and nobody has to check it again.
         # Few threads for what computes in them: more would take the interpreter from each other.

@@ -27,6 +27,7 @@ from smoothap.web._server import create_app
 from smoothap.web.limits import Limits
 
 _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are told to wait, not left hanging
+_WAITING = 1_024  # connections that nobody has taken yet
 _TOO_SLOW = b'{"error":"The request came too slowly: send it again."}'
 
 
@@ -157,10 +158,22 @@ def http_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
     config = uvicorn.Config(
         app, http=Protocol, ws="none", log_level="warning", access_log=False, server_header=False, date_header=False,
-        proxy_headers=False, timeout_keep_alive=20, backlog=1024, h11_max_incomplete_event_size=32_768,
+        proxy_headers=False, timeout_keep_alive=20, backlog=1, h11_max_incomplete_event_size=32_768,
         timeout_graceful_shutdown=round(limits.seconds_to_stop),
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return FairServer(config)
+
+
+class FairServer(uvicorn.Server):
+    """A server that takes one connection at a time, so that others on the same socket get theirs.
+
+    asyncio takes as many as may wait; the process that wakes first would have them all, and keep them.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_WAITING)  # that many may wait all the same
 
 
 class TimedProtocol(H11Protocol):
