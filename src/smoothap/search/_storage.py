@@ -1,6 +1,7 @@
 """An album on disk: files that are written once and never changed, and one description that says which of them count.
 
     album.json                 the description (see description.py), replaced atomically
+    parts/000064/000003.json   of part 3 of 64, which rows it has (see _seals.py)
     vectors-000001.npy         (rows, d) float32 or float16, each row of length 1
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
@@ -16,7 +17,7 @@ are. Vectors are mapped into memory, not read, however many segments there are.
 import io
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,8 +41,10 @@ from smoothap.search.description import (
     NAME,
     Description,
     Learnt,
+    Part,
     Segment,
     read_description,
+    read_head,
     refuse_inside_album,
     write_description,
 )
@@ -119,24 +122,23 @@ class Storage:
             yield
 
     def load(
-        self, *, always: bool = False, original: bool = False, only: Callable[[Segment], bool] | None = None
+        self, *, always: bool = False, original: bool = False, only: Part | None = None
     ) -> tuple[Description, Photos, Vectors]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole.
 
         The vectors are those to search in: what the album made of its model's vectors, if it has learnt, or with
-        `original` the model's own. With `only`, photos and vectors are those of some segments.
+        `original` the model's own. With `only`, what is known to be of other parts than this one is left out.
         """
         self._loaded = self._stamp()  # taken first: what is written while this reads is newer
-        description = read_description(self.folder)
+        description = read_description(self.folder, only)
         while True:
             try:
-                read = replace(description, segments=tuple(filter(only, description.segments)))
-                table, places = self._all_photos(read.segments, always)
-                vectors, dimension = self._all_vectors(read, always, original)
+                table, places = self._all_photos(description.segments, always)
+                vectors, dimension = self._all_vectors(description, always, original)
                 self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
-                known, description = description, read_description(self.folder)
+                known, description = description, read_description(self.folder, only)
                 if description == known:
                     raise
         photos = Photos(table)
@@ -257,14 +259,14 @@ class Storage:
     def remember_places(self, root: Path | None, source: str) -> None:
         """Write down where photos and model lie now, if that has changed."""
         place = None if root is None else relative(root, self.folder)
-        if (known := read_description(self.folder)) != replace(known, root=place, source=source):
+        if (known := read_head(self.folder)) != replace(known, root=place, source=source):
             with self.writing(PATIENCE):
-                write_description(self.folder, replace(read_description(self.folder), root=place, source=source))
+                write_description(self.folder, replace(read_head(self.folder), root=place, source=source))
 
     def calibrate(self, calibration: dict[str, Any]) -> None:
         """Keep what scores mean."""
         with self.writing():
-            write_description(self.folder, replace(read_description(self.folder), calibration=calibration))
+            write_description(self.folder, replace(read_head(self.folder), calibration=calibration))
 
     def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
         """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
@@ -332,17 +334,24 @@ class Storage:
         """What each segment says of its photos."""
         return [self._photos(segment, always=False) for segment in description.segments]
 
-    def sweep(self, description: Description, table: pa.Table) -> None:
-        """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones."""
-        kept = {self.file(kind, segment.number) for kind in _SEGMENT_KINDS for segment in description.segments}
+    def sweep(self, description: Description, table: pa.Table, among: Iterable[Path] | None = None) -> None:
+        """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones.
+
+        `among` some files only, where the description does not speak of all.
+        """
+        patterns = (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial")
+        there = {file for pattern in patterns for file in self.folder.glob(pattern)} if among is None else set(among)
+        for file in there - self.files(description, table):
+            file.unlink(missing_ok=True)
+
+    def files(self, description: Description, table: pa.Table) -> set[Path]:
+        """All files that segments consist of, and the photos of this table."""
+        kinds = [kind for kind in _SEGMENT_KINDS if kind != "learnt" or description.learnt is not None]
+        needed = {self.file(kind, segment.number) for kind in kinds for segment in description.segments}
         if description.learnt is not None:
-            kept.add(self.file("projection", description.learnt.number))
-        else:
-            kept -= {self.file("learnt", segment.number) for segment in description.segments}
-        kept |= {self.file("thumbnails", pack) for pack in pc.call_function("unique", [table["pack"]]).to_pylist()}
-        for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
-            for file in set(self.folder.glob(pattern)) - kept:
-                file.unlink(missing_ok=True)
+            needed.add(self.file("projection", description.learnt.number))
+        packs = pc.call_function("unique", [table["pack"]]).to_pylist()
+        return needed | {self.file("thumbnails", pack) for pack in packs}
 
     def verify(self) -> None:
         """Check every file to the last byte; what is damaged is named in an error."""
