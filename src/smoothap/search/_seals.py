@@ -125,11 +125,13 @@ class Sealed:
         values = _SEALED.read(file)
         before = values.pop("before")
         if values["version"] > self.version:
-            if before is None or before.get("version", 0) > self.version:
+            if before is None:
                 return None
             values = before
         if not (are(values, _RECORD) and are_parts([values["part"]]) and are_segments(values["segments"], learnt)):
             raise ValueError(f"{file} does not describe a part of an album: a field is missing or of the wrong kind.")
+        if values["version"] > self.version:
+            return None
         part, segments = Part(**values["part"]), values["segments"]
         if not file.match(part.place):
             raise ValueError(f"{file} describes part {part.name}, and has the name of another: copy the album again.")

@@ -28,14 +28,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from smoothap.files import DiskFullError, is_full, link, locked, write_atomically
 from smoothap.search._checksums import check, checksum
 from smoothap.search._collection_file import KeptFolder
 from smoothap.search._mapped_table import MANY, keep_mapped, read_mapped
-from smoothap.search._segments import last_places
 from smoothap.search._settling import settle
+from smoothap.search._tables import read_table, together_by_id, write_table
 from smoothap.search.description import (
     COLLECTIONS,
     NAME,
@@ -48,7 +47,7 @@ from smoothap.search.description import (
     refuse_inside_album,
     write_description,
 )
-from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import Photos, table_of
 from smoothap.search.projection import Projection
 from smoothap.search.vectors import DTYPES, FLOAT32, MappedVectors, Vectors
 
@@ -155,7 +154,7 @@ class Storage:
                 check(self.file("photos", segment.number), segment.photos, size=_MANY_FILES)
             if (kept := read_mapped(segments)) is not None:
                 return kept
-        together = _together([self._photos(segment, always) for segment in segments])
+        together = together_by_id([self._photos(segment, always) for segment in segments])
         if many and not always:
             keep_mapped(segments, *together)
             return read_mapped(segments) or together
@@ -210,21 +209,7 @@ class Storage:
     def _photos(self, segment: Segment, always: bool) -> pa.Table:
         file = self.file("photos", segment.number)
         check(file, segment.photos, always=always)
-        try:
-            with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
-                table = _as_schema(stored)
-        except FileNotFoundError:
-            raise  # swept away since it was checked: there is a new description
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{file} is no table of photos: {error}") from error
-        if table.num_rows != segment.rows or any(
-            table.column(name).null_count for name in ("id", "path", "bytes", "modified")
-        ):
-            raise ValueError(f"{file} should hold {segment.rows} photos, not {table.num_rows}: it is damaged.")
-        outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(OUTSIDE))
-        if pc.call_function("any", [outside]).as_py():
-            raise ValueError(f"{file} names a file outside of the photo folder: the album is not to be trusted.")
-        return table
+        return read_table(file, segment.rows)
 
     def append(
         self,
@@ -313,10 +298,7 @@ class Storage:
                 for part in parts:
                     stream.write(np.ascontiguousarray(part, form).data)
 
-        def write_photos(path: Path) -> None:
-            pq.write_table(table.cast(SCHEMA), path, compression="zstd")
-
-        sums = {"photos": checksum(write_atomically(self.file("photos", number), write_photos))}
+        sums = {"photos": checksum(write_atomically(self.file("photos", number), partial(write_table, table)))}
         for kind, (file, known) in files.items():
             link(file, self.file(kind, number))
             sums[kind] = known
@@ -379,29 +361,6 @@ def _save(array: np.ndarray, path: Path) -> None:
         np.save(stream, array, allow_pickle=False)
 
 
-def _as_schema(stored: pq.ParquetFile) -> pa.Table:
-    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
-    if stored.schema_arrow.equals(SCHEMA):
-        return stored.read()
-    if not stored.schema_arrow.equals(OLDER_SCHEMA):
-        return SCHEMA.empty_table()
-    table = stored.read()
-    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
-        field = SCHEMA.field(name)
-        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table
-
-
 def relative(path: Path, folder: Path) -> str:
     """A path as seen from a folder: an album carries no address of the machine it was made on."""
     return os.path.relpath(path.resolve(), folder.resolve())
-
-
-def _together(tables: list[pa.Table]) -> tuple[pa.Table, np.ndarray | None]:
-    """Segments as one, in the order of ids, and where each row stands, (n,); the last row of an id counts."""
-    table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-    ids = whole_numbers(table["id"])
-    if (np.diff(ids) > 0).all():
-        return table, None
-    places = last_places(tables, np.unique(ids))
-    return table.take(pa.array(places)), places
