@@ -15,6 +15,7 @@ a million vectors of 512 numbers take 2 GB of disk, or 1 GB with --float16.
 """
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from search_speed import resident
 from smoothap.progress import Progress
 from smoothap.search import Album
 from smoothap.search._storage import Storage
-from smoothap.search.description import write_description
+from smoothap.search.description import read_head, write_description
 from smoothap.search.photos import SCHEMA
 
 BLOCK = 1 << 17
@@ -87,6 +88,8 @@ def blocks(options: argparse.Namespace) -> Iterator[tuple[int, int]]:
 
 def write_album(folder: Path, kind: str, options: argparse.Namespace) -> None:
     """An album of all blocks, each a segment; those that are there already stay."""
+    if (folder / "album.json").exists() and read_head(folder).next_id == options.rows:
+        return
     features = None if kind.isdigit() else real_features(Path(kind))
     if not (folder / "album.json").exists():
         dtype = "float16" if options.float16 else "float32"
@@ -131,14 +134,15 @@ def nearest(album: Album, queries: np.ndarray, k: int = 100) -> tuple[np.ndarray
     return rows, best
 
 
-def what_should_be_found(folder: Path, album: Album, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows and scores of the nearest, kept beside the album."""
-    file = folder.parent / f"nearest-{len(queries)}.npz"
+def what_should_be_found(folder: Path, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The queries, and the rows and scores of what is nearest to the first of them, kept beside the album."""
+    file = folder.parent / f"nearest-{options.queries}-{options.judged}.npz"
     if not file.exists():
-        rows, scores = nearest(album, queries)
-        np.savez(file, rows=rows, scores=scores)
-    kept = np.load(file)
-    return kept["rows"], kept["scores"]
+        album = Album.open(folder, engine="exact")
+        queries = moved_rows(album, options.queries, options.noise)
+        rows, scores = nearest(album, queries[: options.judged])
+        np.savez(file, queries=queries, rows=rows, scores=scores)
+    return dict(np.load(file))
 
 
 def drop_pages(folder: Path) -> None:
@@ -197,25 +201,23 @@ def run(folder: Path, kind: str, options: argparse.Namespace) -> None:
     """Measure all engines on one kind of vectors."""
     os.environ["XDG_CACHE_HOME"] = str(folder.parent / "cache")
     write_album(folder, kind, options)
-    album = Album.open(folder, engine="exact")
-    queries = moved_rows(album, options.queries, options.noise)
-    if options.only_build:
-        build(folder, options.engines[0], queries[0])
-        return
-    wanted, scores = what_should_be_found(folder, album, queries[: options.judged])
-    name = f"{kind} a cluster" if kind.isdigit() else f"{Path(kind).name} with noise"
-    print(
-        f"{len(album):,} x {album.vectors.shape[1]} in {'float16' if options.float16 else 'float32'}, {name}, "
-        f"{options.queries:,} queries; the 10th neighbour has a median cosine of {np.median(scores[:, 9]):.2f}, the "
-        f"100th {np.median(scores[:, 99]):.2f}",
-        flush=True,
-    )
-    del album
-    for engine in options.engines:
-        again = [*sys.argv[1:], "--only-build", "--folder", folder.parent, "--kinds", kind, "--engines", engine]
-        # A process of its own: what building leaves behind is not counted here.
-        subprocess.run([sys.executable, __file__, *map(str, again)], check=True)
-        measure(folder, engine, queries, wanted)
+    known = what_should_be_found(folder, options)
+    if options.step == "build":
+        build(folder, options.engines[0], known["queries"][0])
+    elif options.step == "measure":
+        measure(folder, options.engines[0], known["queries"], known["rows"])
+    else:
+        name = f"{kind} a cluster" if kind.isdigit() else f"{Path(kind).name} with noise"
+        print(
+            f"{options.rows:,} x {known['queries'].shape[1]} in {'float16' if options.float16 else 'float32'}, {name}, "
+            f"{options.queries:,} queries; the 10th neighbour has a median cosine of "
+            f"{np.median(known['scores'][:, 9]):.2f}, the 100th {np.median(known['scores'][:, 99]):.2f}",
+            flush=True,
+        )
+        for engine, step in itertools.product(options.engines, ("build", "measure")):
+            again = [*sys.argv[1:], "--step", step, "--folder", folder.parent, "--kinds", kind, "--engines", engine]
+            # A process of its own: what other steps leave behind is not counted.
+            subprocess.run([sys.executable, __file__, *map(str, again)], check=True)
 
 
 def main() -> None:
@@ -229,10 +231,10 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--judged", type=int, default=1000)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--only-build", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=("build", "measure"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     for kind in options.kinds:
-        if options.only_build:
+        if options.step is not None:
             run(options.folder / "album", kind, options)
         elif options.folder is not None:
             run(options.folder / Path(kind).stem / "album", kind, options)
