@@ -1,20 +1,21 @@
 """Search among millions of vectors: what building, memory and a query cost, and how much each engine finds.
 
-    python benchmarks/large_search.py --rows 1000000 [--engines ivf hnsw] [--per-cluster 20 | --features FILE.npy]
-                                      [--float16] [--queries 1000] [--judged 1000] [--timed 1000]
-                                      [--folder FOLDER] [--only-build]
+    python benchmarks/large_search.py --rows 1000000 [--kinds 20 200 FEATURES.npy] [--engines pq hnsw] [--float16]
+                                      [--queries 1000] [--judged 1000] [--folder FOLDER]
 
-The album is written block by block and never lies in memory. Vectors are around random centres, so many to each, or
-real features repeated with noise until there are enough: of a file (..., d), such as `smoothap train --data emoji
---frozen` leaves in its cache, by their first 512 principal components. Queries are rows of the album, moved a little;
-what should be found for the first `judged` of them is known from products with all vectors. Time is the median of the
-queries asked one at a time: by the clock, and by the processor, which a busy machine does not stretch; first with the
-candidates' vectors in the page cache, then for some with all pages dropped before each. Memory is what the process
-holds itself, without mapped files. With --folder the album stays there, and a second run takes up what the first one
-left: the album, what should be found, and the index.
+Each kind of vectors makes an album, which is written block by block and never lies in memory. They are around random
+centres, so many to each, or real features repeated with noise until there are enough: of a file (..., d), such as
+`smoothap train --data emoji --frozen` leaves in its cache, by their first 512 principal components. Queries are rows of
+the album, moved a little; what should be found for the first `judged` of them is known from products with all vectors.
+Time is the median of the queries asked one at a time: by the clock, and by the processor, which a busy machine does not
+stretch; first with the candidates' vectors in the page cache, then for some with all pages dropped before each. Memory
+is what the process holds itself, without mapped files. With --folder the albums stay there, and a second run takes up
+what the first one left: the album, what should be found, and the index. Without it each is deleted when it is measured;
+a million vectors of 512 numbers take 2 GB of disk, or 1 GB with --float16.
 """
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from search_speed import resident
 from smoothap.progress import Progress
 from smoothap.search import Album
 from smoothap.search._storage import Storage
-from smoothap.search.description import write_description
+from smoothap.search.description import read_head, write_description
 from smoothap.search.photos import SCHEMA
 
 BLOCK = 1 << 17
@@ -41,18 +42,18 @@ SPREAD = 0.8  # of a cluster, as wide as its centre is far
 COLD = 50
 
 
-def block(number: int, rows: int, options: argparse.Namespace, features: torch.Tensor | None) -> np.ndarray:
+def block(number: int, rows: int, kind: str, noise: float, features: torch.Tensor | None) -> np.ndarray:
     """The vectors of one block, (rows, d) float32 of length 1; those of a cluster lie apart in it."""
     random = torch.Generator().manual_seed(number)
     if features is None:
-        clusters = -(-rows // options.per_cluster)
+        clusters = -(-rows // int(kind))
         centres = torch.empty(clusters, DIMENSION).normal_(generator=random)
         vectors = torch.empty(rows, DIMENSION).normal_(generator=random)
-        vectors.mul_(SPREAD).add_(centres.repeat(options.per_cluster, 1)[:rows])
+        vectors.mul_(SPREAD).add_(centres.repeat(int(kind), 1)[:rows])
     else:
         chosen = torch.randint(len(features), (rows,), generator=random)
         vectors = torch.empty(rows, features.shape[1]).normal_(generator=random)
-        vectors.mul_(options.noise / features.shape[1] ** 0.5).add_(features[chosen])
+        vectors.mul_(noise / features.shape[1] ** 0.5).add_(features[chosen])
     return vectors.div_(vectors.norm(dim=1, keepdim=True)).numpy()
 
 
@@ -85,9 +86,11 @@ def blocks(options: argparse.Namespace) -> Iterator[tuple[int, int]]:
     return ((start, min(BLOCK, options.rows - start)) for start in range(0, options.rows, BLOCK))
 
 
-def write_album(folder: Path, options: argparse.Namespace) -> None:
+def write_album(folder: Path, kind: str, options: argparse.Namespace) -> None:
     """An album of all blocks, each a segment; those that are there already stay."""
-    features = None if options.features is None else real_features(options.features)
+    if (folder / "album.json").exists() and read_head(folder).next_id == options.rows:
+        return
+    features = None if kind.isdigit() else real_features(Path(kind))
     if not (folder / "album.json").exists():
         dtype = "float16" if options.float16 else "float32"
         Album.from_arrays(np.empty((0, DIMENSION if features is None else features.shape[1])), path=folder, dtype=dtype)
@@ -99,7 +102,7 @@ def write_album(folder: Path, options: argparse.Namespace) -> None:
         for number, (start, rows) in enumerate(blocks(options)):
             if start < there:
                 continue
-            vectors, name = block(number, rows, options, features), description.next_segment
+            vectors, name = block(number, rows, kind, options.noise, features), description.next_segment
             segment = storage.write_segment(name, table(start, rows), [vectors], description)
             segments = tuple(known for known in (*description.segments, segment) if known.rows)
             description = replace(description, segments=segments, next_id=start + rows, next_segment=name + 1)
@@ -131,14 +134,15 @@ def nearest(album: Album, queries: np.ndarray, k: int = 100) -> tuple[np.ndarray
     return rows, best
 
 
-def what_should_be_found(folder: Path, album: Album, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows and scores of the nearest, kept beside the album."""
-    file = folder.parent / f"nearest-{len(queries)}.npz"
+def what_should_be_found(folder: Path, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The queries, and the rows and scores of what is nearest to the first of them, kept beside the album."""
+    file = folder.parent / f"nearest-{options.queries}-{options.judged}.npz"
     if not file.exists():
-        rows, scores = nearest(album, queries)
-        np.savez(file, rows=rows, scores=scores)
-    kept = np.load(file)
-    return kept["rows"], kept["scores"]
+        album = Album.open(folder, engine="exact")
+        queries = moved_rows(album, options.queries, options.noise)
+        rows, scores = nearest(album, queries[: options.judged])
+        np.savez(file, queries=queries, rows=rows, scores=scores)
+    return dict(np.load(file))
 
 
 def drop_pages(folder: Path) -> None:
@@ -193,44 +197,50 @@ def measure(folder: Path, engine: str, queries: np.ndarray, wanted: np.ndarray) 
     )
 
 
+def run(folder: Path, kind: str, options: argparse.Namespace) -> None:
+    """Measure all engines on one kind of vectors."""
+    os.environ["XDG_CACHE_HOME"] = str(folder.parent / "cache")
+    write_album(folder, kind, options)
+    known = what_should_be_found(folder, options)
+    if options.step == "build":
+        build(folder, options.engines[0], known["queries"][0])
+    elif options.step == "measure":
+        measure(folder, options.engines[0], known["queries"], known["rows"])
+    else:
+        name = f"{kind} a cluster" if kind.isdigit() else f"{Path(kind).name} with noise"
+        print(
+            f"{options.rows:,} x {known['queries'].shape[1]} in {'float16' if options.float16 else 'float32'}, {name}, "
+            f"{options.queries:,} queries; the 10th neighbour has a median cosine of "
+            f"{np.median(known['scores'][:, 9]):.2f}, the 100th {np.median(known['scores'][:, 99]):.2f}",
+            flush=True,
+        )
+        for engine, step in itertools.product(options.engines, ("build", "measure")):
+            again = [*sys.argv[1:], "--step", step, "--folder", folder.parent, "--kinds", kind, "--engines", engine]
+            # A process of its own: what other steps leave behind is not counted.
+            subprocess.run([sys.executable, __file__, *map(str, again)], check=True)
+
+
 def main() -> None:
     """Print all times, shares and sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--engines", nargs="+", default=["ivf", "hnsw"])
-    parser.add_argument("--per-cluster", type=int, default=20)
-    parser.add_argument("--features", type=Path)
+    parser.add_argument("--kinds", nargs="+", default=["20", "200"])
+    parser.add_argument("--engines", nargs="+", default=["pq", "hnsw"])
     parser.add_argument("--noise", type=float, default=0.5)
     parser.add_argument("--float16", action="store_true")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--judged", type=int, default=1000)
-    parser.add_argument("--timed", type=int, default=1000)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--only-build", action="store_true")
+    parser.add_argument("--step", choices=("build", "measure"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.folder or Path(temporary) / "album"
-        os.environ["XDG_CACHE_HOME"] = str(folder.parent / "cache")
-        write_album(folder, options)
-        album = Album.open(folder, engine="exact")
-        queries = moved_rows(album, options.queries, options.noise)
-        wanted, scores = what_should_be_found(folder, album, queries[: options.judged])
-        kind = options.features.name if options.features else f"{options.per_cluster} a cluster"
-        dtype = "float16" if options.float16 else "float32"
-        if not options.only_build:
-            print(
-                f"{len(album):,} x {album.vectors.shape[1]} in {dtype}, {kind}, {options.queries:,} queries; the 10th "
-                f"neighbour has a median cosine of {np.median(scores[:, 9]):.2f}",
-                flush=True,
-            )
-        del album
-        for engine in options.engines:
-            if options.only_build:
-                build(folder, engine, queries[0])
-                continue
-            again = [sys.executable, __file__, *sys.argv[1:], "--only-build", "--folder", folder, "--engines", engine]
-            subprocess.run(again, check=True)  # a process of its own: what building leaves behind is not counted here
-            measure(folder, engine, queries[: options.timed], wanted)
+    for kind in options.kinds:
+        if options.step is not None:
+            run(options.folder / "album", kind, options)
+        elif options.folder is not None:
+            run(options.folder / Path(kind).stem / "album", kind, options)
+        else:
+            with tempfile.TemporaryDirectory() as temporary:
+                run(Path(temporary) / "album", kind, options)
 
 
 if __name__ == "__main__":

@@ -68,21 +68,23 @@ def work(
     """A worker: computes the parts that it is told to, until it dies or is told that there are no more."""
     model: Any = WaitingModel(options.seconds, *count)
     while (order := calls.recv()) is not None:
-        number, dies_after = order
+        (number, dies_after), begun = order, time.process_time()
         if dies_after is not None:
             threading.Timer(dies_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
         PartUpdate(
             folder, lambda: model, None, Share(number, len(shares)), Walk(shares[number - 1], {}, {}), readers=1,
             progress=False, read=lambda file: jpeg + file.path.encode(),
         ).run()  # fmt: skip
-        calls.send(number)
+        calls.send(time.process_time() - begun)
 
 
-def simulate(folder: Path, shares: list[list[PhotoFile]], jpeg: bytes, options: argparse.Namespace) -> tuple[int, int]:
-    """Have all parts computed; how many photos went through the network, and how many workers died."""
+def simulate(
+    folder: Path, shares: list[list[PhotoFile]], jpeg: bytes, options: argparse.Namespace
+) -> tuple[int, int, list[float]]:
+    """Have all parts computed; photos that went through the network, workers that died, and each part's own cost."""
     context = multiprocessing.get_context("fork")
     seen, chance = context.RawArray("q", options.workers), random.Random(0)
-    waiting, deaths, done = list(range(len(shares), 0, -1)), 0, 0
+    waiting, deaths, costs = list(range(len(shares), 0, -1)), 0, list[float]()
     running: dict[Any, tuple[Any, Connection, int, int]] = {}  # by what tells of them: process, pipe, slot, part
 
     def start(slot: int) -> None:
@@ -108,16 +110,15 @@ def simulate(folder: Path, shares: list[list[PhotoFile]], jpeg: bytes, options: 
             for ready in wait(list(running)):
                 process, calls, slot, number = running.pop(ready)
                 try:
-                    calls.recv()
+                    costs.append(calls.recv())
                 except EOFError:
                     deaths += 1
                     waiting.append(number)
                     start(slot)
                 else:
-                    done += 1
                     line.advance()
                     give(process, calls, slot)
-    return sum(seen), deaths
+    return sum(seen), deaths, costs
 
 
 def check(folder: Path, shares: list[list[PhotoFile]]) -> None:
@@ -155,15 +156,16 @@ def main() -> None:
         Image.new("RGB", (16, 16), "grey").save(picture)
         write_description(folder, Description(DIMENSION))
         begun = time.perf_counter()
-        seen, deaths = simulate(folder, shares, picture.read_bytes(), options)
+        seen, deaths, costs = simulate(folder, shares, picture.read_bytes(), options)
         taken = time.perf_counter() - begun
         check(folder, shares)
-        photos = sum(map(len, shares))
+        photos, tenth = sum(map(len, shares)), max(1, len(costs) // 10)
         ideal = photos * options.seconds / options.workers
         print(
             f"{options.parts:,} parts of {photos:,} photos by {options.workers} workers, of whom {deaths} were killed: "
             f"{taken:.0f} s, {taken / ideal:.2f} times the network's wait alone; waste {(seen - photos) / photos:.2%}; "
-            f"each photo is there once, with its own vector"
+            f"each photo is there once, with its own vector; a part takes {1000 * np.median(costs[:tenth]):.0f} ms of "
+            f"the processor in the first tenth, {1000 * np.median(costs[-tenth:]):.0f} ms in the last"
         )
 
 

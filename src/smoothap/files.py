@@ -46,7 +46,7 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
             content(temporary)
         else:
             temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        _sync(temporary)
+        sync(temporary)
         rename(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
@@ -70,7 +70,7 @@ def sweep(folder: Path) -> None:
 def rename(path: Path, target: Path) -> None:
     """Give a file that is on the disk its new name, in the place of an older one, and sync its folder."""
     path.replace(target)
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def link(path: Path, target: Path) -> None:
@@ -83,14 +83,15 @@ def link(path: Path, target: Path) -> None:
     except OSError:  # another disk, or one without links
         write_atomically(target, partial(_copy, path))
     else:
-        _sync(target.parent)
+        sync(target.parent)
 
 
 def _copy(path: Path, target: Path) -> None:
     shutil.copyfile(path, target)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring the bytes of a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

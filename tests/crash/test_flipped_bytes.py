@@ -5,15 +5,17 @@ import random
 import numpy as np
 import pytest
 import torch
-from photo_makers import photo_folder, tiny_model
+from photo_makers import photo_bytes, photo_folder, tiny_model
 from promises import short_or_long
 
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model, write_model
 from smoothap.search import Album
 from smoothap.search.description import Learnt
+from smoothap.search.parts import PartUpdate, Share
 from smoothap.search.projection import Projection
 from smoothap.search.updating import labels_by_folder
+from smoothap.search.walking import walk
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
@@ -69,12 +71,25 @@ def album(tmp_path, monkeypatch):
     album.calibrate(album.vectors, album.photos.labels(), "itself")
     projection = Projection(np.eye(5, 8, dtype=np.float32), np.full(5, 0.1, np.float32))
     album.learn(projection, Learnt(5, 5, 20, (0.2, 0.1, 0.3)), album.calibration)
+    photos = tmp_path / "photos"
+    for number in range(6):
+        (photos / f"new{number}.png").write_bytes(photo_bytes(100 + number))
+    for number in (1, 2):
+        PartUpdate(album.folder, album.embedder, photos, Share(number, 2), walk(photos), progress=False).run()
     return tmp_path / "album"
 
 
 @pytest.mark.parametrize(
     "kind",
-    ["vectors-*.npy", "photos-*.parquet", "album.json", "thumbnails-*.pack", "learnt-*.npy", "projection-*.npy"],
+    [
+        "vectors-*.npy",
+        "photos-*.parquet",
+        "album.json",
+        "parts/*/*.json",
+        "thumbnails-*.pack",
+        "learnt-*.npy",
+        "projection-*.npy",
+    ],
 )
 def test_a_flipped_album_is_refused(album, kind, measured):
     count = short_or_long(30, 150)

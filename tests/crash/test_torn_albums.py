@@ -4,6 +4,7 @@ import errno
 import os
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from torn_disk import PowerCut, TornDisk
 from smoothap.models import Embedder
 from smoothap.search import Album, updating
 from smoothap.search.description import Learnt
-from smoothap.search.parts import PARTS, PartUpdate, Share
+from smoothap.search.parts import PARTS, PartUpdate, Share, settle_album
 from smoothap.search.projection import Projection
 from smoothap.search.walking import walk
 
@@ -70,7 +71,7 @@ def unlearn(folder, model):
     album.unlearn()
 
 
-def part(folder, model):
+def part(folder, model, *, apart=True):
     for number in range(4):
         (folder / "photos" / f"part{number}.png").write_bytes(photo_bytes(300 + number))
     next(iter(sorted((folder / "photos").glob("class0/*.png")))).unlink(missing_ok=True)
@@ -78,17 +79,20 @@ def part(folder, model):
     for number in (1, 2):
         PartUpdate(
             album, lambda: model, photos, Share(number, 2), walk(photos), updating.labels_by_folder,
-            remove_missing=True, progress=False,
+            remove_missing=True, progress=False, apart=apart,
         ).run()  # fmt: skip
+    if not apart:
+        settle_album(album)
+        assert not list((album / "parts").iterdir())
     given = {file.path for file in walk(photos).files}
     assert given == set(opened(folder, model).photos.paths())
-    assert sum(part.indexed for part in opened(folder, model).parts) == len(given)
+    assert sum(part.indexed for part in opened(folder, model).parts) == apart * len(given)
     assert not list((album / PARTS).glob("*-of-*"))
 
 
 CHANGES = {
     "update": update, "add": add, "remove": remove, "calibrate": calibrate, "learn": learn, "unlearn": unlearn,
-    "part": part,
+    "part": part, "pieces": partial(part, apart=False),
 }  # fmt: skip
 
 

@@ -15,11 +15,11 @@ from smoothap.search import Album
 from smoothap.search.engines import best_rows, open_engine
 
 
-@pytest.fixture(params=["exact", "hnsw", "ivf", *EVERY_MILVUS])
+@pytest.fixture(params=["exact", "hnsw", "pq", *EVERY_MILVUS])
 def engine(request, monkeypatch):
-    if request.param in ("hnsw", "ivf"):
+    if request.param in ("hnsw", "pq"):
         pytest.importorskip("faiss")
-        monkeypatch.setattr("smoothap.search._ivf.LEAST", 1000)
+        monkeypatch.setattr("smoothap.search._pq.LEAST", 1000)
     return address_of(request, request.param) if "milvus" in request.param else request.param
 
 
@@ -138,8 +138,8 @@ def test_auto_is_exact_for_small_albums(monkeypatch):
     monkeypatch.setattr("smoothap.search.engines.EXACT_UP_TO", 2)
     assert Album.from_arrays(np.eye(3)).engine.name == "hnsw"
     monkeypatch.setattr("smoothap.search.engines.GRAPH_UP_TO", 1400)
-    monkeypatch.setattr("smoothap.search._ivf.LEAST", 1000)
-    assert Album.from_arrays(clustered()).engine.name == "ivf"
+    monkeypatch.setattr("smoothap.search._pq.LEAST", 1000)
+    assert Album.from_arrays(clustered()).engine.name == "pq"
 
 
 def test_the_best_rows_of_ties_are_the_first():
@@ -151,38 +151,50 @@ def test_the_best_rows_of_ties_are_the_first():
 
 @pytest.mark.parametrize("dimension", [16, 13])
 def test_codes_that_were_being_built_are_taken_up_again(monkeypatch, tmp_path, dimension):
-    faiss = pytest.importorskip("faiss")
-    from smoothap.search import _ivf
+    pytest.importorskip("faiss")
+    from smoothap.search import _pq
 
     vectors = clustered(dimension=dimension)
-    for name, value in (("LEAST", 1000), ("_CHUNK", 100), ("_KEPT_EVERY", 300)):
-        monkeypatch.setattr(_ivf, name, value)
-    undisturbed = Album.from_arrays(vectors, engine="ivf")
+    for name, value in (("LEAST", 1000), ("_CHUNK", 100), ("_PIECE", 400)):
+        monkeypatch.setattr(_pq, name, value)
+    undisturbed = Album.from_arrays(vectors, engine="pq")
     wanted = [undisturbed.search(row, 10) for row in range(0, 1500, 100)]
     cache = Path(os.environ["XDG_CACHE_HOME"], "smoothap", "indices")
     shutil.rmtree(cache)
-    padded, added = _ivf._padded, []
+    padded, added = _pq._padded, []
 
     def stopped(rows):
-        if len(rows) == 100 and len(added) == 8:
+        if len(rows) == 100 and len(added) == 11:  # what the codes are fitted to comes first
             raise KeyboardInterrupt
         added.append(len(rows))
         return padded(rows)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_ivf, "_padded", stopped)
+        patched.setattr(_pq, "_padded", stopped)
         with pytest.raises(KeyboardInterrupt):
-            Album.from_arrays(vectors, engine="ivf").search(0)
-    assert [file.name.endswith("-unfinished.faiss") for file in cache.glob("*.faiss")] == [True]
-    monkeypatch.setattr(faiss, "Kmeans", None)  # what was fitted is not fitted again
+            Album.from_arrays(vectors, engine="pq").search(0)
+    assert len(list(cache.glob("*.faiss"))) == 2
     added.clear()
-    monkeypatch.setattr(_ivf, "_padded", lambda rows: added.append(len(rows)) or padded(rows))
-    again = Album.from_arrays(vectors, engine="ivf")
-    assert len(again.engine.nearest(vectors[0].astype(np.float32), 10)) >= 10
-    assert sum(added) - 1 == 1500 - 600  # the query is one of them
+    monkeypatch.setattr(_pq, "_padded", lambda rows: added.append(len(rows)) or padded(rows))
+    again = Album.from_arrays(vectors, engine="pq")
     assert [again.search(row, 10) for row in range(0, 1500, 100)] == wanted
-    assert [file.name.endswith("-unfinished.faiss") for file in cache.glob("*.faiss")] == [False]
+    assert sum(number for number in added if number == 100) == 1500 - 800
+    added.clear()
+    assert Album.from_arrays(vectors, engine="pq").search(0, 10) == wanted[0]
+    assert added == [1]  # the query
+
+
+def test_the_pieces_of_an_index_are_kept_together(monkeypatch):
+    pytest.importorskip("faiss")
+    from smoothap.search import _pq
+
+    for name, value in (("LEAST", 1000), ("_PIECE", 250)):
+        monkeypatch.setattr(_pq, name, value)
+    for seed in range(6):
+        Album.from_arrays(clustered(seed=seed), engine="pq").search(0)
+    cache = Path(os.environ["XDG_CACHE_HOME"], "smoothap", "indices")
+    assert len(list(cache.glob("*.faiss"))) == len(list(cache.glob("*.sha256"))) == 4 * 6
 
 
 def test_few_vectors_are_compared_one_by_one_instead_of_by_codes():
-    assert Album.from_arrays(np.eye(3), engine="ivf").engine.name == "exact"
+    assert Album.from_arrays(np.eye(3), engine="pq").engine.name == "exact"

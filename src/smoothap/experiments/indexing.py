@@ -18,8 +18,8 @@ from smoothap.files import locked
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE
 from smoothap.search import Album, UpdateReport
-from smoothap.search.description import COLLECTIONS, NAME, read_description, refuse_inside_album
-from smoothap.search.parts import PARTS, PATIENCE, PartUpdate, Share
+from smoothap.search.description import COLLECTIONS, NAME, read_head, refuse_inside_album
+from smoothap.search.parts import PARTS, PATIENCE, PartUpdate, Share, settle_album
 from smoothap.search.vectors import FLOAT32
 from smoothap.training.evaluation import embed_sets
 
@@ -118,6 +118,8 @@ def index_photos(
             out, album.embedder, given.root, share or Share(1, 1), listing, given.labels, remove_missing,
             progress=progress, apart=share is not None, read=given.read, columns=given.columns,
         ).run()  # fmt: skip
+        if share is None:
+            settle_album(out)
     else:
         report = album.update(
             paths=None if given.table is None else given.table.rows, labels=given.labels, columns=given.columns,
@@ -160,7 +162,7 @@ class _Network:
         chosen = ARCHITECTURE if is_new and self.model is None else None
         if is_new:
             _check_new(out)
-        elif self.dtype != FLOAT32 and read_description(out).dtype != self.dtype:
+        elif self.dtype != FLOAT32 and read_head(out).dtype != self.dtype:
             raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
         source = self._source(self.model or chosen)
         if not is_new or source is None:

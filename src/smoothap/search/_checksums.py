@@ -20,9 +20,12 @@ def checksum(source: Path | bytes) -> str:
         view = memoryview(source)
         digests = [hashlib.sha256(view[start : start + BLOCK]).digest() for start in range(0, len(view), BLOCK)]
     else:
-        size = source.stat().st_size
-        with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-            digests = list(threads.map(lambda start: _digest(source, start), range(0, size, BLOCK)))
+        starts = range(0, source.stat().st_size, BLOCK)
+        if len(starts) <= 1:
+            digests = [_digest(source, start) for start in starts]
+        else:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+                digests = list(threads.map(lambda start: _digest(source, start), starts))
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 

@@ -15,8 +15,7 @@ from smoothap.data.places import cache_folder
 from smoothap.files import write_atomically
 from smoothap.search._checksums import checksum as checksum_of
 
-_KEPT = 4  # indices in the cache: an album that changes leaves its old one behind
-_UNFINISHED = "-unfinished"
+_KEPT = 4  # albums whose indices stay in the cache: one that changes leaves its old ones behind
 
 
 def read_cached(checksum: str, form: str, shape: tuple[int, int]) -> Any | None:
@@ -35,42 +34,16 @@ def write_cached(index: Any, checksum: str, form: str) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(file, lambda path: faiss().write_index(index, str(path)))
         write_atomically(_sum_file(file), checksum_of(file) + "\n")
-        remove_unfinished(checksum, form)
-        finished = [graph for graph in folder.glob("*.faiss") if not graph.stem.endswith(_UNFINISHED)]
-        oldest_first = sorted(finished, key=lambda graph: graph.stat().st_mtime)
-        for old in oldest_first[:-_KEPT]:
-            old.unlink(missing_ok=True)
-            _sum_file(old).unlink(missing_ok=True)
+        newest: dict[str, float] = {}  # by the checksum of the vectors, of which an index may have several pieces
+        for kept in folder.glob("*.faiss"):
+            newest[_vectors_of(kept)] = max(newest.get(_vectors_of(kept), 0.0), kept.stat().st_mtime)
+        stale = sorted(newest, key=lambda vectors: newest[vectors])[:-_KEPT]
+        for old in folder.glob("*.faiss"):
+            if _vectors_of(old) in stale:
+                old.unlink(missing_ok=True)
+                _sum_file(old).unlink(missing_ok=True)
     except OSError:
         return
-
-
-def read_unfinished(checksum: str, form: str, dimension: int) -> Any | None:
-    """An index that was being built when it was stopped, with the first so many vectors; None if there is none."""
-    folder = _folder()
-    file = folder / f"{checksum}-{form}{_UNFINISHED}.faiss"
-    index = faiss().read_index(str(file)) if _is_ours(folder, file) else None
-    return None if index is None or index.d != dimension else index
-
-
-def write_unfinished(index: Any, checksum: str, form: str) -> None:
-    """Keep what is built so far, for a run after this one."""
-    folder = _folder()
-    file = folder / f"{checksum}-{form}{_UNFINISHED}.faiss"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _sum_file(file).unlink(missing_ok=True)  # first: it is not that of the new file
-        write_atomically(file, lambda path: faiss().write_index(index, str(path)))
-        write_atomically(_sum_file(file), checksum_of(file) + "\n")
-    except OSError:
-        return
-
-
-def remove_unfinished(checksum: str, form: str) -> None:
-    """Leave nothing behind of building."""
-    file = _folder() / f"{checksum}-{form}{_UNFINISHED}.faiss"
-    file.unlink(missing_ok=True)
-    _sum_file(file).unlink(missing_ok=True)
 
 
 def faiss() -> Any:
@@ -78,7 +51,7 @@ def faiss() -> Any:
     try:
         return import_module("faiss")
     except ModuleNotFoundError as missing:
-        raise ValueError("The engines hnsw and ivf need FAISS: pip install 'smoothap[search]'") from missing
+        raise ValueError("The engines hnsw and pq need FAISS: pip install 'smoothap[search]'") from missing
 
 
 def search(index: Any, query: Any, wanted: int, parameters: Any) -> Any:
@@ -112,6 +85,10 @@ def _is_ours(folder: Path, file: Path) -> bool:
         return ours and _sum_file(file).read_text(encoding="ascii").strip() == checksum_of(file)
     except (OSError, ValueError):
         return False
+
+
+def _vectors_of(file: Path) -> str:
+    return file.name.partition("-")[0]
 
 
 def _sum_file(file: Path) -> Path:

@@ -30,6 +30,7 @@ def settle(storage: Storage, description: Description, table: pa.Table, *, renew
     but get a second name. With `renewed` the projected vectors are made anew.
     """
     tables = storage.tables(description)
+    before = None if description.known.whole else storage.files(description, pa.concat_tables([table, *tables]))
     places = last_places(tables, whole_numbers(table["id"]))
     pieces = storage.arrays("vectors", description, always=False)
     starts = np.cumsum([0, *(segment.rows for segment in description.segments)])
@@ -55,7 +56,7 @@ def settle(storage: Storage, description: Description, table: pa.Table, *, renew
     segments = tuple(segment for _, segment in sorted(settled, key=lambda pair: pair[0]))
     description = replace(description, segments=segments, next_segment=number)
     write_description(storage.folder, description)
-    storage.sweep(description, table)
+    storage.sweep(description, table, before)
 
 
 def adopt(

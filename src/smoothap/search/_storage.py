@@ -1,6 +1,7 @@
 """An album on disk: files that are written once and never changed, and one description that says which of them count.
 
     album.json                 the description (see description.py), replaced atomically
+    parts/000064/000003.json   of part 3 of 64, which rows it has (see _seals.py)
     vectors-000001.npy         (rows, d) float32 or float16, each row of length 1
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
@@ -16,7 +17,7 @@ are. Vectors are mapped into memory, not read, however many segments there are.
 import io
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -27,25 +28,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from smoothap.files import DiskFullError, is_full, link, locked, write_atomically
 from smoothap.search._checksums import check, checksum
 from smoothap.search._collection_file import KeptFolder
 from smoothap.search._mapped_table import MANY, keep_mapped, read_mapped
-from smoothap.search._segments import last_places
 from smoothap.search._settling import settle
+from smoothap.search._tables import read_table, together_by_id, write_table
 from smoothap.search.description import (
     COLLECTIONS,
     NAME,
     Description,
     Learnt,
+    Part,
     Segment,
     read_description,
+    read_head,
     refuse_inside_album,
     write_description,
 )
-from smoothap.search.photos import OLDER_SCHEMA, OUTSIDE, SCHEMA, Photos, table_of, whole_numbers
+from smoothap.search.photos import Photos, table_of
 from smoothap.search.projection import Projection
 from smoothap.search.vectors import DTYPES, FLOAT32, MappedVectors, Vectors
 
@@ -119,24 +121,23 @@ class Storage:
             yield
 
     def load(
-        self, *, always: bool = False, original: bool = False, only: Callable[[Segment], bool] | None = None
+        self, *, always: bool = False, original: bool = False, only: Part | None = None
     ) -> tuple[Description, Photos, Vectors]:
         """The album as its description says, every file checked; `always` also sums large files known to be whole.
 
         The vectors are those to search in: what the album made of its model's vectors, if it has learnt, or with
-        `original` the model's own. With `only`, photos and vectors are those of some segments.
+        `original` the model's own. With `only`, what is known to be of other parts than this one is left out.
         """
         self._loaded = self._stamp()  # taken first: what is written while this reads is newer
-        description = read_description(self.folder)
+        description = read_description(self.folder, only)
         while True:
             try:
-                read = replace(description, segments=tuple(filter(only, description.segments)))
-                table, places = self._all_photos(read.segments, always)
-                vectors, dimension = self._all_vectors(read, always, original)
+                table, places = self._all_photos(description.segments, always)
+                vectors, dimension = self._all_vectors(description, always, original)
                 self.projection = self._projection_of(description, always)
                 break
             except FileNotFoundError:  # a writer may have swept it away since: then there is a new description
-                known, description = description, read_description(self.folder)
+                known, description = description, read_description(self.folder, only)
                 if description == known:
                     raise
         photos = Photos(table)
@@ -153,7 +154,7 @@ class Storage:
                 check(self.file("photos", segment.number), segment.photos, size=_MANY_FILES)
             if (kept := read_mapped(segments)) is not None:
                 return kept
-        together = _together([self._photos(segment, always) for segment in segments])
+        together = together_by_id([self._photos(segment, always) for segment in segments])
         if many and not always:
             keep_mapped(segments, *together)
             return read_mapped(segments) or together
@@ -208,21 +209,7 @@ class Storage:
     def _photos(self, segment: Segment, always: bool) -> pa.Table:
         file = self.file("photos", segment.number)
         check(file, segment.photos, always=always)
-        try:
-            with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
-                table = _as_schema(stored)
-        except FileNotFoundError:
-            raise  # swept away since it was checked: there is a new description
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{file} is no table of photos: {error}") from error
-        if table.num_rows != segment.rows or any(
-            table.column(name).null_count for name in ("id", "path", "bytes", "modified")
-        ):
-            raise ValueError(f"{file} should hold {segment.rows} photos, not {table.num_rows}: it is damaged.")
-        outside = pc.call_function("match_substring_regex", [table["path"]], pc.MatchSubstringOptions(OUTSIDE))
-        if pc.call_function("any", [outside]).as_py():
-            raise ValueError(f"{file} names a file outside of the photo folder: the album is not to be trusted.")
-        return table
+        return read_table(file, segment.rows)
 
     def append(
         self,
@@ -257,14 +244,14 @@ class Storage:
     def remember_places(self, root: Path | None, source: str) -> None:
         """Write down where photos and model lie now, if that has changed."""
         place = None if root is None else relative(root, self.folder)
-        if (known := read_description(self.folder)) != replace(known, root=place, source=source):
+        if (known := read_head(self.folder)) != replace(known, root=place, source=source):
             with self.writing(PATIENCE):
-                write_description(self.folder, replace(read_description(self.folder), root=place, source=source))
+                write_description(self.folder, replace(read_head(self.folder), root=place, source=source))
 
     def calibrate(self, calibration: dict[str, Any]) -> None:
         """Keep what scores mean."""
         with self.writing():
-            write_description(self.folder, replace(read_description(self.folder), calibration=calibration))
+            write_description(self.folder, replace(read_head(self.folder), calibration=calibration))
 
     def learn(self, projection: Projection, learnt: Learnt, calibration: dict[str, Any] | None) -> None:
         """Project all vectors of the model, old and new ones alike, and search in what results from now on."""
@@ -311,10 +298,7 @@ class Storage:
                 for part in parts:
                     stream.write(np.ascontiguousarray(part, form).data)
 
-        def write_photos(path: Path) -> None:
-            pq.write_table(table.cast(SCHEMA), path, compression="zstd")
-
-        sums = {"photos": checksum(write_atomically(self.file("photos", number), write_photos))}
+        sums = {"photos": checksum(write_atomically(self.file("photos", number), partial(write_table, table)))}
         for kind, (file, known) in files.items():
             link(file, self.file(kind, number))
             sums[kind] = known
@@ -332,17 +316,24 @@ class Storage:
         """What each segment says of its photos."""
         return [self._photos(segment, always=False) for segment in description.segments]
 
-    def sweep(self, description: Description, table: pa.Table) -> None:
-        """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones."""
-        kept = {self.file(kind, segment.number) for kind in _SEGMENT_KINDS for segment in description.segments}
+    def sweep(self, description: Description, table: pa.Table, among: Iterable[Path] | None = None) -> None:
+        """Remove files of ours that the album no longer needs: those of an interrupted run, and replaced ones.
+
+        `among` some files only, where the description does not speak of all.
+        """
+        patterns = (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial")
+        there = {file for pattern in patterns for file in self.folder.glob(pattern)} if among is None else set(among)
+        for file in there - self.files(description, table):
+            file.unlink(missing_ok=True)
+
+    def files(self, description: Description, table: pa.Table) -> set[Path]:
+        """All files that segments consist of, and the photos of this table."""
+        kinds = [kind for kind in _SEGMENT_KINDS if kind != "learnt" or description.learnt is not None]
+        needed = {self.file(kind, segment.number) for kind in kinds for segment in description.segments}
         if description.learnt is not None:
-            kept.add(self.file("projection", description.learnt.number))
-        else:
-            kept -= {self.file("learnt", segment.number) for segment in description.segments}
-        kept |= {self.file("thumbnails", pack) for pack in pc.call_function("unique", [table["pack"]]).to_pylist()}
-        for pattern in (*(f"{kind}-*.{suffix}" for kind, suffix in _SUFFIXES.items()), ".*.partial"):
-            for file in set(self.folder.glob(pattern)) - kept:
-                file.unlink(missing_ok=True)
+            needed.add(self.file("projection", description.learnt.number))
+        packs = pc.call_function("unique", [table["pack"]]).to_pylist()
+        return needed | {self.file("thumbnails", pack) for pack in packs}
 
     def verify(self) -> None:
         """Check every file to the last byte; what is damaged is named in an error."""
@@ -370,29 +361,6 @@ def _save(array: np.ndarray, path: Path) -> None:
         np.save(stream, array, allow_pickle=False)
 
 
-def _as_schema(stored: pq.ParquetFile) -> pa.Table:
-    """The table of a file, with columns of nulls where an older version wrote it; an empty one where it is not ours."""
-    if stored.schema_arrow.equals(SCHEMA):
-        return stored.read()
-    if not stored.schema_arrow.equals(OLDER_SCHEMA):
-        return SCHEMA.empty_table()
-    table = stored.read()
-    for name in SCHEMA.names[len(OLDER_SCHEMA) :]:
-        field = SCHEMA.field(name)
-        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table
-
-
 def relative(path: Path, folder: Path) -> str:
     """A path as seen from a folder: an album carries no address of the machine it was made on."""
     return os.path.relpath(path.resolve(), folder.resolve())
-
-
-def _together(tables: list[pa.Table]) -> tuple[pa.Table, np.ndarray | None]:
-    """Segments as one, in the order of ids, and where each row stands, (n,); the last row of an id counts."""
-    table = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-    ids = whole_numbers(table["id"])
-    if (np.diff(ids) > 0).all():
-        return table, None
-    places = last_places(tables, np.unique(ids))
-    return table.take(pa.array(places)), places

@@ -1,10 +1,24 @@
-"""`album.json`: which files make up the album, and what they are; the one file that is ever replaced."""
+"""`album.json`: which files make up the album, and what they are; whoever replaces it replaces the album."""
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from smoothap.sealed_json import Kinds, SealedJson, wrong_field
+from smoothap.sealed_json import SealedJson
+from smoothap.search._seals import (
+    Known,
+    Part,
+    Record,
+    Sealed,
+    Segment,
+    are,
+    are_parts,
+    are_segments,
+    part_values,
+    remove_group,
+    segment_values,
+)
 from smoothap.search.vectors import DTYPES, FLOAT32
 
 NAME = "album.json"
@@ -14,8 +28,6 @@ _KINDS = {
     "dimension": int, "model": (dict, type(None)), "source": str, "root": (str, type(None)), "segments": list,
     "next_id": int, "next_segment": int, "calibration": (dict, type(None)),
 }  # fmt: skip
-_SEGMENT = {"number": int, "rows": int, "vectors": str, "photos": str}
-_PART = {"number": int, "of": int, "given": int, "indexed": int, "reported": int}
 _LEARNT = {
     "number": int, "projection": str, "dimension": int, "collections": int, "photos": int, "gain": list,
     "calibration": (dict, type(None)),
@@ -24,38 +36,6 @@ _MODEL = {"sha256": str, "architecture": str, "dimension": int, "transform": dic
 _CURVES = {"scores": list, "recall": list, "false_positive_rate": list}
 _CALIBRATION = {**_CURVES, "right_per_query": (int, float), "source": str, "queries": int}
 _SEALED = SealedJson("an album", _KINDS, "Copy the album again.", checksum="sha256", format=FORMAT)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Some rows of the album: vectors-N.npy and photos-N.parquet, with their checksums.
-
-    In an album that has learnt there is learnt-N.npy too, the projected vectors. `part` is the part of the album, such
-    as 3/64, that these rows came with: it is kept apart from others, so that bringing it up to date touches no other.
-    """
-
-    number: int
-    rows: int
-    vectors: str
-    photos: str
-    learnt: str | None = None
-    part: str | None = None
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part that is there, whole: of the files given, some are indexed and the others are reported."""
-
-    number: int
-    of: int
-    given: int
-    indexed: int
-    reported: int
-
-    @property
-    def name(self) -> str:
-        """Such as 3/64."""
-        return f"{self.number}/{self.of}"
 
 
 @dataclass(frozen=True)
@@ -90,76 +70,127 @@ class Description:
     learnt: Learnt | None = None
     dtype: str = FLOAT32  # what the vectors are kept in
     parts: tuple[Part, ...] = ()  # those that were computed one by one
+    known: Known = field(default_factory=Known, compare=False, repr=False)  # what was on the disk when it was read
+
+    def records(self) -> dict[str, Record]:
+        """What is said of each part, by its name."""
+        segments: dict[str | None, list[Segment]] = {}
+        for segment in self.segments:
+            segments.setdefault(segment.part, []).append(segment)
+        return {part.name: Record(part, tuple(segments.get(part.name, ()))) for part in self.parts}
 
 
 def write_description(folder: Path, description: Description) -> None:
-    """Make this the album, from one moment to the next."""
+    """Make this the album, from one moment to the next; parts that it was read without stay as they are."""
+    before, sealed = _read(folder) if (folder / NAME).is_file() else (None, Sealed())
+    if before is not None:
+        sealed.write(folder, before.records().values())
+    known, records = description.known, description.records()
+    changed = [record for name, record in records.items() if record != known.records.get(name)]
+    groups = Counter() if known.whole else Counter(sealed.groups)
+    groups.update(record.part.group for name, record in records.items() if known.whole or name not in known.records)
+    for group in groups.keys() - sealed.groups.keys():
+        remove_group(folder, group)  # left behind by a writer that was stopped
     values = {**vars(description), "learnt": description.learnt and asdict(description.learnt)}
-    values["segments"] = [dict(vars(segment)) for segment in description.segments]
-    values["parts"] = tuple(dict(vars(part)) for part in description.parts)
+    del values["known"]
+    plain = [segment for segment in description.segments if segment.part not in records]
+    values["segments"] = [segment_values(each) for each in (*plain, *(one for _, many in changed for one in many))]
+    values["parts"] = [part_values(part) for part, _ in changed]
+    values["sealed"] = vars(Sealed(sealed.version + 1, dict(groups))) if groups else None
     # What an album does not have is not spoken of: older versions of smoothap open it as before.
-    for piece in (values, *values["segments"]):
-        for name in ("learnt", "part", "parts", "dtype"):
-            if name in piece and piece[name] in (None, (), FLOAT32):
-                del piece[name]
+    for name in ("learnt", "parts", "dtype", "sealed"):
+        if values[name] in (None, [], FLOAT32):
+            del values[name]
     _SEALED.write(folder / NAME, values)
+    for group in sealed.groups.keys() - groups.keys():
+        remove_group(folder, group)
 
 
-def read_description(folder: Path) -> Description:
-    """What the album is; a file that differs in any letter from what was written is refused."""
+def read_description(folder: Path, only: Part | None = None) -> Description:
+    """What the album is; a file that differs in any letter from what was written is refused.
+
+    With `only`, of the parts that are divided as this one is, it alone is looked for.
+    """
+    head, sealed = _read(folder)
+    while True:
+        records = sealed.read(folder, head.learnt is not None, only)
+        for name, record in head.records().items():
+            if only is None or record.part.group != only.group or name == only.name:
+                records[name] = record
+        if only is not None or Counter(part.group for part, _ in records.values()) == sealed.groups:
+            break
+        earlier, (head, sealed) = (head, sealed), _read(folder)  # a writer may have taken some away since
+        if (head, sealed) == earlier:
+            raise ValueError(f"Some parts of the album {folder} are missing: copy the whole album again.")
+    return _with_parts(head, Known(records, only is None))
+
+
+def read_head(folder: Path) -> Description:
+    """What `album.json` alone says of the album: all but which parts there are."""
+    head, _ = _read(folder)
+    return _with_parts(head, Known(head.records(), whole=False))
+
+
+def _with_parts(head: Description, known: Known) -> Description:
+    """The description with these parts; pieces of a run that is not finished are no parts of the whole album."""
+    listed = {name for name, record in known.records.items() if not (known.whole and record.part.loose)}
+    segments = [segment for segment in head.segments if segment.part is None]
+    for name, record in known.records.items():
+        segments += record.segments if name in listed else [replace(each, part=None) for each in record.segments]
+    if known.records:
+        segments.sort(key=lambda segment: segment.number)
+    parts = sorted((known.records[name].part for name in listed), key=lambda part: (part.of, part.number))
+    return replace(head, segments=tuple(segments), parts=tuple(parts), known=known)
+
+
+def _read(folder: Path) -> tuple[Description, Sealed]:
+    """What stands in `album.json`, and what it says of the files of parts."""
     file = folder / NAME
     if not file.is_file():
         raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
     values = _SEALED.read(file)
     learnt, parts, dtype = values.pop("learnt", None), values.pop("parts", []), values.pop("dtype", FLOAT32)
-    kinds = _SEGMENT if learnt is None else {**_SEGMENT, "learnt": str}
+    sealed = values.pop("sealed", None)
     right = (
-        _are(values, _KINDS)
+        are(values, _KINDS)
         and values["dimension"] >= 1
-        and all(_are(segment, kinds) or _are(segment, {**kinds, "part": str}) for segment in values["segments"])
-        and isinstance(parts, list)
-        and all(_are(part, _PART) for part in parts)
+        and are_segments(values["segments"], learnt is not None)
+        and are_parts(parts)
+        and (sealed is None or Sealed.is_right(sealed))
         and isinstance(dtype, str)
         and dtype in DTYPES
         and (learnt is None or _is_learnt(learnt))
-        and (values["model"] is None or _are(values["model"], _MODEL))
+        and (values["model"] is None or are(values["model"], _MODEL))
         and (values["calibration"] is None or _is_calibration(values["calibration"]))
     )
     if not right:
         raise ValueError(f"{file} does not describe an album: a field is missing or of the wrong kind.")
-    values["segments"] = tuple(Segment(**segment) for segment in values["segments"])
     values["parts"] = tuple(Part(**part) for part in parts)
+    names = {part.name for part in values["parts"]}
+    segments = (Segment(**segment) for segment in values["segments"])
+    values["segments"] = tuple(each if each.part in names else replace(each, part=None) for each in segments)
     if learnt is not None:
         learnt["gain"] = tuple(learnt["gain"])
-    return Description(**values, learnt=None if learnt is None else Learnt(**learnt), dtype=dtype)
+    head = Description(**values, learnt=None if learnt is None else Learnt(**learnt), dtype=dtype)
+    # An album of an older version has no files of parts: it says here what there is.
+    inline = Sealed(groups=Counter(part.group for part in head.parts))
+    return head, inline if sealed is None else Sealed(**sealed)
 
 
 def refuse_inside_album(folder: Path) -> None:
     """Refuse a folder that lies in an album: whoever copies or deletes that album would not know of a second one."""
     for above in folder.resolve().parents:
         try:
-            read_description(above)
+            read_head(above)
         except (OSError, ValueError):  # no album, or a file of another program with the same name
             continue
         raise ValueError(f"{folder} lies in the album {above}: choose a folder outside of it for the new album.")
 
 
-def _are(values: object, kinds: Kinds) -> bool:
-    """Whether these are the fields, each of its kind; whole numbers are counts, and none is below 0."""
-    return (
-        isinstance(values, dict)
-        and values.keys() == kinds.keys()
-        and wrong_field(values, kinds) is None
-        and all(
-            not isinstance(value, bool) and value >= 0 for value in values.values() if isinstance(value, (int, float))
-        )
-    )
-
-
 def _is_learnt(values: object) -> bool:
     return (
         isinstance(values, dict)
-        and _are(values, _LEARNT)
+        and are(values, _LEARNT)
         and values["dimension"] >= 1
         and len(values["gain"]) == 3
         and all(type(value) in (int, float) and abs(value) <= 1 for value in values["gain"])
@@ -168,7 +199,7 @@ def _is_learnt(values: object) -> bool:
 
 
 def _is_calibration(values: dict[str, Any]) -> bool:
-    if not _are(values, _CALIBRATION):
+    if not are(values, _CALIBRATION):
         return False
     curves = [values[name] for name in _CURVES]
     return (

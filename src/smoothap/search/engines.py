@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from smoothap.search.filtering import Filter
 
 EXACT_UP_TO = 100_000  # vectors; above, a graph answers sooner than the product of all
-GRAPH_UP_TO = 2_000_000  # vectors; above, a graph takes gigabytes of memory, and codes in cells take a tenth
+GRAPH_UP_TO = 2_000_000  # vectors; above, a graph takes gigabytes of memory, and codes take a thirtieth
 _SPARE = 4  # times as many candidates as should be needed are asked for where a filter takes some of them away
 
 
@@ -51,10 +51,10 @@ def open_engine(name: str, vectors: Vectors, checksum: str) -> Engine:
         from smoothap.search._hnsw import open_hnsw
 
         return open_hnsw(vectors, checksum)
-    if name == "ivf":
-        from smoothap.search._ivf import LEAST, open_ivf
+    if name == "pq":
+        from smoothap.search._pq import LEAST, open_codes
 
-        return open_ivf(vectors, checksum) if len(vectors) >= LEAST else Exact()
+        return open_codes(vectors, checksum) if len(vectors) >= LEAST else Exact()
     from smoothap.search._milvus import Milvus
 
     return Milvus(name, vectors, checksum)
@@ -64,13 +64,13 @@ def automatic(rows: int) -> str:
     """The engine for so many vectors."""
     if rows <= EXACT_UP_TO:
         return "exact"
-    return "hnsw" if rows <= GRAPH_UP_TO else "ivf"
+    return "hnsw" if rows <= GRAPH_UP_TO else "pq"
 
 
 def checked_name(name: str) -> str:
     """The name, if there is such an engine."""
-    if name not in ("auto", "exact", "hnsw", "ivf") and not name.startswith("milvus://"):
-        raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw, ivf or milvus://HOST:PORT.")
+    if name not in ("auto", "exact", "hnsw", "pq") and not name.startswith("milvus://"):
+        raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw, pq or milvus://HOST:PORT.")
     return name
 
 

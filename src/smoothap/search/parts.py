@@ -23,7 +23,7 @@ from smoothap.search._segments import is_settled
 from smoothap.search._settling import adopt, settle
 from smoothap.search._storage import PATIENCE, Storage
 from smoothap.search._unreadable import read_refusals, write_refusals
-from smoothap.search.description import NAME, Description, Part, Segment, read_description, write_description
+from smoothap.search.description import NAME, Description, Part, read_description, write_description
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
 from smoothap.search.preparing import Read
 from smoothap.search.updating import (
@@ -124,13 +124,10 @@ class PartUpdate:
 
     def _load_mine(self) -> tuple[Description, Photos, Vectors]:
         """The album's description, and those of its photos that can be of this part: not what others counted in."""
-        return self._storage.load(original=True, only=self._may_hold)
+        return self._storage.load(original=True, only=self._part())
 
-    def _may_hold(self, segment: Segment) -> bool:
-        if segment.part is None:
-            return True
-        other = Share.parse(segment.part)
-        return other.of != self.share.of or other == self.share
+    def _part(self, given: int = 0, reported: int = 0) -> Part:
+        return Part(*self.share, given, given - reported, reported, loose=not self.apart)
 
     def _wanted(self, photos: Photos) -> list[PhotoFile]:
         """The files that the album lacks, or has in another version; those refused before are among them."""
@@ -185,19 +182,17 @@ class PartUpdate:
         changes = len(new) > 0
         if changes:
             tables = self._with_ids(staging.tables(made), photos, known, description.next_id)
-            description = adopt(self._storage, description, staging, tables, str(self.share) if self.apart else None)
+            description = adopt(self._storage, description, staging, tables, self._part().name)
         self._write_refusals(staging)
         counted = self._counted({*known, *self.report.added})
-        parts = tuple(part for part in description.parts if (part.number, part.of) != self.share)
-        if self.apart:
-            parts = tuple(sorted((*parts, counted), key=lambda part: (part.of, part.number)))
-        if changes or parts != description.parts:
+        parts = (*(part for part in description.parts if part.name != counted.name), counted)
+        if changes or (self.apart and counted not in description.parts):
             description = replace(description, parts=parts)
             write_description(self._storage.folder, description)
         self.report.removed = sorted(gone)
-        mine = [segment for segment in description.segments if segment.part == str(self.share)]
-        if gone or not is_settled(mine) or self.labels is not None or self.columns is not None:
-            self._finish(gone, settled=is_settled(mine))
+        settled = not self.apart or is_settled([each for each in description.segments if each.part == counted.name])
+        if gone or not settled or self.labels is not None or self.columns is not None:
+            self._finish(gone, settled=settled)
 
     def _with_ids(self, tables: list[pa.Table], photos: Photos, known: dict[str, int], next_id: int) -> list[pa.Table]:
         """The tables of the part's photos with ids of the album: those of changed photos stay."""
@@ -224,19 +219,18 @@ class PartUpdate:
             raise RuntimeError(
                 f"{len(lost):,} photos of part {self.share}, such as {lost[0]!r}, are lost: nothing is kept."
             )
-        return Part(self.share.number, self.share.of, given, given - len(reported), len(reported))
+        return self._part(given, len(reported))
 
     def _finish(self, gone: list[str], *, settled: bool) -> None:
         """Take out what is gone and name photos anew; segments of other parts are not touched."""
-        _, photos, _ = self._load_mine()
-        named = self._relabelled(photos, _rows_of(photos, self.share.holds))
+        description, photos, _ = self._load_mine()
+        rows = _rows_of(photos, self.share.holds)
+        named = self._relabelled(photos, rows)
         if not gone and settled and named is photos.table:
             return
-        description, photos, _ = self._storage.load(original=True)
-        rows = _rows_of(photos, self.share.holds)
         removed = np.array([rows[path] for path in gone], np.int64)
         keep = np.setdiff1d(np.arange(len(photos)), removed)
-        settle(self._storage, description, self._relabelled(photos, rows).take(pa.array(keep)))
+        settle(self._storage, description, named.take(pa.array(keep)))
 
     def _relabelled(self, photos: Photos, rows: dict[str, int]) -> pa.Table:
         """The photos with the labels and columns that the user gives now, those of other parts as they were."""
@@ -267,7 +261,8 @@ def settle_album(folder: Path) -> None:
     with storage.writing(PATIENCE):
         description, photos, _ = storage.load(original=True)
         storage.sweep(description, photos.table)
-        if not is_settled(description.segments):
+        loose = any(record.part.loose for record in description.known.records.values())
+        if loose or not is_settled(description.segments):
             settle(storage, description, photos.table)
 
 
