@@ -2,7 +2,6 @@
 
 import shutil
 import uuid
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
 
@@ -183,7 +182,7 @@ def test_two_loads_at_once_into_one_name_never_mix(address, tmp_path, monkeypatc
 
     with monkeypatch.context() as patched:
         patched.setattr(MilvusServer, "ask", second_in_between)
-        with suppress(ValueError):  # the second load took the unfinished piece of the first for one that was given up
+        with pytest.raises(ValueError, match=r"Another load .* Run this again"):
             load_album(tmp_path / "one", address, replace_all=True, workers=1)
     assert len(sent) > 6
     shown = Album.open(address).vectors[:]

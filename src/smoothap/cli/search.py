@@ -92,7 +92,7 @@ def search(
     html
         A file for a page of thumbnails, which needs nothing else.
     engine
-        auto, exact, hnsw, ivf, or milvus://HOST:PORT.
+        auto, exact, hnsw or ivf.
     model
         The album's model, if it is no longer where it was.
     as_json

@@ -27,8 +27,8 @@ from smoothap.search._milvus_storage import MilvusStorage
 from smoothap.search._storage import Storage
 from smoothap.search.album import Album
 from smoothap.search.copies import ALIKE, look_alike
-from smoothap.search.engines import GRAPH_UP_TO, Neighbours
-from smoothap.search.milvus_server import PATIENCE, MilvusAddress, MilvusServer
+from smoothap.search.engines import GRAPH_UP_TO, Neighbours, VectorQuery
+from smoothap.search.milvus_server import PATIENCE, MilvusAddress, MilvusServer, MilvusUnavailable
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
 
 INDEXES = "auto", "hnsw", "ivf_pq"
@@ -106,9 +106,19 @@ class _Load:
         if before is not None and before.about is not None and not len(rows) and _same(about, before.about):
             return Loaded(len(self.album), 0, 0, None, before.about.index)
         about = self._taken_up(about, table.take(pa.array(rows)))
-        self._send(about, rows, table)
-        recall = self._verified(about)
-        self._switch(about, before)
+        try:
+            self._send(about, rows, table)
+            recall = self._verified(about)
+            self._switch(about, before)
+        except MilvusUnavailable:
+            raise
+        except ValueError as error:
+            if not self._is_overtaken(about, before):
+                raise
+            raise ValueError(
+                f"Another load into {self.server.address} came in between and took away what this one had sent. Who "
+                "searches there sees one album, whole. Run this again when the other load has ended."
+            ) from error
         gone = set() if before is None else {*before.ids.tolist()} - {*self.album.photos.ids.tolist()}
         return Loaded(len(self.album), len(rows), len(gone), recall, about.index)
 
@@ -283,8 +293,9 @@ class _Load:
         exact, found = Neighbours(self.album.vectors, "exact"), 0
         remote, nobody = new.neighbours(vectors), np.empty(0, np.int64)
         for query in queries:
-            wanted = exact.nearest(query, _NEAREST, nobody)
-            given = remote.by_index(query, len(wanted.rows), nobody)
+            asked = VectorQuery(query, nobody)
+            wanted = exact.nearest(asked, _NEAREST)
+            given = remote.by_index(asked, len(wanted.rows))
             found += 0 if given is None else int((given.scores >= wanted.scores[-1]).sum())
         recall = found / (len(queries) * min(_NEAREST, len(photos)))
         if recall < self.least_recall:
@@ -294,10 +305,21 @@ class _Load:
             )
         return recall
 
+    def _is_overtaken(self, about: About, before: MilvusStorage | None) -> bool:
+        """Whether another load ended meanwhile, or took what this one sent for something that was given up."""
+        known = None if before is None or before.about is None else before.about.number
+        if layout.current_number(self.server, self.name) not in (known, about.number):
+            return True
+        names = layout.piece_name(self.name, about.number), layout.about_name(self.name, about.number)
+        return not all(self.server.has(name) for name in names)
+
     def _switch(self, about: About, before: MilvusStorage | None) -> None:
         """Show readers the new version, from one moment to the next, and remove what neither it nor the last needs."""
+        if self._is_overtaken(about, before):
+            raise ValueError(f"{self.server.address} stands for another album than when this load began.")
         piece = layout.piece_name(self.name, about.number)
-        self.server.ask("create_alias" if before is None else "alter_alias", piece, self.name)
+        if self.server.behind(self.name) != piece:  # or another load of the same album was quicker
+            self.server.ask("create_alias" if before is None else "alter_alias", piece, self.name)
         needed = {*about.pieces, *(before.about.pieces if before is not None and before.about is not None else ())}
         for number in layout.numbers_of(self.server, self.name):
             if number not in needed and number < about.number:
