@@ -32,7 +32,7 @@ from smoothap.search._collection_file import (
     kept_steps,
     plain_change,
 )
-from smoothap.search._milvus_layout import MARK, MOST_ROWS, create_texts, text_row
+from smoothap.search._milvus_layout import MOST_ROWS, OWN, create_texts, text_row
 
 if TYPE_CHECKING:
     from smoothap.search.milvus_server import MilvusServer
@@ -92,8 +92,8 @@ class MilvusKept:
         while True:  # again only if this process slept meanwhile: others may have summed up without the entry
             number = max(_now(), (newest >> 10) + 1) << 10 | random.getrandbits(10)
             first, *others = _packed(entry)
-            rows = [text_row(number, first, mark=number)]
-            rows += [text_row(random.getrandbits(61) | 1 << 62, text, mark=number) for text in others]
+            rows = [text_row(number, first, number=number)]
+            rows += [text_row(random.getrandbits(61) | 1 << 62, text, number=number) for text in others]
             self._server.ask("upsert", self._name, rows)
             self._catch_up()
             newest = self._log.newest
@@ -120,7 +120,7 @@ class MilvusKept:
         if len(texts) > _MOST_IN_SUMMARY:
             return
         first = _SUMMARY + _now() * _MOST_IN_SUMMARY
-        rows = [text_row(first + place, text, mark=number) for place, text in enumerate(texts)]
+        rows = [text_row(first + place, text, number=number) for place, text in enumerate(texts)]
         for row in rows:
             self._server.ask("upsert", self._name, [row])
         gone = [row["id"] for row in self._rows(end=number)]
@@ -144,12 +144,12 @@ class MilvusKept:
         So what a summary stands for is read before the summary: deleted in between, it is in the one or the other.
         """
         rows: list[dict[str, Any]] = self._server.ask(
-            "query", self._name, filter=f"{MARK} >= {first} and {MARK} < {end} and {where}", limit=MOST_ROWS,
-            output_fields=["id", MARK, "text"], consistency_level="Strong",
+            "query", self._name, filter=f"{OWN} >= {first} and {OWN} < {end} and {where}", limit=MOST_ROWS,
+            output_fields=["id", OWN, "text"], consistency_level="Strong",
         )  # fmt: skip
         if len(rows) < MOST_ROWS or end - first <= 1:
             return rows
-        middle = max(first + 1, sorted(row[MARK] for row in rows)[len(rows) // 2])
+        middle = max(first + 1, sorted(row[OWN] for row in rows)[len(rows) // 2])
         return self._rows(first, middle, where) + self._rows(middle, end, where)
 
 
@@ -165,7 +165,7 @@ class _Log:
 
     def take_in(self, rows: list[dict[str, Any]]) -> None:
         """Add the entries that are whole; one whose rows are not all there yet comes the next time."""
-        self.entries |= _whole_entries([row for row in rows if row[MARK] not in self.entries])
+        self.entries |= _whole_entries([row for row in rows if row[OWN] not in self.entries])
         begins = max((number for number, entry in self.entries.items() if "summary" in entry), default=0)
         self.entries = {number: entry for number, entry in self.entries.items() if number >= begins}
         self.newest = max(self.entries, default=0)
@@ -187,7 +187,7 @@ def _whole_entries(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     texts: dict[tuple[int, int], dict[int, str]] = {}
     lengths: dict[tuple[int, int], int] = {}
     for row in rows:
-        which = row[MARK], row["id"] // _MOST_IN_SUMMARY if row["id"] >= _SUMMARY else 0  # two may sum up the same
+        which = row[OWN], row["id"] // _MOST_IN_SUMMARY if row["id"] >= _SUMMARY else 0  # two may sum up the same
         place, length, text = row["text"].split("/", 2)
         texts.setdefault(which, {})[int(place)] = text
         lengths[which] = int(length)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smoothap.search._milvus_layout import (
-    MARK,
+    OWN,
     About,
     current_number,
     pictures_name,
@@ -52,7 +52,7 @@ class MilvusStorage:
         self.projection: Projection | None = None
         self.about: About | None = None
         self._pieces = np.empty(0, np.int64)
-        self.ids = self.marks = np.empty(0, np.int64)
+        self.ids = self.checksums = np.empty(0, np.int64)
         self._watched: _Watch | None = None
 
     def load(self, *, always: bool = False, original: bool = False) -> tuple[Description, Photos, Vectors]:
@@ -77,9 +77,9 @@ class MilvusStorage:
                 raise ValueError(f"A piece of {self.address} is gone: load the album again with --replace.")
             tables.append(before[1])
         tables.append(last)
-        table, places = together(tables, about)
+        table, places = _together(tables, about)
         photos = Photos(_checked(table.select(SCHEMA.names), self.address))
-        self.about, self.ids, self.marks = about, photos.ids, whole_numbers(table[MARK])
+        self.about, self.ids, self.checksums = about, photos.ids, whole_numbers(table[OWN])
         self._pieces = np.repeat(about.pieces, [each.num_rows for each in tables])[places]
         self.projection = None if weights is None else Projection.from_array(weights)
         dimension = about.dimension if about.learnt is None else about.learnt["dimension"]
@@ -153,7 +153,7 @@ class _Watch:
                 continue
 
 
-def together(tables: list[pa.Table], about: About) -> tuple[pa.Table, np.ndarray]:
+def _together(tables: list[pa.Table], about: About) -> tuple[pa.Table, np.ndarray]:
     """The tables of all pieces as one, in the order of ids, and where each photo stands among their rows, (n,)."""
     table = pa.concat_tables(tables).combine_chunks()
     ids = np.setdiff1d(whole_numbers(table["id"]), np.array(about.removed, np.int64))

@@ -80,7 +80,7 @@ def blocks(rows: np.ndarray, dimension: int) -> Iterator[np.ndarray]:
 class MilvusNeighbours:
     """The photos of an album in Milvus around a query: the server names candidates, and exact scores here decide."""
 
-    name, limit = "milvus", MOST_ROWS
+    name = "milvus"
 
     def __init__(self, server: MilvusServer, about: About, ids: np.ndarray, vectors: Vectors) -> None:
         """ids (n,) of all photos."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 from smoothap.metrics.cosine import norms_and_marks
 from smoothap.progress import Progress
 from smoothap.search import _milvus_layout as layout
-from smoothap.search._milvus_layout import MARK, About
+from smoothap.search._milvus_layout import OWN, About
 from smoothap.search._milvus_storage import MilvusStorage
 from smoothap.search._storage import Storage
 from smoothap.search.album import Album
@@ -100,7 +100,7 @@ class _Load:
         self.name = self.server.address.name
         if not len(self.album):
             raise ValueError(f"{self.album.folder} holds no photos: there is nothing to load.")
-        table = self._marked(self.album.photos)
+        table = self._with_checksums(self.album.photos)
         before = self._before()
         about, rows = self._planned(table, before)
         if before is not None and before.about is not None and not len(rows) and _same(about, before.about):
@@ -122,12 +122,12 @@ class _Load:
         gone = set() if before is None else {*before.ids.tolist()} - {*self.album.photos.ids.tolist()}
         return Loaded(len(self.album), len(rows), len(gone), recall, about.index)
 
-    def _marked(self, photos: Photos) -> pa.Table:
+    def _with_checksums(self, photos: Photos) -> pa.Table:
         """The photos with a number for each that changes with it or its vector."""
-        marks = norms_and_marks(self.album.vectors)[1].tolist()
+        vectors = norms_and_marks(self.album.vectors)[1].tolist()
         columns = [photos.column(name).to_pylist() for name in SCHEMA.names]
-        numbers = [_number(marks[row], values) for row, values in enumerate(zip(*columns, strict=True))]
-        return photos.table.append_column(layout.TABLE.field(MARK), pa.array(numbers, pa.int64()))
+        checksums = [_checksum(values) for values in zip(vectors, zip(*columns, strict=True), strict=True)]
+        return photos.table.append_column(layout.TABLE.field(OWN), pa.array(checksums, pa.int64()))
 
     def _before(self) -> MilvusStorage | None:
         """What readers see now."""
@@ -140,7 +140,7 @@ class _Load:
 
     def _planned(self, table: pa.Table, before: MilvusStorage | None) -> tuple[About, np.ndarray]:
         """What the next piece is to be, and the rows (k,) of the album that go into it."""
-        described, now, marks = self.album._description, self.album.photos.ids, whole_numbers(table[MARK])
+        described, now, sums = self.album._description, self.album.photos.ids, whole_numbers(table[OWN])
         about = About(
             number=0, pieces=(), removed=(), fingerprint="", rows=0, photos=len(now),
             dimension=described.dimension, index=self._chosen_index(), pictures=self._takes_pictures(),
@@ -155,7 +155,7 @@ class _Load:
             known = before.about
             self._check_like(known, about, before)
             version = (known.number >> 16) + 1
-            changed = _changed(now, marks, before)
+            changed = _changed(now, sums, before)
             gone = np.setdiff1d(before.ids, now)
             kept = (known.index, known.pictures, known.learnt) == (about.index, about.pictures, about.learnt)
             few = len(changed) + len(gone) <= max(_NEW_SHARE * len(now), 100)
@@ -163,7 +163,7 @@ class _Load:
                 removed = tuple(sorted({*known.removed, *gone.tolist()} - {*now.tolist()}))
                 about = replace(about, pieces=known.pieces, removed=removed)
                 rows = changed
-        fingerprint = _fingerprint(about, now[rows], marks[rows])
+        fingerprint = _fingerprint(about, now[rows], sums[rows])
         number = version << 16 | int(fingerprint[:4], 16)
         pieces = (*about.pieces, number)
         return replace(about, number=number, pieces=pieces, rows=len(rows), fingerprint=fingerprint), rows
@@ -326,23 +326,20 @@ class _Load:
                 layout.drop_piece(self.server, self.name, number)
 
 
-def _number(mark: int, values: tuple[Any, ...]) -> int:
-    digest = hashlib.blake2b(repr((mark, values)).encode(errors="surrogateescape"), digest_size=8).digest()
+def _checksum(values: tuple[Any, ...]) -> int:
+    digest = hashlib.blake2b(repr(values).encode(errors="surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
-def _fingerprint(about: About, ids: np.ndarray, marks: np.ndarray) -> str:
+def _fingerprint(about: About, ids: np.ndarray, checksums: np.ndarray) -> str:
     described = repr(replace(about, fingerprint="", rows=0, alike=[])).encode(errors="surrogateescape")
-    return hashlib.sha256(described + ids.tobytes() + marks.tobytes()).hexdigest()
+    return hashlib.sha256(described + ids.tobytes() + checksums.tobytes()).hexdigest()
 
 
-def _changed(now: np.ndarray, marks: np.ndarray, before: MilvusStorage) -> np.ndarray:
+def _changed(ids: np.ndarray, checksums: np.ndarray, before: MilvusStorage) -> np.ndarray:
     """The rows of the album that Milvus has not, or has otherwise. (k,)"""
-    places = np.minimum(np.searchsorted(before.ids, now), max(len(before.ids) - 1, 0))
-    same = (
-        (before.ids[places] == now) & (before.marks[places] == marks) if len(before.ids) else np.zeros(len(now), bool)
-    )
-    return np.flatnonzero(~same)
+    places = np.minimum(np.searchsorted(before.ids, ids), len(before.ids) - 1)
+    return np.flatnonzero((before.ids[places] != ids) | (before.checksums[places] != checksums))
 
 
 def _same(about: About, known: About) -> bool:
