@@ -87,7 +87,8 @@ class MilvusKept:
     def write(self, content: CollectionFile) -> None:
         """Add to the log what differs from the collections as this thread read them last."""
         entry = _entry(self._log.seen.content, content)
-        create_texts(self._server, self._name)
+        if not self._log.entries:
+            create_texts(self._server, self._name)
         newest = self._log.newest
         while True:  # again only if this process slept meanwhile: others may have summed up without the entry
             number = max(_now(), (newest >> 10) + 1) << 10 | random.getrandbits(10)

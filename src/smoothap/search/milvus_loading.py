@@ -22,6 +22,7 @@ import pyarrow as pa
 from smoothap.metrics.cosine import norms_and_marks
 from smoothap.progress import Progress
 from smoothap.search import _milvus_layout as layout
+from smoothap.search._hnsw import BUILD_BREADTH, LINKS
 from smoothap.search._milvus_layout import OWN, About
 from smoothap.search._milvus_storage import MilvusStorage
 from smoothap.search._storage import Storage
@@ -267,7 +268,7 @@ class _Load:
         if about.index == "IVF_PQ" and rows >= _LEAST_FOR_CODES:
             codes = next(m for m in range(max(1, dimension // 8), 0, -1) if dimension % m == 0)
             return "IVF_PQ", {"nlist": int(min(4 * rows**0.5, 65_536)), "m": codes, "nbits": 8}
-        return "HNSW", {"M": 32, "efConstruction": 200}
+        return "HNSW", {"M": LINKS, "efConstruction": BUILD_BREADTH}
 
     def _hold_ready(self, piece: str, index: tuple[str, dict[str, int]]) -> None:
         """Have the server write and index what it got, and load it for searches."""
