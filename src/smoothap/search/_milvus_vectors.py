@@ -43,17 +43,14 @@ class MilvusPiece:
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         """Some rows, by a slice or their numbers (k,); a few are fetched at a time."""
-        ids = self._ids[rows]
-        fetched, found = np.empty((len(ids), self.shape[1]), np.float32), np.zeros(len(ids), bool)
-        for places in blocks(np.arange(len(ids)), self.shape[1]):
-            self._fetch(ids[places], places, fetched, found)
-        if not found.all():
-            lost = int(ids[np.flatnonzero(~found)[0]])
-            raise ValueError(f"{self._server.address} has no vector of photo {lost} any more: load the album again.")
-        return fetched
+        ids, places = np.unique(self._ids[rows], return_inverse=True)
+        fetched = np.empty((len(ids), self.shape[1]), np.float32)
+        for block in blocks(np.arange(len(ids)), self.shape[1]):
+            fetched[block] = self._fetch(ids[block])
+        return fetched[places]
 
-    def _fetch(self, wanted: np.ndarray, places: np.ndarray, into: np.ndarray, found: np.ndarray) -> None:
-        ids = np.unique(wanted)
+    def _fetch(self, ids: np.ndarray) -> np.ndarray:
+        """The vectors (k, d) of rising ids (k,)."""
         where = f"id in {ids.tolist()}"
         if len(ids) == ids[-1] - ids[0] + 1:  # a shorter question, which is answered sooner
             where = f"id >= {ids[0]} and id <= {ids[-1]}"
@@ -61,14 +58,12 @@ class MilvusPiece:
             "query", self._collection, filter=where, output_fields=["id", "vector"], limit=len(ids),
             consistency_level="Bounded",
         )  # fmt: skip
-        if not answers:
-            return
-        given = np.array([answer["id"] for answer in answers], np.int64)
-        vectors = np.array([answer["vector"] for answer in answers], np.float32)
-        order = np.argsort(given)
-        at = np.minimum(np.searchsorted(given[order], wanted), len(given) - 1)
-        there = given[order][at] == wanted
-        into[places[there]], found[places[there]] = vectors[order][at[there]], True
+        vectors = {answer["id"]: answer["vector"] for answer in answers}
+        if lost := {*ids.tolist()} - {*vectors}:
+            raise ValueError(
+                f"{self._server.address} has no vector of photo {min(lost)} any more: load the album again."
+            )
+        return np.array([vectors[identity] for identity in ids.tolist()], np.float32)
 
 
 def blocks(rows: np.ndarray, dimension: int) -> Iterator[np.ndarray]:

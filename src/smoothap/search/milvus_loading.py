@@ -104,7 +104,7 @@ class _Load:
         table = self._with_checksums(self.album.photos)
         before = self._before()
         about, rows = self._planned(table, before)
-        if before is not None and before.about is not None and not len(rows) and _same(about, before.about):
+        if before is not None and not len(rows) and _same(about, before.about):
             return Loaded(len(self.album), 0, 0, None, before.about.index)
         about = self._taken_up(about, table.take(pa.array(rows)))
         try:
@@ -152,7 +152,7 @@ class _Load:
             dtype=described.dtype,
         )  # fmt: skip
         rows, version = np.arange(len(now)), 1
-        if before is not None and before.about is not None:
+        if before is not None:
             known = before.about
             self._check_like(known, about, before)
             version = (known.number >> 16) + 1
@@ -236,7 +236,7 @@ class _Load:
         what = "Sending thumbnails" if name.endswith("_pictures") else "Sending to Milvus"
 
         def send(some: np.ndarray) -> int:
-            made = make(some)
+            made = list(make(some))
             if made and not (goes_on and self._count_of(name, some) == len(made)):
                 self.server.ask("upsert", name, made)
             return len(some)
@@ -254,10 +254,7 @@ class _Load:
         vectors = self.album.vectors[rows]
         return [{**layout.fields_of(record), "vector": vector} for record, vector in zip(records, vectors, strict=True)]
 
-    def _picture_rows(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        return list(self._pictures_of(rows))
-
-    def _pictures_of(self, rows: np.ndarray) -> Iterator[dict[str, Any]]:
+    def _picture_rows(self, rows: np.ndarray) -> Iterator[dict[str, Any]]:
         for row in rows:
             record = self.album.photos.record(int(row))
             picture = self.storage.thumbnail(record)
@@ -308,7 +305,7 @@ class _Load:
 
     def _is_overtaken(self, about: About, before: MilvusStorage | None) -> bool:
         """Whether another load ended meanwhile, or took what this one sent for something that was given up."""
-        known = None if before is None or before.about is None else before.about.number
+        known = None if before is None else before.about.number
         if layout.current_number(self.server, self.name) not in (known, about.number):
             return True
         names = layout.piece_name(self.name, about.number), layout.about_name(self.name, about.number)
@@ -321,7 +318,7 @@ class _Load:
         piece = layout.piece_name(self.name, about.number)
         if self.server.behind(self.name) != piece:  # or another load of the same album was quicker
             self.server.ask("create_alias" if before is None else "alter_alias", piece, self.name)
-        needed = {*about.pieces, *(before.about.pieces if before is not None and before.about is not None else ())}
+        needed = {*about.pieces, *(() if before is None else before.about.pieces)}
         for number in layout.numbers_of(self.server, self.name):
             if number not in needed and number < about.number:
                 layout.drop_piece(self.server, self.name, number)
