@@ -36,6 +36,7 @@ INDEXES = "auto", "hnsw", "ivf_pq"
 PICTURES_UP_TO = 100_000  # photos: above, their thumbnails would take more memory of the server than all vectors
 COMPARED_UP_TO = 50_000  # photos: above, copies are those that are the same to the byte
 _LEAST_FOR_CODES = 40_000  # rows of a piece, from which codes can be learnt
+_SEGMENT = 128 << 20  # bytes of vectors, about what Milvus puts into a segment, which gets cells of its own
 _BYTES_AT_ONCE = 8 << 20  # in one message
 _MOST_PIECES = 8
 _NEW_SHARE = 0.2  # of the album: if more than this changed, all is sent anew, as one piece
@@ -214,7 +215,7 @@ class _Load:
     def _send(self, about: About, rows: np.ndarray, table: pa.Table) -> None:
         """Send what the piece lacks, index it and have it loaded."""
         piece, dimension = layout.piece_name(self.name, about.number), self.album.vectors.shape[1]
-        index, goes_on = self._index_of(about, len(rows), dimension), self.server.has(piece)
+        index, goes_on = index_of(about.index, len(rows), dimension), self.server.has(piece)
         layout.create_piece(self.server, piece, dimension)
         if goes_on:  # rows can be counted in what is loaded alone
             self._hold_ready(piece, index)
@@ -260,12 +261,6 @@ class _Load:
             picture = self.storage.thumbnail(record)
             if picture is not None and len(text := base64.b64encode(picture).decode()) <= 65_535:
                 yield layout.text_row(record["id"], text)
-
-    def _index_of(self, about: About, rows: int, dimension: int) -> tuple[str, dict[str, int]]:
-        if about.index == "IVF_PQ" and rows >= _LEAST_FOR_CODES:
-            codes = next(m for m in range(max(1, dimension // 8), 0, -1) if dimension % m == 0)
-            return "IVF_PQ", {"nlist": int(min(4 * rows**0.5, 65_536)), "m": codes, "nbits": 8}
-        return "HNSW", {"M": LINKS, "efConstruction": BUILD_BREADTH}
 
     def _hold_ready(self, piece: str, index: tuple[str, dict[str, int]]) -> None:
         """Have the server write and index what it got, and load it for searches."""
@@ -322,6 +317,15 @@ class _Load:
         for number in layout.numbers_of(self.server, self.name):
             if number not in needed and number < about.number:
                 layout.drop_piece(self.server, self.name, number)
+
+
+def index_of(kind: str, rows: int, dimension: int) -> tuple[str, dict[str, int]]:
+    """The index of a piece with so many vectors, and its parameters; too few for codes get a graph."""
+    if kind == "IVF_PQ" and rows >= _LEAST_FOR_CODES:
+        codes = next(m for m in range(max(1, dimension // 8), 0, -1) if dimension % m == 0)
+        cells = int(4 * min(rows, _SEGMENT // (4 * dimension)) ** 0.5)
+        return "IVF_PQ", {"nlist": cells, "m": codes, "nbits": 8}
+    return "HNSW", {"M": LINKS, "efConstruction": BUILD_BREADTH}
 
 
 def _checksum(values: tuple[Any, ...]) -> int:
