@@ -9,6 +9,7 @@ stay there, so that --skip-load measures searches again. Both sides answer the s
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,15 +26,17 @@ from smoothap.search import Album
 from smoothap.search.milvus_loading import load_album
 
 TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
-PORT = 19530
 
 
 @contextmanager
 def server(data: Path) -> Generator[str]:
     """A server, and its address."""
     data.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     with (data / "log").open("ab") as log:
-        process = subprocess.Popen([sys.executable, TOOL, data, "--port", str(PORT)], stdout=log, stderr=log)
+        process = subprocess.Popen([sys.executable, TOOL, data, "--port", str(port)], stdout=log, stderr=log)
     try:
         for _ in range(600):
             if process.poll() is not None:
@@ -42,7 +45,7 @@ def server(data: Path) -> Generator[str]:
                 if b"OK" in urllib.request.urlopen("http://127.0.0.1:9091/healthz", timeout=2).read():
                     break
             time.sleep(0.2)
-        yield f"milvus://127.0.0.1:{PORT}/benchmark"
+        yield f"milvus://127.0.0.1:{port}/benchmark"
     finally:
         process.kill()
         process.wait()

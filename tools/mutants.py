@@ -34,7 +34,7 @@ CHECKPOINT, ELSEWHERE = "tests/training/test_checkpoint.py", "tests/devices/test
 SEARCH, DISK, ENGINES = (f"tests/search/test_{name}.py" for name in ("album_search", "album_on_disk", "engines"))
 FINDING, COLLECTION_API = "tests/search/test_finding_all.py", "tests/web/test_collection_api.py"
 COLLECTIONS, EXPORT = "tests/search/test_collections.py", "tests/search/test_collection_export.py"
-MILVUS = "tests/search/test_milvus_albums.py"
+MILVUS, MILVUS_LOG = "tests/search/test_milvus_albums.py", "tests/search/test_milvus_log.py"
 SEGMENTS, PARTS, SEALS, SOURCES = (f"tests/search/test_{name}.py" for name in ("segments", "parts", "seals", "sources"))
 UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates", "missing_photos"))
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
@@ -268,8 +268,12 @@ MUTANTS = [
     Mutant("milvus: what is there is sent again", "search/milvus_loading.py", "if made and not (goes_on and", "if made and not (False and", MILVUS + " -k was_stopped"),
     Mutant("milvus: a bad index is shown", "search/milvus_loading.py", "if recall < self.least_recall:", "if False:", MILVUS + " -k too_little"),
     Mutant("milvus: two collections of one name", "search/_milvus_kept.py", "apply_change(content, _without_clash(content, change))", "apply_change(content, change)", MILVUS + " -k same_moment"),
-    Mutant("milvus: a filter is for the server alone", "search/_milvus_vectors.py", "rows = rows if passing is None else rows[passing[rows]]", "rows = rows", MILVUS + " -k filters_choose"),
-    Mutant("search: Milvus 2.3 is not understood", "search/_milvus.py", '_KEY = "id"', '_KEY = "row"', ENGINES + " -k calls_its_key"),
+    Mutant("milvus log: a summary deletes itself", "search/_milvus_kept.py", "self._rows(end=number)", "self._rows(end=number + 1)", MILVUS_LOG + " -k stopped"),
+    Mutant("milvus log: what is summed up counts too", "search/_milvus_kept.py", "if number >= begins}", "if number >= 0}", MILVUS_LOG + " -k no_longer_counts"),
+    Mutant("milvus log: two summaries are mixed", "search/_milvus_kept.py", 'row["id"] // _MOST_IN_SUMMARY if row["id"] >= _SUMMARY else 0', "0", MILVUS_LOG + " -k at_once"),
+    Mutant("milvus log: a late mark is not written again", "search/_milvus_kept.py", "if newest - number <= _LATE << 10:", "if True:", MILVUS_LOG + " -k after_its_time"),
+    Mutant("milvus: a lost race is told in Milvus's words", "search/milvus_loading.py", "if not self._is_overtaken(about, before):", "if True:", MILVUS + " -k two_loads"),
+    Mutant("milvus: a filter is for the server alone", "search/_milvus_vectors.py", "return rows if query.passing is None else rows[query.passing[rows]]", "return rows", MILVUS + " -k filters_choose"),
     Mutant("search: checksums not looked at", "search/_checksums.py", "if checksum(file) != wanted:", "if False:", "tests/crash/test_flipped_bytes.py -k album"),
     Mutant("search: ids given again", "search/_settling.py", "replace(description, segments=segments, next_segment=number)", "replace(description, next_id=int(table['id'].to_pylist()[-1]) + 1, segments=segments, next_segment=number)", UPDATES),
     Mutant("segments: a row is taken from the file before", "search/vectors.py", "places[here] - self._starts[piece]", "places[here] - self._starts[piece] - 1", SEGMENTS),

@@ -58,7 +58,9 @@ def test_every_method_of_the_tables_has_the_papers_results():
         4: {"softmax", "arcface", *TWO_STAGES},
     }
     for table, names in in_tables.items():
-        rows = {method.name for method in open_methods("all,two-stages") if any(row.table == table for row in method.paper)}
+        rows = {
+            method.name for method in open_methods("all,two-stages") if any(row.table == table for row in method.paper)
+        }
         assert rows == names
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 import uuid
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import date
 
@@ -12,7 +11,7 @@ from milvus_servers import EVERY_MILVUS, address_of
 
 from smoothap.search import Album, Filter
 from smoothap.search._milvus_layout import drop_piece, numbers_of, piece_name
-from smoothap.search.milvus_loading import load_album
+from smoothap.search.milvus_loading import index_of, load_album
 from smoothap.search.milvus_server import MilvusAddress, MilvusServer, MilvusUnavailable
 
 ROWS = 600
@@ -96,6 +95,11 @@ def test_codes_find_what_a_graph_finds(address, tmp_path, few, monkeypatch):
     assert described["index_type"] == "IVF_PQ"
     found = [answers(there.search(query, 10)) == answers(here.search(query, 10)) for query in range(0, rows, 100)]
     assert np.mean(found) >= 0.9
+
+
+def test_a_segment_has_no_more_cells_than_its_vectors_need_however_many_segments_there_are():
+    assert index_of("IVF_PQ", 40_000, 512) == ("IVF_PQ", {"nlist": 800, "m": 64, "nbits": 8})
+    assert index_of("IVF_PQ", 10**9, 512) == ("IVF_PQ", {"nlist": 1024, "m": 64, "nbits": 8})
 
 
 def test_filters_choose_the_same_photos_as_in_a_folder(address, tmp_path, few):
@@ -183,7 +187,7 @@ def test_two_loads_at_once_into_one_name_never_mix(address, tmp_path, monkeypatc
 
     with monkeypatch.context() as patched:
         patched.setattr(MilvusServer, "ask", second_in_between)
-        with suppress(ValueError):  # the second load took the unfinished piece of the first for one that was given up
+        with pytest.raises(ValueError, match=r"Another load .* Run this again"):
             load_album(tmp_path / "one", address, replace_all=True, workers=1)
     assert len(sent) > 6
     shown = Album.open(address).vectors[:]

@@ -92,7 +92,7 @@ def search(
     html
         A file for a page of thumbnails, which needs nothing else.
     engine
-        auto, exact, hnsw, pq, or milvus://HOST:PORT.
+        auto, exact, hnsw or pq.
     model
         The album's model, if it is no longer where it was.
     as_json

@@ -1,8 +1,12 @@
 """Collections that are kept in Milvus: a log of what was done, which any number of servers write to at once.
 
-Milvus has no lock and no transaction, so nothing is ever replaced: each change is a row of its own, with what it did to
-which collection. Whoever reads puts them together in their order. Two servers that change the same collection at the
-same moment both keep what they did; of two new collections of one name, the later gets a number behind it.
+Milvus has no lock and no transaction, so nothing is ever replaced: each change is an entry of its own, with what it did
+to which collection. Whoever reads puts them together in their order. Two servers that change the same collection at
+the same moment both keep what they did; of two new collections of one name, the later gets a number behind it.
+
+Once there are many entries that are older than any that can still come, a server writes a summary of them: an entry
+that begins from nothing, and stands where the last of them stood. When all of its rows are there, it deletes what is
+summed up. Killed at any moment, or two at once: whoever reads finds the entries, or their summary, or both.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import threading
 import time
 import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +32,18 @@ from smoothap.search._collection_file import (
     kept_steps,
     plain_change,
 )
-from smoothap.search._milvus_layout import MARK, MOST_ROWS, create_texts, text_row
+from smoothap.search._milvus_layout import MOST_ROWS, OWN, create_texts, text_row
 
 if TYPE_CHECKING:
     from smoothap.search.milvus_server import MilvusServer
 
 _SINCE = 1_767_225_600  # the first of 2026: microseconds since then have room in a number of a browser, 2^53
 _LONGEST = 64_000  # characters of a row
-_LATE = 600_000_000  # microseconds by which the clocks of two servers may differ
+_LATE = 600_000_000  # microseconds by which an entry may come after others with higher numbers
+_SUMMED_UP_FROM = 1_000  # entries
+_SUMMARY = 3 << 61  # the least id of a row of a summary
+_MOST_IN_SUMMARY = 1 << 11  # rows
+_DELETED_AT_ONCE = 1_000  # rows
 _POLL = 1.0  # seconds: many pages ask whether anything has changed, and one question serves them
 _logs: dict[tuple[str, str], _Log] = {}
 _making = threading.Lock()
@@ -55,17 +63,17 @@ class MilvusKept:
         """What changes whenever anybody changes a collection, in this process at once and elsewhere after a second."""
         if time.monotonic() >= self._log.checked + _POLL:
             self._catch_up()
-        return f"{len(self._log.rows):x}-{self._log.newest:x}"
+        return self._log.stamp()
 
     def exists(self) -> bool:
         """Whether anything was ever kept."""
-        return bool(self._log.rows) or self._server.has(self._name)
+        return bool(self._log.entries) or self._server.has(self._name)
 
     def read(self) -> CollectionFile:
         """The collections, as all that was done until now makes them."""
         self._catch_up()
         with self._log.lock:
-            content = _content([self._log.rows[number] for number in sorted(self._log.rows)])
+            content = _content(self._log.in_order())
         content.next = max(content.next, _now())  # a number that no other server gives at this moment
         self._log.seen.content = deepcopy(content)
         return content
@@ -78,81 +86,124 @@ class MilvusKept:
 
     def write(self, content: CollectionFile) -> None:
         """Add to the log what differs from the collections as this thread read them last."""
-        before: CollectionFile = self._log.seen.content
-        known, now = ({step.number for step in one.steps} for one in (before, content))
-        entry = {
-            "changes": [plain_change(change) for change in _differences(before, content)],
-            "added": [
-                {"number": step.number, "what": step.what, "changes": [plain_change(one) for one in step.changes]}
-                for step in content.steps
-                if step.number not in known
-            ],
-            "removed": sorted(known - now),
-        }
-        packed = base64.b64encode(zlib.compress(json.dumps(entry).encode())).decode()
-        texts = [packed[start : start + _LONGEST] for start in range(0, len(packed), _LONGEST)]
-        first = _now() << 10 | random.getrandbits(10)
-        create_texts(self._server, self._name)
-        rows = [text_row(first, f"{place}/{len(texts)}/{text}", mark=first) for place, text in enumerate(texts)]
-        for place, row in enumerate(rows):
-            row["id"] = first if not place else random.getrandbits(62) | 1 << 62
-        self._server.ask("upsert", self._name, rows)
-        self._catch_up()
+        entry = _entry(self._log.seen.content, content)
+        if not self._log.entries:
+            create_texts(self._server, self._name)
+        newest = self._log.newest
+        while True:  # again only if this process slept meanwhile: others may have summed up without the entry
+            number = max(_now(), (newest >> 10) + 1) << 10 | random.getrandbits(10)
+            first, *others = _packed(entry)
+            rows = [text_row(number, first, number=number)]
+            rows += [text_row(random.getrandbits(61) | 1 << 62, text, number=number) for text in others]
+            self._server.ask("upsert", self._name, rows)
+            self._catch_up()
+            newest = self._log.newest
+            if newest - number <= _LATE << 10:
+                break
+        with suppress(ValueError):  # what was to be written is written: the next one tries it again
+            self._sum_up()
 
-    def _catch_up(self) -> None:
-        """Read what was added to the log since the last time, and a while before that: clocks differ."""
+    def _sum_up(self) -> None:
+        """Put the entries that are older than any that can still come into one, if they are many."""
         log = self._log
         with log.lock:
-            if not log.rows and not self._server.has(self._name):
+            if len(log.older(2 * _LATE)) < _SUMMED_UP_FROM:
                 return
-            since = max(0, (log.newest >> 10) - _LATE) << 10
-            found = self._server.ask(
-                "query", self._name, filter=f"{MARK} >= {since}", limit=MOST_ROWS,
-                output_fields=["id", MARK, "text"], consistency_level="Strong",
-            )  # fmt: skip
-            if len(found) >= MOST_ROWS:  # the first time: a part of the years at a time
-                found = self._all_of(since)
-            log.take_in(found)
+            log.take_in(self._rows(where=f"id >= {_SUMMARY}"))  # another server may have done it
+            old = log.older(2 * _LATE)
+            if len(old) < _SUMMED_UP_FROM:
+                return
+            number = old[-1] + 1
+            while number in log.entries:  # from the same microsecond
+                old, number = [*old, number], number + 1
+            content = _content([log.entries[each] for each in old])
+        texts = _packed(_entry(CollectionFile(), content) | {"summary": True})
+        if len(texts) > _MOST_IN_SUMMARY:
+            return
+        first = _SUMMARY + _now() * _MOST_IN_SUMMARY
+        rows = [text_row(first + place, text, number=number) for place, text in enumerate(texts)]
+        for row in rows:
+            self._server.ask("upsert", self._name, [row])
+        gone = [row["id"] for row in self._rows(end=number)]
+        for start in range(0, len(gone), _DELETED_AT_ONCE):
+            self._server.ask("delete", self._name, ids=gone[start : start + _DELETED_AT_ONCE])
+        with log.lock:
+            log.take_in(rows)
+
+    def _catch_up(self) -> None:
+        """Read what was added to the log since the last time, and a while before that: some come late."""
+        log = self._log
+        with log.lock:
+            if not log.entries and not self._server.has(self._name):
+                return
+            log.take_in(self._rows(max(0, (log.newest >> 10) - _LATE) << 10))
             log.checked = time.monotonic()
 
-    def _all_of(self, since: int) -> list[dict[str, Any]]:
-        """All rows of the log from a number on, however many, in the order of their own numbers."""
-        rows: list[dict[str, Any]] = []
-        last = 0
-        while True:
-            found = self._server.ask(
-                "query", self._name, filter=f"id > {last} and {MARK} >= {since}", limit=MOST_ROWS,
-                output_fields=["id", MARK, "text"], consistency_level="Strong",
-            )  # fmt: skip
-            rows += found
-            if len(found) < MOST_ROWS:
-                return rows
-            last = max(row["id"] for row in found)
+    def _rows(self, first: int = 0, end: int = 1 << 62, where: str = "id > 0") -> list[dict[str, Any]]:
+        """All rows of the entries from a number on and before another, in the order of numbers where they are many.
+
+        So what a summary stands for is read before the summary: deleted in between, it is in the one or the other.
+        """
+        rows: list[dict[str, Any]] = self._server.ask(
+            "query", self._name, filter=f"{OWN} >= {first} and {OWN} < {end} and {where}", limit=MOST_ROWS,
+            output_fields=["id", OWN, "text"], consistency_level="Strong",
+        )  # fmt: skip
+        if len(rows) < MOST_ROWS or end - first <= 1:
+            return rows
+        middle = max(first + 1, sorted(row[OWN] for row in rows)[len(rows) // 2])
+        return self._rows(first, middle, where) + self._rows(middle, end, where)
 
 
 class _Log:
     """What this process has read of a log by now: no more than a copy, which others need not wait for."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, dict[str, Any]] = {}  # the entries by their numbers
+        self.entries: dict[int, dict[str, Any]] = {}  # by their numbers, from the newest summary on
         self.newest = 0
         self.checked = -_POLL  # when the log was last read, by the clock of this process
         self.lock, self.writing = threading.RLock(), threading.RLock()
         self.seen = threading.local()
 
-    def take_in(self, rows: Any) -> None:
-        """Put the texts of entries together; one whose rows are not all there yet comes the next time."""
-        parts: dict[int, dict[int, str]] = {}
-        numbers: dict[int, int] = {}
-        for row in rows:
-            place, number, text = row["text"].split("/", 2)
-            parts.setdefault(row[MARK], {})[int(place)] = text
-            numbers[row[MARK]] = int(number)
-        for mark, texts in parts.items():
-            if mark not in self.rows and len(texts) == numbers[mark]:
-                packed = "".join(texts[place] for place in range(len(texts)))
-                self.rows[mark] = json.loads(zlib.decompress(base64.b64decode(packed)))
-                self.newest = max(self.newest, mark)
+    def take_in(self, rows: list[dict[str, Any]]) -> None:
+        """Add the entries that are whole; one whose rows are not all there yet comes the next time."""
+        self.entries |= _whole_entries([row for row in rows if row[OWN] not in self.entries])
+        begins = max((number for number, entry in self.entries.items() if "summary" in entry), default=0)
+        self.entries = {number: entry for number, entry in self.entries.items() if number >= begins}
+        self.newest = max(self.entries, default=0)
+
+    def in_order(self) -> list[dict[str, Any]]:
+        return [self.entries[number] for number in sorted(self.entries)]
+
+    def older(self, age: int) -> list[int]:
+        """The numbers of the entries by so many microseconds older than the newest, in order."""
+        return sorted(number for number in self.entries if number >> 10 < (self.newest >> 10) - age)
+
+    def stamp(self) -> str:
+        """What is the same for all who have read the same, whether they know it by a summary or not."""
+        return f"{len(self.entries) - len(self.older(_LATE)):x}-{self.newest:x}"
+
+
+def _whole_entries(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The entries of a log that rows hold, by their numbers; not those of which a row is missing."""
+    texts: dict[tuple[int, int], dict[int, str]] = {}
+    lengths: dict[tuple[int, int], int] = {}
+    for row in rows:
+        which = row[OWN], row["id"] // _MOST_IN_SUMMARY if row["id"] >= _SUMMARY else 0  # two may sum up the same
+        place, length, text = row["text"].split("/", 2)
+        texts.setdefault(which, {})[int(place)] = text
+        lengths[which] = int(length)
+    return {
+        which[0]: json.loads(zlib.decompress(base64.b64decode("".join(parts[place] for place in range(len(parts))))))
+        for which, parts in texts.items()
+        if len(parts) == lengths[which]
+    }
+
+
+def _packed(entry: dict[str, Any]) -> list[str]:
+    """The texts of the rows of an entry."""
+    packed = base64.b64encode(zlib.compress(json.dumps(entry).encode())).decode()
+    texts = [packed[start : start + _LONGEST] for start in range(0, len(packed), _LONGEST)]
+    return [f"{place}/{len(texts)}/{text}" for place, text in enumerate(texts)]
 
 
 def _now() -> int:
@@ -165,7 +216,8 @@ def _content(entries: list[dict[str, Any]]) -> CollectionFile:
     for entry in entries:
         for change in changes_of(entry["changes"]):
             apply_change(content, _without_clash(content, change))
-        content.steps = [step for step in content.steps if step.number not in entry["removed"]]
+        gone = {*entry["removed"], *(one["number"] for one in entry["added"])}  # an entry may be there twice
+        content.steps = [step for step in content.steps if step.number not in gone]
         content.steps += [Step(one["number"], one["what"], changes_of(one["changes"])) for one in entry["added"]]
         content.steps.sort(key=lambda step: step.number)
         content.steps = kept_steps(content.steps)
@@ -184,6 +236,20 @@ def _without_clash(content: CollectionFile, change: Change) -> Change:
         number += 1
         free = f"{name} ({number})"
     return Change(change.key, (change.name[0], free), change.marks)
+
+
+def _entry(before: CollectionFile, after: CollectionFile) -> dict[str, Any]:
+    """The entry of a log that leads from the one to the other, as plain values."""
+    known, now = ({step.number for step in one.steps} for one in (before, after))
+    return {
+        "changes": [plain_change(change) for change in _differences(before, after)],
+        "added": [
+            {"number": step.number, "what": step.what, "changes": [plain_change(one) for one in step.changes]}
+            for step in after.steps
+            if step.number not in known
+        ],
+        "removed": sorted(known - now),
+    }
 
 
 def _differences(before: CollectionFile, after: CollectionFile) -> list[Change]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from smoothap.search.milvus_server import MilvusServer
 
 FORMAT = 1
-MARK = "smoothap_mark"  # a number that changes with a photo or its vector; a field that only our collections have
-TABLE = SCHEMA.append(pa.field(MARK, pa.int64()))
+OWN = "smoothap_mark"  # the field of our collections alone: the checksum of a photo and its vector, or a number of ours
+TABLE = SCHEMA.append(pa.field(OWN, pa.int64()))
 UNDATED = -(1 << 62)
 MOST_ROWS = 16_384  # that Milvus gives at once
 _CHUNK = 48_000  # bytes in a row of text; as base64 they are 64,000 characters, and a field has room for 65,535
@@ -96,7 +96,7 @@ def current_number(server: MilvusServer, album: str) -> int | None:
 
 def is_ours(server: MilvusServer, collection: str) -> bool:
     """Whether a collection has the fields of one that we made."""
-    return any(field["name"] == MARK for field in server.ask("describe_collection", collection)["fields"])
+    return any(field["name"] == OWN for field in server.ask("describe_collection", collection)["fields"])
 
 
 def numbers_of(server: MilvusServer, album: str) -> list[int]:
@@ -130,7 +130,7 @@ def create_piece(server: MilvusServer, name: str, dimension: int) -> None:
 
 
 def create_texts(server: MilvusServer, name: str) -> None:
-    """Make a collection of texts by a number, unless it is there; Milvus wants a vector in it all the same."""
+    """Make a collection of texts by their ids, unless it is there; Milvus wants a vector in it all the same."""
     if not server.has(name):
         schema = _schema()
         schema.add_field("vector", _types().FLOAT_VECTOR, dim=2)
@@ -141,9 +141,9 @@ def create_texts(server: MilvusServer, name: str) -> None:
     server.ask("load_collection", name)
 
 
-def text_row(number: int, text: str, mark: int = 0) -> dict[str, Any]:
+def text_row(identity: int, text: str, number: int = 0) -> dict[str, Any]:
     """A row of a collection of texts."""
-    return {"id": number, MARK: mark, "vector": [1.0, 0.0], "text": text}
+    return {"id": identity, OWN: number, "vector": [1.0, 0.0], "text": text}
 
 
 def index_params(name: str, kind: str, params: dict[str, Any], metric: str = "IP") -> Any:
@@ -166,7 +166,7 @@ def _schema() -> Any:
 
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False, description="an album of smoothap")
     schema.add_field("id", _types().INT64, is_primary=True)
-    schema.add_field(MARK, _types().INT64)
+    schema.add_field(OWN, _types().INT64)
     return schema
 
 
@@ -175,7 +175,7 @@ def fields_of(record: dict[str, Any]) -> dict[str, Any]:
     path = bytes(record["path"]).decode(errors="backslashreplace")
     return {
         "id": record["id"],
-        MARK: record[MARK],
+        OWN: record[OWN],
         "path": path[:_LONGEST_TEXT],
         "folder": path.rpartition("/")[0][:_LONGEST_TEXT],
         "label": _plain(record["label"] or ""),

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smoothap.search._milvus_layout import (
-    MARK,
+    OWN,
     About,
     current_number,
     pictures_name,
@@ -50,10 +50,16 @@ class MilvusStorage:
         self._name = self._address.name
         self.place = Path(self._name)  # for messages: what the album says of other places is absolute
         self.projection: Projection | None = None
-        self.about: About | None = None
+        self._about: About | None = None
         self._pieces = np.empty(0, np.int64)
-        self.ids = self.marks = np.empty(0, np.int64)
+        self.ids = self.checksums = np.empty(0, np.int64)
         self._watched: _Watch | None = None
+
+    @property
+    def about(self) -> About:
+        """What the album was when it was loaded."""
+        assert self._about is not None, "nothing was loaded yet"
+        return self._about
 
     def load(self, *, always: bool = False, original: bool = False) -> tuple[Description, Photos, Vectors]:
         """The album as the alias has it now: its description and photos, and its vectors where they are."""
@@ -77,9 +83,9 @@ class MilvusStorage:
                 raise ValueError(f"A piece of {self.address} is gone: load the album again with --replace.")
             tables.append(before[1])
         tables.append(last)
-        table, places = together(tables, about)
+        table, places = _together(tables, about)
         photos = Photos(_checked(table.select(SCHEMA.names), self.address))
-        self.about, self.ids, self.marks = about, photos.ids, whole_numbers(table[MARK])
+        self._about, self.ids, self.checksums = about, photos.ids, whole_numbers(table[OWN])
         self._pieces = np.repeat(about.pieces, [each.num_rows for each in tables])[places]
         self.projection = None if weights is None else Projection.from_array(weights)
         dimension = about.dimension if about.learnt is None else about.learnt["dimension"]
@@ -91,7 +97,6 @@ class MilvusStorage:
 
     def neighbours(self, vectors: Vectors) -> MilvusNeighbours:
         """Who answers searches."""
-        assert self.about is not None
         return MilvusNeighbours(self.server, self.about, self.ids, vectors)
 
     def reopened(self) -> MilvusStorage:
@@ -100,8 +105,6 @@ class MilvusStorage:
 
     def is_current(self) -> bool:
         """Whether the alias still stands for what was loaded, as far as was known a moment ago."""
-        if self.about is None:
-            return False
         if self._watched is None:
             self._watched = _Watch(self.server, self._name, self.about.number)
             weakref.finalize(self, self._watched.stop.set)
@@ -109,7 +112,7 @@ class MilvusStorage:
 
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The thumbnail of a record, or None where there is none or it is damaged."""
-        if self.about is None or not self.about.pictures or record["pack"] < 0:
+        if not self.about.pictures or record["pack"] < 0:
             return None
         piece = int(self._pieces[np.searchsorted(self.ids, record["id"])])
         rows = self.server.ask(
@@ -127,7 +130,7 @@ class MilvusStorage:
 
     def alike(self) -> list[tuple[int, int]]:
         """Pairs of ids that looked the same when the album was loaded."""
-        return [] if self.about is None else [(first, second) for first, second in self.about.alike]
+        return [(first, second) for first, second in self.about.alike]
 
     def refuse_to_change(self) -> NoReturn:
         """Say how an album in Milvus is changed: by loading it again."""
@@ -153,7 +156,7 @@ class _Watch:
                 continue
 
 
-def together(tables: list[pa.Table], about: About) -> tuple[pa.Table, np.ndarray]:
+def _together(tables: list[pa.Table], about: About) -> tuple[pa.Table, np.ndarray]:
     """The tables of all pieces as one, in the order of ids, and where each photo stands among their rows, (n,)."""
     table = pa.concat_tables(tables).combine_chunks()
     ids = np.setdiff1d(whole_numbers(table["id"]), np.array(about.removed, np.int64))

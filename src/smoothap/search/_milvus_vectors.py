@@ -13,7 +13,7 @@ import numpy as np
 from smoothap.metrics.cosine import Cosines
 from smoothap.progress import Progress
 from smoothap.search._milvus_layout import MOST_ROWS, piece_name
-from smoothap.search.engines import Nearest, Ranking, best_rows
+from smoothap.search.engines import Nearest, Ranking, VectorQuery, best_rows
 from smoothap.search.photos import seconds_of
 
 if TYPE_CHECKING:
@@ -43,17 +43,14 @@ class MilvusPiece:
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
         """Some rows, by a slice or their numbers (k,); a few are fetched at a time."""
-        ids = self._ids[rows]
-        fetched, found = np.empty((len(ids), self.shape[1]), np.float32), np.zeros(len(ids), bool)
-        for places in blocks(np.arange(len(ids)), self.shape[1]):
-            self._fetch(ids[places], places, fetched, found)
-        if not found.all():
-            lost = int(ids[np.flatnonzero(~found)[0]])
-            raise ValueError(f"{self._server.address} has no vector of photo {lost} any more: load the album again.")
-        return fetched
+        ids, places = np.unique(self._ids[rows], return_inverse=True)
+        fetched = np.empty((len(ids), self.shape[1]), np.float32)
+        for block in blocks(np.arange(len(ids)), self.shape[1]):
+            fetched[block] = self._fetch(ids[block])
+        return fetched[places]
 
-    def _fetch(self, wanted: np.ndarray, places: np.ndarray, into: np.ndarray, found: np.ndarray) -> None:
-        ids = np.unique(wanted)
+    def _fetch(self, ids: np.ndarray) -> np.ndarray:
+        """The vectors (k, d) of rising ids (k,)."""
         where = f"id in {ids.tolist()}"
         if len(ids) == ids[-1] - ids[0] + 1:  # a shorter question, which is answered sooner
             where = f"id >= {ids[0]} and id <= {ids[-1]}"
@@ -61,14 +58,12 @@ class MilvusPiece:
             "query", self._collection, filter=where, output_fields=["id", "vector"], limit=len(ids),
             consistency_level="Bounded",
         )  # fmt: skip
-        if not answers:
-            return
-        given = np.array([answer["id"] for answer in answers], np.int64)
-        vectors = np.array([answer["vector"] for answer in answers], np.float32)
-        order = np.argsort(given)
-        at = np.minimum(np.searchsorted(given[order], wanted), len(given) - 1)
-        there = given[order][at] == wanted
-        into[places[there]], found[places[there]] = vectors[order][at[there]], True
+        vectors = {answer["id"]: answer["vector"] for answer in answers}
+        if lost := {*ids.tolist()} - {*vectors}:
+            raise ValueError(
+                f"{self._server.address} has no vector of photo {min(lost)} any more: load the album again."
+            )
+        return np.array([vectors[identity] for identity in ids.tolist()], np.float32)
 
 
 def blocks(rows: np.ndarray, dimension: int) -> Iterator[np.ndarray]:
@@ -80,7 +75,7 @@ def blocks(rows: np.ndarray, dimension: int) -> Iterator[np.ndarray]:
 class MilvusNeighbours:
     """The photos of an album in Milvus around a query: the server names candidates, and exact scores here decide."""
 
-    name, limit = "milvus", MOST_ROWS
+    name = "milvus"
 
     def __init__(self, server: MilvusServer, about: About, ids: np.ndarray, vectors: Vectors) -> None:
         """ids (n,) of all photos."""
@@ -92,72 +87,40 @@ class MilvusNeighbours:
         """Who names the candidates."""
         return self
 
-    def nearest(
-        self,
-        vector: np.ndarray,
-        k: int,
-        left_out: np.ndarray,
-        passing: np.ndarray | None = None,
-        where: Filter | None = None,
-    ) -> Nearest:
-        """The k rows that score best with a query's vector (d,), but for those left out; of `passing` (n,) bool."""
-        if self._those(passing) > FEW and (named := self.by_index(vector, k, left_out, passing, where)) is not None:
+    def nearest(self, query: VectorQuery, k: int) -> Nearest:
+        """The k rows that score best."""
+        if self._number(query) > FEW and (named := self.by_index(query, k)) is not None:
             return named
-        return Nearest(*self.ranking(vector, left_out, passing).best(k), "")
+        return Nearest(*self.ranking(query).best(k), "")
 
-    def by_index(
-        self,
-        vector: np.ndarray,
-        k: int,
-        left_out: np.ndarray,
-        passing: np.ndarray | None = None,
-        where: Filter | None = None,
-    ) -> Nearest | None:
+    def by_index(self, query: VectorQuery, k: int) -> Nearest | None:
         """The same with candidates of the server, however few photos there are; None where it names too few."""
-        candidates = self._candidates(vector, k + len(left_out), passing, where)
+        candidates = self._candidates(query, k + len(query.left_out))
         if candidates is None:
             return None
-        candidates = np.setdiff1d(candidates, left_out)
-        scores = self._scores(vector, candidates)
+        candidates = np.setdiff1d(candidates, query.left_out)
+        scores = self._scores(query.vector, candidates)
         best = best_rows(scores, k)
         return Nearest(candidates[best], scores[best], "")
 
-    def ranking(
-        self,
-        vector: np.ndarray,
-        left_out: np.ndarray,
-        passing: np.ndarray | None = None,
-        minimum: float | None = None,
-        where: Filter | None = None,
-    ) -> Ranking:
-        """All rows ranked for a query's vector (d,), or with `minimum` those that the server finds at that score."""
-        rows, note = np.arange(len(self._vectors)) if passing is None else np.flatnonzero(passing), ""
-        if minimum is not None and len(rows) > FEW:
-            named = self._from(vector, minimum, where)
-            if named is not None:
-                rows = named if passing is None else named[passing[named]]
-                note = (
-                    f"Found by the index of Milvus ({self._index}), which may miss a few: --all compares every vector."
-                )
-        return self._ranked(vector, rows, left_out, note, complete=not note)
+    def ranking(self, query: VectorQuery, minimum: float | None = None) -> Ranking:
+        """All rows ranked, or with `minimum` those that the server finds at that score."""
+        if minimum is not None and self._number(query) > FEW and (named := self._from(query, minimum)) is not None:
+            note = f"Found by the index of Milvus ({self._index}), which may miss a few: --all compares every vector."
+            return self._ranked(query, named, note)
+        rows = np.arange(len(self._vectors)) if query.passing is None else np.flatnonzero(query.passing)
+        return self._ranked(query, rows)
 
-    def seen(
-        self,
-        vector: np.ndarray,
-        left_out: np.ndarray,
-        passing: np.ndarray | None = None,
-        minimum: float | None = None,
-        where: Filter | None = None,
-    ) -> Ranking:
+    def seen(self, query: VectorQuery, minimum: float | None = None) -> Ranking:
         """The best rows ranked, as far down as a visitor goes; a small album, or one with `minimum`, by `ranking`."""
-        those = self._those(passing)
-        if those <= FEW or minimum is not None:
-            return self.ranking(vector, left_out, passing, minimum, where)
-        rows = self._candidates(vector, SEEN + len(left_out), passing, where)
+        number = self._number(query)
+        if number <= FEW or minimum is not None:
+            return self.ranking(query, minimum)
+        rows = self._candidates(query, SEEN + len(query.left_out))
         if rows is None:
-            return self.ranking(vector, left_out, passing)
-        note = f"The best {len(rows):,} of {those:,} photos by the index of Milvus ({self._index}) are ranked."
-        return self._ranked(vector, rows, left_out, note, complete=False)
+            return self.ranking(query)
+        note = f"The best {len(rows):,} of {number:,} photos by the index of Milvus ({self._index}) are ranked."
+        return self._ranked(query, rows, note)
 
     def around(self, vector: np.ndarray, others: np.ndarray, number: int) -> np.ndarray:
         """Of some rows (m,), those nearest to a vector (d,), so many or fewer, in order."""
@@ -165,16 +128,16 @@ class MilvusNeighbours:
             return others
         return np.intersect1d(self._named(vector, min(number, FEW) + _SPARE, None).rows, others)
 
-    def _those(self, passing: np.ndarray | None) -> int:
-        return len(self._vectors) if passing is None else int(passing.sum())
+    def _number(self, query: VectorQuery) -> int:
+        """How many photos a query is about."""
+        return len(self._vectors) if query.passing is None else int(query.passing.sum())
 
-    def _ranked(
-        self, vector: np.ndarray, rows: np.ndarray, left_out: np.ndarray, note: str, *, complete: bool
-    ) -> Ranking:
+    def _ranked(self, query: VectorQuery, rows: np.ndarray, note: str = "") -> Ranking:
+        """The ranking of some rows (k,), which is complete if there is nothing to say of how they were found."""
         scores = np.full(len(self._vectors), -np.inf)
-        scores[rows] = self._scores(vector, rows)
-        scores[left_out] = -np.inf
-        return Ranking(scores, complete, note)
+        scores[rows] = self._scores(query.vector, rows)
+        scores[query.left_out] = -np.inf
+        return Ranking(scores, not note, note)
 
     def _scores(self, vector: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The exact scores of some rows (k,), whose vectors are fetched a few at a time."""
@@ -185,14 +148,11 @@ class MilvusNeighbours:
                 line.advance(len(block))
         return np.concatenate(scores)
 
-    def _candidates(
-        self, vector: np.ndarray, wanted: int, passing: np.ndarray | None, where: Filter | None
-    ) -> np.ndarray | None:
+    def _candidates(self, query: VectorQuery, wanted: int) -> np.ndarray | None:
         """Rows among which the server expects the best; None where it cannot name enough of them."""
-        limit, enough = wanted + _SPARE, min(wanted, self._those(passing))
+        limit, enough = wanted + _SPARE, min(wanted, self._number(query))
         while limit <= MOST_ROWS:
-            rows = self._named(vector, limit, where).rows
-            rows = rows if passing is None else rows[passing[rows]]
+            rows = self._passing(query, self._named(query.vector, limit, query.where).rows)
             if len(rows) >= enough:
                 return rows
             if limit == MOST_ROWS:
@@ -200,18 +160,22 @@ class MilvusNeighbours:
             limit = min(4 * limit, MOST_ROWS)
         return None
 
-    def _from(self, vector: np.ndarray, least: float, where: Filter | None) -> np.ndarray | None:
+    def _passing(self, query: VectorQuery, rows: np.ndarray) -> np.ndarray:
+        """Those of some rows (k,) that pass: the server's filter lets more pass than ours."""
+        return rows if query.passing is None else rows[query.passing[rows]]
+
+    def _from(self, query: VectorQuery, least: float) -> np.ndarray | None:
         """The rows from a least score on, in order; None: they are more than a server gives.
 
         A search by range goes from neighbour to neighbour, and does not come to a second group of photos behind a gap;
         so the nearest are asked for too, down to that score.
         """
-        in_range = self._named(vector, MOST_ROWS, where, least=least)
+        in_range = self._named(query.vector, MOST_ROWS, query.where, least=least)
         limit = max(_LEAST_ASKED, len(in_range.rows))
         while not in_range.is_full and limit <= MOST_ROWS:
-            named = self._named(vector, limit, where)
+            named = self._named(query.vector, limit, query.where)
             if not named.is_full or named.lowest < least - _OFF:
-                return np.union1d(in_range.rows, named.rows)
+                return self._passing(query, np.union1d(in_range.rows, named.rows))
             limit = MOST_ROWS if limit < MOST_ROWS < 4 * limit else 4 * limit
         return None
 

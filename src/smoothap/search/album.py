@@ -24,7 +24,7 @@ from smoothap.search._storage import Storage
 from smoothap.search.calibration import Calibration, calibrate, least_score
 from smoothap.search.collections import Collections
 from smoothap.search.description import Description, Learnt, Part
-from smoothap.search.engines import Engine, Neighbours, Ranking, checked_name
+from smoothap.search.engines import Engine, Neighbours, Ranking, VectorQuery, checked_name
 from smoothap.search.filtering import Filter
 from smoothap.search.milvus_server import is_address
 from smoothap.search.photos import Hit, Hits, Photo, Photos
@@ -369,15 +369,15 @@ class Album:
         vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
         vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
-        left_out, passing = self._rows([*query_ids, *wrong]), self.passing(where)
+        asked = VectorQuery(vector, self._rows([*query_ids, *wrong]), self.passing(where), where)
         if expand:
-            first = self._neighbours.nearest(vector, expand, left_out, passing, where)
-            vector = expanded(vector, self.vectors[first.rows], first.scores, alpha)
+            first = self._neighbours.nearest(asked, expand)
+            asked = asked._replace(vector=expanded(vector, self.vectors[first.rows], first.scores, alpha))
         minimum = least_score(self.calibration, recall, minimum)
         if everything or minimum is not None:
-            ranking = self._neighbours.ranking(vector, left_out, passing, None if everything else minimum, where)
+            ranking = self._neighbours.ranking(asked, None if everything else minimum)
             return self._hits(*ranking.best(minimum=minimum), ranking.note)
-        return self._hits(*self._neighbours.nearest(vector, k, left_out, passing, where))
+        return self._hits(*self._neighbours.nearest(asked, k))
 
     def passing(self, where: Filter | None) -> np.ndarray | None:
         """Which photos pass a filter, (n,) bool in the order of `photos`; None: all, where nothing is asked of them."""
@@ -395,7 +395,7 @@ class Album:
         An album in Milvus ranks the best few thousand, or what is found from the score `minimum` on; the ranking says
         whether it is `complete`.
         """
-        return self._neighbours.seen(vector, self._rows(left_out), self.passing(where), minimum, where)
+        return self._neighbours.seen(VectorQuery(vector, self._rows(left_out), self.passing(where), where), minimum)
 
     def around(self, vector: np.ndarray, rows: np.ndarray, number: int) -> np.ndarray:
         """Of some rows (m,), about so many that lie nearest to a vector (d,), in order; all, if there are fewer."""

@@ -51,13 +51,9 @@ def open_engine(name: str, vectors: Vectors, checksum: str) -> Engine:
         from smoothap.search._hnsw import open_hnsw
 
         return open_hnsw(vectors, checksum)
-    if name == "pq":
-        from smoothap.search._pq import LEAST, open_codes
+    from smoothap.search._pq import LEAST, open_codes
 
-        return open_codes(vectors, checksum) if len(vectors) >= LEAST else Exact()
-    from smoothap.search._milvus import Milvus
-
-    return Milvus(name, vectors, checksum)
+    return open_codes(vectors, checksum) if len(vectors) >= LEAST else Exact()
 
 
 def automatic(rows: int) -> str:
@@ -69,8 +65,11 @@ def automatic(rows: int) -> str:
 
 def checked_name(name: str) -> str:
     """The name, if there is such an engine."""
-    if name not in ("auto", "exact", "hnsw", "pq") and not name.startswith("milvus://"):
-        raise ValueError(f"There is no engine {name!r}: choose auto, exact, hnsw, pq or milvus://HOST:PORT.")
+    if name not in ("auto", "exact", "hnsw", "pq"):
+        raise ValueError(
+            f"There is no engine {name!r}: choose auto, exact, hnsw or pq. To search in Milvus, load the album there "
+            "(smoothap load ALBUM milvus://HOST:PORT/NAME) and open that address."
+        )
     return name
 
 
@@ -117,6 +116,18 @@ def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
     return rows[np.lexsort((rows, -scores[rows]))][:k]
 
 
+class VectorQuery(NamedTuple):
+    """What is looked for: the rows nearest to a vector (d,), but for those left out; of `passing` (n,) bool, if given.
+
+    `where` is the filter that these rows pass, for those whose vectors lie elsewhere.
+    """
+
+    vector: np.ndarray
+    left_out: np.ndarray
+    passing: np.ndarray | None = None
+    where: Filter | None = None
+
+
 class Neighbours:
     """The vectors (n, d) of an album around a query: an engine names candidates, and their exact scores decide."""
 
@@ -129,25 +140,14 @@ class Neighbours:
         checksum = self._checksum or checksum_of_rows(self._vectors)
         return open_engine(self._engine, self._vectors, checksum)
 
-    def ranking(
-        self,
-        vector: np.ndarray,
-        left_out: np.ndarray,
-        passing: np.ndarray | None = None,
-        minimum: float | None = None,
-        where: Filter | None = None,
-    ) -> Ranking:
-        """All rows ranked for a query's vector (d,), but for those left out: exact, whatever the engine.
-
-        `passing` (n,) bool: which rows count at all. The least score and the filter that these rows pass are for those
-        whose vectors lie elsewhere.
-        """
-        if passing is None:
-            scores = self._cosines.of(vector)
+    def ranking(self, query: VectorQuery, minimum: float | None = None) -> Ranking:
+        """All rows ranked, exactly, whatever the engine; the least score is for those whose vectors lie elsewhere."""
+        if query.passing is None:
+            scores = self._cosines.of(query.vector)
         else:
-            scores, rows = np.full(len(passing), -np.inf), np.flatnonzero(passing)
-            scores[rows] = self._cosines.of(vector, rows)
-        scores[left_out] = -np.inf
+            scores, rows = np.full(len(query.passing), -np.inf), np.flatnonzero(query.passing)
+            scores[rows] = self._cosines.of(query.vector, rows)
+        scores[query.left_out] = -np.inf
         return Ranking(scores)
 
     seen = ranking  # as far as a visitor goes: here, all the way
@@ -159,39 +159,30 @@ class Neighbours:
         scores = (self._vectors @ vector)[others]
         return np.sort(others[np.argpartition(-scores, number)[:number]])
 
-    def nearest(
-        self,
-        vector: np.ndarray,
-        k: int,
-        left_out: np.ndarray,
-        passing: np.ndarray | None = None,
-        where: Filter | None = None,
-    ) -> Nearest:
-        """The k rows that score best with a query's vector (d,), but for those left out; of `passing` (n,) bool."""
-        candidates = self._candidates(vector, k, left_out, passing)
+    def nearest(self, query: VectorQuery, k: int) -> Nearest:
+        """The k rows that score best."""
+        candidates = self._candidates(query, k)
         if candidates is None:
-            rows, scores = self.ranking(vector, left_out, passing).best(k)
-            return Nearest(rows, scores, "" if passing is None else self._fallen_back(int(passing.sum())))
-        scores = self._cosines.of(vector, candidates)
+            rows, scores = self.ranking(query).best(k)
+            return Nearest(rows, scores, "" if query.passing is None else self._fallen_back(int(query.passing.sum())))
+        scores = self._cosines.of(query.vector, candidates)
         best = best_rows(scores, k)
         return Nearest(candidates[best], scores[best], "")
 
-    def _candidates(
-        self, vector: np.ndarray, k: int, left_out: np.ndarray, passing: np.ndarray | None
-    ) -> np.ndarray | None:
+    def _candidates(self, query: VectorQuery, k: int) -> np.ndarray | None:
         """Rows among which the engine expects the best k; None where all have to be compared."""
-        number = len(self._cosines.vectors)
+        number, passing = len(self._cosines.vectors), query.passing
         if passing is None:
-            wanted = enough = min(k + len(left_out), number)
+            wanted = enough = min(k + len(query.left_out), number)
         else:
-            those, enough = int(passing.sum()), k + len(left_out)
+            those, enough = int(passing.sum()), k + len(query.left_out)
             if those <= EXACT_UP_TO:  # as few as are compared one by one in an album of their own
                 return None
             wanted = min(_SPARE * math.ceil(enough * number / those), self.engine.limit)
-        named = self.engine.nearest(vector, wanted) if wanted <= self.engine.limit else np.empty(0, np.int64)
+        named = self.engine.nearest(query.vector, wanted) if wanted <= self.engine.limit else np.empty(0, np.int64)
         candidates = named if passing is None else named[passing[named]]
         # Too many for the engine, or it gave fewer than were wanted, or too few of them pass.
-        return None if len(candidates) < enough else np.setdiff1d(candidates, left_out)
+        return None if len(candidates) < enough else np.setdiff1d(candidates, query.left_out)
 
     def _fallen_back(self, those: int) -> str:
         """What is said where a filter took the work from an engine that names candidates."""

@@ -22,19 +22,21 @@ import pyarrow as pa
 from smoothap.metrics.cosine import norms_and_marks
 from smoothap.progress import Progress
 from smoothap.search import _milvus_layout as layout
-from smoothap.search._milvus_layout import MARK, About
+from smoothap.search._hnsw import BUILD_BREADTH, LINKS
+from smoothap.search._milvus_layout import OWN, About
 from smoothap.search._milvus_storage import MilvusStorage
 from smoothap.search._storage import Storage
 from smoothap.search.album import Album
 from smoothap.search.copies import ALIKE, look_alike
-from smoothap.search.engines import GRAPH_UP_TO, Neighbours
-from smoothap.search.milvus_server import PATIENCE, MilvusAddress, MilvusServer
+from smoothap.search.engines import GRAPH_UP_TO, Neighbours, VectorQuery
+from smoothap.search.milvus_server import PATIENCE, MilvusAddress, MilvusServer, MilvusUnavailable
 from smoothap.search.photos import SCHEMA, Photos, whole_numbers
 
 INDEXES = "auto", "hnsw", "ivf_pq"
 PICTURES_UP_TO = 100_000  # photos: above, their thumbnails would take more memory of the server than all vectors
 COMPARED_UP_TO = 50_000  # photos: above, copies are those that are the same to the byte
 _LEAST_FOR_CODES = 40_000  # rows of a piece, from which codes can be learnt
+_SEGMENT = 128 << 20  # bytes of vectors, about what Milvus puts into a segment, which gets cells of its own
 _BYTES_AT_ONCE = 8 << 20  # in one message
 _MOST_PIECES = 8
 _NEW_SHARE = 0.2  # of the album: if more than this changed, all is sent anew, as one piece
@@ -100,24 +102,34 @@ class _Load:
         self.name = self.server.address.name
         if not len(self.album):
             raise ValueError(f"{self.album.folder} holds no photos: there is nothing to load.")
-        table = self._marked(self.album.photos)
+        table = self._with_checksums(self.album.photos)
         before = self._before()
         about, rows = self._planned(table, before)
-        if before is not None and before.about is not None and not len(rows) and _same(about, before.about):
+        if before is not None and not len(rows) and _same(about, before.about):
             return Loaded(len(self.album), 0, 0, None, before.about.index)
         about = self._taken_up(about, table.take(pa.array(rows)))
-        self._send(about, rows, table)
-        recall = self._verified(about)
-        self._switch(about, before)
+        try:
+            self._send(about, rows, table)
+            recall = self._verified(about)
+            self._switch(about, before)
+        except MilvusUnavailable:
+            raise
+        except ValueError as error:
+            if not self._is_overtaken(about, before):
+                raise
+            raise ValueError(
+                f"Another load into {self.server.address} came in between and took away what this one had sent. Who "
+                "searches there sees one album, whole. Run this again when the other load has ended."
+            ) from error
         gone = set() if before is None else {*before.ids.tolist()} - {*self.album.photos.ids.tolist()}
         return Loaded(len(self.album), len(rows), len(gone), recall, about.index)
 
-    def _marked(self, photos: Photos) -> pa.Table:
+    def _with_checksums(self, photos: Photos) -> pa.Table:
         """The photos with a number for each that changes with it or its vector."""
-        marks = norms_and_marks(self.album.vectors)[1].tolist()
+        vectors = norms_and_marks(self.album.vectors)[1].tolist()
         columns = [photos.column(name).to_pylist() for name in SCHEMA.names]
-        numbers = [_number(marks[row], values) for row, values in enumerate(zip(*columns, strict=True))]
-        return photos.table.append_column(layout.TABLE.field(MARK), pa.array(numbers, pa.int64()))
+        checksums = [_checksum(values) for values in zip(vectors, zip(*columns, strict=True), strict=True)]
+        return photos.table.append_column(layout.TABLE.field(OWN), pa.array(checksums, pa.int64()))
 
     def _before(self) -> MilvusStorage | None:
         """What readers see now."""
@@ -130,7 +142,7 @@ class _Load:
 
     def _planned(self, table: pa.Table, before: MilvusStorage | None) -> tuple[About, np.ndarray]:
         """What the next piece is to be, and the rows (k,) of the album that go into it."""
-        described, now, marks = self.album._description, self.album.photos.ids, whole_numbers(table[MARK])
+        described, now, sums = self.album._description, self.album.photos.ids, whole_numbers(table[OWN])
         about = About(
             number=0, pieces=(), removed=(), fingerprint="", rows=0, photos=len(now),
             dimension=described.dimension, index=self._chosen_index(), pictures=self._takes_pictures(),
@@ -141,11 +153,11 @@ class _Load:
             dtype=described.dtype,
         )  # fmt: skip
         rows, version = np.arange(len(now)), 1
-        if before is not None and before.about is not None:
+        if before is not None:
             known = before.about
             self._check_like(known, about, before)
             version = (known.number >> 16) + 1
-            changed = _changed(now, marks, before)
+            changed = _changed(now, sums, before)
             gone = np.setdiff1d(before.ids, now)
             kept = (known.index, known.pictures, known.learnt) == (about.index, about.pictures, about.learnt)
             few = len(changed) + len(gone) <= max(_NEW_SHARE * len(now), 100)
@@ -153,7 +165,7 @@ class _Load:
                 removed = tuple(sorted({*known.removed, *gone.tolist()} - {*now.tolist()}))
                 about = replace(about, pieces=known.pieces, removed=removed)
                 rows = changed
-        fingerprint = _fingerprint(about, now[rows], marks[rows])
+        fingerprint = _fingerprint(about, now[rows], sums[rows])
         number = version << 16 | int(fingerprint[:4], 16)
         pieces = (*about.pieces, number)
         return replace(about, number=number, pieces=pieces, rows=len(rows), fingerprint=fingerprint), rows
@@ -203,7 +215,7 @@ class _Load:
     def _send(self, about: About, rows: np.ndarray, table: pa.Table) -> None:
         """Send what the piece lacks, index it and have it loaded."""
         piece, dimension = layout.piece_name(self.name, about.number), self.album.vectors.shape[1]
-        index, goes_on = self._index_of(about, len(rows), dimension), self.server.has(piece)
+        index, goes_on = index_of(about.index, len(rows), dimension), self.server.has(piece)
         layout.create_piece(self.server, piece, dimension)
         if goes_on:  # rows can be counted in what is loaded alone
             self._hold_ready(piece, index)
@@ -225,7 +237,7 @@ class _Load:
         what = "Sending thumbnails" if name.endswith("_pictures") else "Sending to Milvus"
 
         def send(some: np.ndarray) -> int:
-            made = make(some)
+            made = list(make(some))
             if made and not (goes_on and self._count_of(name, some) == len(made)):
                 self.server.ask("upsert", name, made)
             return len(some)
@@ -243,21 +255,12 @@ class _Load:
         vectors = self.album.vectors[rows]
         return [{**layout.fields_of(record), "vector": vector} for record, vector in zip(records, vectors, strict=True)]
 
-    def _picture_rows(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        return list(self._pictures_of(rows))
-
-    def _pictures_of(self, rows: np.ndarray) -> Iterator[dict[str, Any]]:
+    def _picture_rows(self, rows: np.ndarray) -> Iterator[dict[str, Any]]:
         for row in rows:
             record = self.album.photos.record(int(row))
             picture = self.storage.thumbnail(record)
             if picture is not None and len(text := base64.b64encode(picture).decode()) <= 65_535:
                 yield layout.text_row(record["id"], text)
-
-    def _index_of(self, about: About, rows: int, dimension: int) -> tuple[str, dict[str, int]]:
-        if about.index == "IVF_PQ" and rows >= _LEAST_FOR_CODES:
-            codes = next(m for m in range(max(1, dimension // 8), 0, -1) if dimension % m == 0)
-            return "IVF_PQ", {"nlist": int(min(4 * rows**0.5, 65_536)), "m": codes, "nbits": 8}
-        return "HNSW", {"M": 32, "efConstruction": 200}
 
     def _hold_ready(self, piece: str, index: tuple[str, dict[str, int]]) -> None:
         """Have the server write and index what it got, and load it for searches."""
@@ -283,8 +286,9 @@ class _Load:
         exact, found = Neighbours(self.album.vectors, "exact"), 0
         remote, nobody = new.neighbours(vectors), np.empty(0, np.int64)
         for query in queries:
-            wanted = exact.nearest(query, _NEAREST, nobody)
-            given = remote.by_index(query, len(wanted.rows), nobody)
+            asked = VectorQuery(query, nobody)
+            wanted = exact.nearest(asked, _NEAREST)
+            given = remote.by_index(asked, len(wanted.rows))
             found += 0 if given is None else int((given.scores >= wanted.scores[-1]).sum())
         recall = found / (len(queries) * min(_NEAREST, len(photos)))
         if recall < self.least_recall:
@@ -294,33 +298,50 @@ class _Load:
             )
         return recall
 
+    def _is_overtaken(self, about: About, before: MilvusStorage | None) -> bool:
+        """Whether another load ended meanwhile, or took what this one sent for something that was given up."""
+        known = None if before is None else before.about.number
+        if layout.current_number(self.server, self.name) not in (known, about.number):
+            return True
+        names = layout.piece_name(self.name, about.number), layout.about_name(self.name, about.number)
+        return not all(self.server.has(name) for name in names)
+
     def _switch(self, about: About, before: MilvusStorage | None) -> None:
         """Show readers the new version, from one moment to the next, and remove what neither it nor the last needs."""
+        if self._is_overtaken(about, before):
+            raise ValueError(f"{self.server.address} stands for another album than when this load began.")
         piece = layout.piece_name(self.name, about.number)
-        self.server.ask("create_alias" if before is None else "alter_alias", piece, self.name)
-        needed = {*about.pieces, *(before.about.pieces if before is not None and before.about is not None else ())}
+        if self.server.behind(self.name) != piece:  # or another load of the same album was quicker
+            self.server.ask("create_alias" if before is None else "alter_alias", piece, self.name)
+        needed = {*about.pieces, *(() if before is None else before.about.pieces)}
         for number in layout.numbers_of(self.server, self.name):
             if number not in needed and number < about.number:
                 layout.drop_piece(self.server, self.name, number)
 
 
-def _number(mark: int, values: tuple[Any, ...]) -> int:
-    digest = hashlib.blake2b(repr((mark, values)).encode(errors="surrogateescape"), digest_size=8).digest()
+def index_of(kind: str, rows: int, dimension: int) -> tuple[str, dict[str, int]]:
+    """The index of a piece with so many vectors, and its parameters; too few for codes get a graph."""
+    if kind == "IVF_PQ" and rows >= _LEAST_FOR_CODES:
+        codes = next(m for m in range(max(1, dimension // 8), 0, -1) if dimension % m == 0)
+        cells = int(4 * min(rows, _SEGMENT // (4 * dimension)) ** 0.5)
+        return "IVF_PQ", {"nlist": cells, "m": codes, "nbits": 8}
+    return "HNSW", {"M": LINKS, "efConstruction": BUILD_BREADTH}
+
+
+def _checksum(values: tuple[Any, ...]) -> int:
+    digest = hashlib.blake2b(repr(values).encode(errors="surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
-def _fingerprint(about: About, ids: np.ndarray, marks: np.ndarray) -> str:
+def _fingerprint(about: About, ids: np.ndarray, checksums: np.ndarray) -> str:
     described = repr(replace(about, fingerprint="", rows=0, alike=[])).encode(errors="surrogateescape")
-    return hashlib.sha256(described + ids.tobytes() + marks.tobytes()).hexdigest()
+    return hashlib.sha256(described + ids.tobytes() + checksums.tobytes()).hexdigest()
 
 
-def _changed(now: np.ndarray, marks: np.ndarray, before: MilvusStorage) -> np.ndarray:
+def _changed(ids: np.ndarray, checksums: np.ndarray, before: MilvusStorage) -> np.ndarray:
     """The rows of the album that Milvus has not, or has otherwise. (k,)"""
-    places = np.minimum(np.searchsorted(before.ids, now), max(len(before.ids) - 1, 0))
-    same = (
-        (before.ids[places] == now) & (before.marks[places] == marks) if len(before.ids) else np.zeros(len(now), bool)
-    )
-    return np.flatnonzero(~same)
+    places = np.minimum(np.searchsorted(before.ids, ids), len(before.ids) - 1)
+    return np.flatnonzero((before.ids[places] != ids) | (before.checksums[places] != checksums))
 
 
 def _same(about: About, known: About) -> bool:
