@@ -16,7 +16,7 @@ from smoothap.experiments import open_data, open_methods, open_model
 
 def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path):
     drawn, weights, validated = [], [], set()
-    for method in open_methods("all"):
+    for method in open_methods("all,two-stages"):
         if method.name == "divide-and-conquer":
             continue  # its batches come from its clusters
         run = TrainingRun(tmp_path / method.name, method.name, {"learning_rate": 1e-3}, split=0, seed=5)
@@ -26,7 +26,7 @@ def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path
         weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
         validated.add(tuple(validation.class_names))
         assert setup.settings.learning_rate == 1e-3
-    assert len(drawn) == 20
+    assert len(drawn) == 21
     assert all(batches == drawn[0] for batches in drawn)
     assert all(torch.equal(vector, weights[0]) for vector in weights)
     assert len(validated) == 1
