@@ -1,5 +1,6 @@
 """Albums of several segments: mapped, never put together in memory, and the same answers as one; in float16 too."""
 
+import mmap
 import os
 from pathlib import Path
 
@@ -250,3 +251,21 @@ def test_a_damaged_or_foreign_table_in_the_cache_is_not_believed(many, tmp_path,
     monkeypatch.setattr(Storage, "_photos", lambda *given: reads.append(given) or read(*given))
     assert Album.open(tmp_path / "several").photos.table.equals(wanted)
     assert len(reads) == 4
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_RANDOM"), reason="this system takes no advice")
+def test_rows_far_apart_are_read_without_what_lies_around_them(tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(4000, dtype=np.float32).reshape(1000, 4))
+    piece, said = np.load(tmp_path / "rows.npy", mmap_mode="r"), []
+
+    class Advised:
+        def madvise(self, advice):
+            said.append(advice)
+
+    piece._mmap = Advised()
+    vectors = MappedVectors([piece], 4)
+    assert vectors[np.array([999, 2, 500])].tolist() == piece[[999, 2, 500]].tolist()
+    assert said == [mmap.MADV_RANDOM, mmap.MADV_NORMAL]
+    assert vectors[np.arange(100, 300)].tolist() == piece[100:300].tolist()
+    assert len(said) == 2  # side by side, they are read ahead
+    assert vectors[np.empty(0, np.int64)].shape == (0, 4)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import mmap
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +15,7 @@ from smoothap.metrics.cosine import Rows
 
 FLOAT16, FLOAT32 = "float16", "float32"
 _AT_ONCE = 1 << 14  # rows
+_FAR_APART = 16  # rows, on average
 DTYPES = {FLOAT16: "<f2", FLOAT32: "<f4"}  # what an album may keep its vectors in, and what their files say
 
 
@@ -103,10 +106,27 @@ class MappedVectors(NDArrayOperatorsMixin):
         pieces = np.searchsorted(self._starts, places, side="right") - 1
         kept = np.result_type(*([getattr(piece, "dtype", self.dtype) for piece in self._pieces] or [self.dtype]))
         gathered = np.empty((len(rows), self.shape[1]), kept)
-        for piece in np.unique(pieces):
-            here = np.flatnonzero(pieces == piece)
-            gathered[here] = self._pieces[piece][places[here] - self._starts[piece]]
+        order = np.argsort(pieces, kind="stable")
+        numbers, firsts = np.unique(pieces[order], return_index=True)
+        for piece, here in zip(numbers, np.split(order, firsts[1:]), strict=True) if len(rows) else ():
+            there = places[here] - self._starts[piece]
+            with _few_pages_read(self._pieces[piece], there):
+                gathered[here] = self._pieces[piece][there]
         return _floats(gathered)
+
+
+@contextmanager
+def _few_pages_read(piece: Any, rows: np.ndarray) -> Generator[None]:
+    """While this lasts, the disk reads the pages of rows that lie far apart, and not megabytes around each of them."""
+    mapped = getattr(piece, "_mmap", None)
+    if mapped is None or not hasattr(mmap, "MADV_RANDOM") or np.ptp(rows) < _FAR_APART * len(rows):
+        yield
+        return
+    mapped.madvise(mmap.MADV_RANDOM)
+    try:
+        yield
+    finally:
+        mapped.madvise(mmap.MADV_NORMAL)
 
 
 def _floats(rows: np.ndarray) -> np.ndarray:
