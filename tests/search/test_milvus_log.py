@@ -107,10 +107,12 @@ def test_stopped_at_any_moment_nothing_is_lost_or_counted_twice(another, monkeyp
             one._kept._sum_up()
         assert content(another()) == wanted
         marked(another(), 10 * stop + 9, 1)  # sums up, unless that was done but for the deleting
-        assert len({row[_milvus_kept.OWN] for row in rows_of(one)}) < 8 * MANY  # of the 70 that there were
         right |= {10 * stop + photo for photo in (*range(MANY + 2), 9) if photo != MANY - 1}
         assert {*another()["dogs"].right} == right
     assert {*stopped} == {"upsert", "delete"}
+    marked(another(), 200, 2 * MANY)  # nobody stops this one, and it deletes what others left
+    assert {*another()["dogs"].right} == right | {*range(200, 200 + 2 * MANY)}
+    assert len({row[_milvus_kept.OWN] for row in rows_of(one)}) < 2 * MANY + 4  # of the 80 that there were
 
 
 def test_what_a_summary_stands_for_no_longer_counts(another):
