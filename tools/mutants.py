@@ -368,6 +368,7 @@ MUTANTS = [
     Mutant("coded: the codes decide", "search/coded.py", "scores = self._cosines.of(query, candidates)", "scores = self._cosines.of(query, candidates).round(3)", CODED),
     Mutant("coded: the sum of codes overflows", "search/coded.py", "min(32_767, (2**31 - 1) // (_MOST_CODE * dimension))", "32_767", CODED),
     Mutant("coded: of several queries all get what the first is bounded by", "search/_code_kernels.py", "query = queries[place]", "query = queries[0]", CODED),
+    Mutant("operating: the first process takes all connections", "web/_fair_server.py", "await super().startup([])", "return await super().startup(sockets)", OPERATING + " -k neighbours"),
     Mutant("operating: on a GPU there is a lane for each core", "numerics/devices.py", 'torch.get_num_threads() if device.type == "cpu" else 1', "torch.get_num_threads()", OPERATING + " -k lane"),
     Mutant("coded: filters are not asked", "search/coded.py", "products[~passing] = -np.inf", "pass", CODED),
     Mutant("operating: ready before the model is there", "web/_current_albums.py", 'self.missing = "The models are being loaded', 'self.missing = "" and "The models are being loaded', OPERATING + " -k model_is_gone"),

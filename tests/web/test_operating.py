@@ -232,6 +232,32 @@ def test_a_server_takes_one_connection_at_a_time_and_leaves_others_to_its_neighb
         thread.join(30)
 
 
+@pytest.mark.alone
+def test_servers_on_one_socket_share_the_connections_that_come_at_once(album):
+    listener = listen("127.0.0.1", 0)
+    servers = [http_server(create_app({"letters": album}), Limits(), shares=True) for _ in range(2)]
+    threads = [threading.Thread(target=each.run, kwargs={"sockets": [listener.dup()]}) for each in servers]
+    waiting = []
+    try:
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 30
+        while not all(each.started for each in servers) and time.monotonic() < end:
+            time.sleep(0.01)
+        waiting += [socket.create_connection(listener.getsockname()) for _ in range(40)]
+        while sum(held := [len(each.server_state.connections) for each in servers]) < 40 and time.monotonic() < end:
+            time.sleep(0.01)
+    finally:
+        for each in servers:
+            each.should_exit = True
+        for each in (*waiting, listener):
+            each.close()
+        for thread in threads:
+            thread.join(30)
+    assert sum(held) == 40
+    assert min(held) >= 10
+
+
 class Undecoded:
     """A decoder of photos that are images already."""
 

@@ -21,13 +21,13 @@ from smoothap.report.markup import visible
 from smoothap.search import Album
 from smoothap.search.watching import Watcher
 from smoothap.web import LOOPBACK
+from smoothap.web._fair_server import FairServer
 from smoothap.web._metrics import Metrics
 from smoothap.web._processes import run_processes
 from smoothap.web._server import create_app
 from smoothap.web.limits import Limits
 
 _CONNECTIONS = 4_096  # files that may be open: a thousand visitors at once are told to wait, not left hanging
-_WAITING = 1_024  # connections that nobody has taken yet
 _TOO_SLOW = b'{"error":"The request came too slowly: send it again."}'
 
 
@@ -95,7 +95,7 @@ def run_server(
     # uvicorn raises the interrupt again once it has shut down: Ctrl-C is the usual way to end
     with contextlib.suppress(KeyboardInterrupt), _watching(albums if watch else {}):
         if processes == 1:
-            _answer_requests(albums, service, listener, Metrics())
+            _answer_requests(albums, service, listener, Metrics(), shares=False)
         else:
             assert opener is not None
             work = partial(_open_and_answer, opener, service)
@@ -109,10 +109,12 @@ def _open_and_answer(
     _allow_connections()
     _end_well()
     with contextlib.suppress(KeyboardInterrupt):
-        _answer_requests(opener(), service, listener, Metrics(memory, row))
+        _answer_requests(opener(), service, listener, Metrics(memory, row), shares=True)
 
 
-def _answer_requests(albums: Mapping[str, Album], service: Service, listener: socket.socket, metrics: Metrics) -> None:
+def _answer_requests(
+    albums: Mapping[str, Album], service: Service, listener: socket.socket, metrics: Metrics, *, shares: bool
+) -> None:
     with contextlib.ExitStack() as stack:
         log = None
         if service.log is not None:
@@ -122,7 +124,7 @@ def _answer_requests(albums: Mapping[str, Album], service: Service, listener: so
             any_address=service.host not in LOOPBACK, limits=service.limits, proxies=service.proxies,
             base_path=service.base_path, metrics=metrics, log=log, local=service.is_local,
         )  # fmt: skip
-        http_server(app, service.limits).run(sockets=[listener])
+        http_server(app, service.limits, shares=shares).run(sockets=[listener])
 
 
 def _end_well() -> None:
@@ -150,30 +152,18 @@ def _watching(albums: Mapping[str, Album]) -> Generator[None]:
             thread.join(5)  # an update that takes longer is stopped with the program, and goes on with the next one
 
 
-def http_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """A server for the application whose connections keep to the limits."""
+def http_server(app: ASGIApp, limits: Limits, *, shares: bool = False) -> FairServer:
+    """A server for the application whose connections keep to the limits; `shares`: others are on the same socket."""
 
     class Protocol(TimedProtocol):
         seconds_for_head, seconds_to_read = limits.seconds_for_head, limits.seconds_to_read
 
     config = uvicorn.Config(
         app, http=Protocol, ws="none", log_level="warning", access_log=False, server_header=False, date_header=False,
-        proxy_headers=False, timeout_keep_alive=20, backlog=1, h11_max_incomplete_event_size=32_768,
+        proxy_headers=False, timeout_keep_alive=20, backlog=1024, h11_max_incomplete_event_size=32_768,
         timeout_graceful_shutdown=round(limits.seconds_to_stop),
     )  # fmt: skip
-    return FairServer(config)
-
-
-class FairServer(uvicorn.Server):
-    """A server that takes one connection at a time, so that others on the same socket get theirs.
-
-    asyncio takes as many as may wait; the process that wakes first would have them all, and keep them.
-    """
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(_WAITING)  # that many may wait all the same
+    return FairServer(config, shares=shares)
 
 
 class TimedProtocol(H11Protocol):
