@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
+import torch
 
 from smoothap.cli import app
 from smoothap.compare._processes import Task, TaskRunner
@@ -222,6 +224,17 @@ def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(p
             assert isinstance(failed, RunFailed)
             assert reason in str(failed)
     assert capsys.readouterr().out.count("a run: failed") == 3
+
+
+def threads_of_a_run():
+    return RunResult(str(torch.get_num_threads()), 0, 0)
+
+
+def test_runs_share_the_cores_and_one_that_is_alone_has_them_all(plan, tmp_path):
+    runner = TaskRunner(replace(plan, jobs=2 * os.cpu_count()))
+    tasks = [Task(tmp_path / str(alone), "a run", threads_of_a_run, alone=alone) for alone in (False, True)]
+    shared, alone = runner.finish(tasks)
+    assert (shared.method, alone.method) == ("1", str(torch.get_num_threads()))
 
 
 def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):

@@ -25,6 +25,7 @@ class Task(NamedTuple):
     title: str
     work: Callable[..., RunResult]
     arguments: tuple[Any, ...] = ()
+    alone: bool = False  # done while no other is, with all cores
 
 
 class TaskRunner:
@@ -69,9 +70,10 @@ class TaskRunner:
 
     def _in_a_process(self, task: Task) -> RunResult:
         """The result of the work; an interruption waits until the process has saved its checkpoint."""
+        threads = None if task.alone else self._threads
         try:
             with ProcessPoolExecutor(1, self._processes) as process:
-                return process.submit(run_alone, task.work, self._threads, *task.arguments).result()
+                return process.submit(run_alone, task.work, threads, *task.arguments).result()
         except BrokenProcessPool:
             raise RunFailed("its process was killed, perhaps for want of memory") from None
 

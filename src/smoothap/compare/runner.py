@@ -99,7 +99,8 @@ class _Runner:
         results = []
         for split in range(self._plan.splits):
             folder = self._plan.out / "untrained" / f"split-{split}"
-            task = Task(folder, _title("untrained", self._plan, split), evaluate_untrained, (folder, self._plan, split))
+            title = _title("untrained", self._plan, split)
+            task = Task(folder, title, evaluate_untrained, (folder, self._plan, split), alone=True)
             (result,) = self._tasks.finish([task])
             if isinstance(result, RunFailed):
                 raise ValueError(f"The untrained network could not be tested: {result}") from result
