@@ -1,7 +1,7 @@
 """Indexing against what its parts cost: the network, and reading, hashing and thumbnails. The aim: at most 1.05 times.
 
     python benchmarks/index_speed.py [--photos FOLDER] [--megapixels 0.3 12] [--model NAME]
-                                     [--size 224] [--most 192] [--rounds 3] [--workers N] [--processes 1 2]
+                                     [--size 224] [--most 192] [--rounds 9] [--workers N] [--processes 1 2]
 
 With --processes, the photos are indexed once more in parts by so many processes, start-up and counting in included.
 The parts are measured one after the other, by the seconds of all cores together; with every core busy all the time,
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--model", default="tf_efficientnet_lite0")
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--most", type=int, default=192)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--processes", type=int, nargs="*", default=[])
     options = parser.parse_args()
