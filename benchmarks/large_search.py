@@ -40,6 +40,7 @@ from smoothap.search.photos import SCHEMA
 BLOCK = 1 << 17
 DIMENSION = 512
 SPREAD = 0.8  # of a cluster, as wide as its centre is far
+NOISE = 0.5  # that real features are repeated with
 COLD = 50
 
 
@@ -230,7 +231,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--kinds", nargs="+", default=["20", "200"])
     parser.add_argument("--engines", nargs="+", default=["pq", "hnsw"])
-    parser.add_argument("--noise", type=float, default=0.5)
+    parser.add_argument("--noise", type=float, default=NOISE)
     parser.add_argument("--float16", action="store_true")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--judged", type=int, default=1000)

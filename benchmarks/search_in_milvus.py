@@ -2,9 +2,11 @@
 
     python tools/milvus_server.py --set-up
     python benchmarks/search_in_milvus.py [--rows 100000] [--queries 300] [--index hnsw] [--data FOLDER] [--skip-load]
+                                          [--features FEATURES.npy]
 
 The server runs on this machine, beside the client, and shares its cores. With --data the server's folder and the album
-stay there, so that --skip-load measures searches again. Both sides answer the same queries, one after the other.
+stay there, so that --skip-load measures searches again. With --features the vectors are real ones, repeated with noise
+as `benchmarks/large_search.py` has them. Both sides answer the same queries, one after the other.
 """
 
 import argparse
@@ -20,10 +22,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+from large_search import NOISE, block, real_features
 from search_speed import DIMENSION, clustered, queries_near
 
 from smoothap.search import Album
 from smoothap.search.milvus_loading import load_album
+from smoothap.search.milvus_server import MilvusUnavailable
 
 TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
 
@@ -51,6 +55,19 @@ def server(data: Path) -> Generator[str]:
         process.wait()
 
 
+def vectors_of(rows: int, features: Path | None) -> np.ndarray:
+    """So many vectors: in random clusters, or real ones of a file, repeated with noise."""
+    return clustered(rows) if features is None else block(0, rows, str(features), NOISE, real_features(features))
+
+
+def patiently_opened(address: str) -> Album:
+    """The album in Milvus; a server that was just started again reads it into memory first, which takes minutes."""
+    for _ in range(20):
+        with suppress(MilvusUnavailable):
+            return Album.open(address)
+    return Album.open(address)
+
+
 def timed(album: Album, queries: np.ndarray, k: int) -> tuple[np.ndarray, list[set[int]]]:
     """Milliseconds of each search for k, and what was found."""
     album.search(queries[0], k)
@@ -70,13 +87,14 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--index", default="hnsw")
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--features", type=Path)
     parser.add_argument("--skip-load", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         data = options.data or Path(temporary)
         os.environ["XDG_CACHE_HOME"] = str(data / "cache")
         if not (data / "album").exists():
-            Album.from_arrays(clustered(options.rows), path=data / "album")
+            Album.from_arrays(vectors_of(options.rows, options.features), path=data / "album")
         with server(data / "server") as address:
             if not options.skip_load:
                 start = time.perf_counter()
@@ -88,7 +106,7 @@ def main() -> None:
                     flush=True,
                 )
             opened = time.perf_counter()
-            there = Album.open(address)
+            there = patiently_opened(address)
             print(f"open: {time.perf_counter() - opened:.2f} s", flush=True)
             here, exact = (Album.open(data / "album", engine=engine) for engine in ("hnsw", "exact"))
             queries = queries_near(np.asarray(here.vectors), options.queries)

@@ -11,6 +11,7 @@ from milvus_servers import EVERY_MILVUS, address_of
 
 from smoothap.search import Album, Filter
 from smoothap.search._milvus_layout import drop_piece, numbers_of, piece_name
+from smoothap.search._milvus_vectors import breadth
 from smoothap.search.milvus_loading import index_of, load_album
 from smoothap.search.milvus_server import MilvusAddress, MilvusServer, MilvusUnavailable
 
@@ -299,3 +300,8 @@ def test_a_server_that_is_away_is_told_in_a_sentence_after_a_while():
 def test_an_address_that_is_none_is_refused(text):
     with pytest.raises(ValueError, match=r"(?i)milvus"):
         MilvusAddress.of_album(text)
+
+
+def test_several_graphs_are_searched_half_as_broadly_and_none_for_fewer_than_are_wanted():
+    assert [breadth(limit, 100_000) for limit in (26, 116, 16_384)] == [128, 232, 32_768]
+    assert [breadth(limit, 1_000_000) for limit in (26, 116, 16_384)] == [64, 116, 16_384]
