@@ -303,5 +303,6 @@ def test_an_address_that_is_none_is_refused(text):
 
 
 def test_several_graphs_are_searched_half_as_broadly_and_none_for_fewer_than_are_wanted():
-    assert [breadth(limit, 100_000) for limit in (26, 116, 16_384)] == [128, 232, 32_768]
-    assert [breadth(limit, 1_000_000) for limit in (26, 116, 16_384)] == [64, 116, 16_384]
+    for shape in ((100_000, 512), (1_000_000, 128)):
+        assert [breadth(limit, shape) for limit in (26, 116, 16_384)] == [128, 232, 32_768]
+    assert [breadth(limit, (1_000_000, 512)) for limit in (26, 116, 16_384)] == [64, 116, 16_384]

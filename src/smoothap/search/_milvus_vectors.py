@@ -27,7 +27,7 @@ SEEN = 2_000  # of a larger album's photos are ranked for the page
 _BYTES_AT_ONCE = 4 << 20  # of vectors in an answer
 _SPARE = 16  # more rows than wanted are asked for: some may have been replaced since
 _LEAST_ASKED = 256  # photos, where those from a least score on are looked for
-_SEVERAL_GRAPHS = 750_000  # photos: a server has a graph for each half gigabyte of vectors
+_SEVERAL_GRAPHS = 3 << 29  # bytes of vectors: a server keeps a graph for each half gigabyte, newer ones for a whole
 _OFF = 1e-4  # by which the server's own scores may lie below ours
 _LIKE = re.compile(r"[\w /.+()\[\]&,-]*")  # what can stand in a pattern as it is
 
@@ -185,7 +185,7 @@ class MilvusNeighbours:
         found: list[np.ndarray] = []
         lowest, is_full = -np.inf, False
         asked = np.asarray(vector, np.float32).tolist()
-        params: dict[str, float] = {"ef": breadth(limit, len(self._vectors)), "nprobe": 64}  # of HNSW and of IVF_PQ
+        params: dict[str, float] = {"ef": breadth(limit, self._vectors.shape), "nprobe": 64}  # of HNSW and of IVF_PQ
         if least is not None:
             params |= {"radius": float(least) - _OFF, "range_filter": 2.0}
         elif self._index == "IVF_PQ":  # codes order roughly: what is scored here may well change places
@@ -204,12 +204,13 @@ class MilvusNeighbours:
         return _Named(np.unique(np.concatenate(found)), lowest, is_full)
 
 
-def breadth(limit: int, number: int) -> int:
-    """How many photos a search keeps in view to name the best `limit` of `number`.
+def breadth(limit: int, shape: tuple[int, int]) -> int:
+    """How many photos a search keeps in view to name the best `limit` among vectors of a shape (n, d).
 
-    A large album lies in several graphs, each of which is searched so broadly: half is enough there.
+    Many lie in several graphs, each of which is searched so broadly: half is enough there.
     """
-    spare = 1 if number > _SEVERAL_GRAPHS else 2
+    number, dimension = shape
+    spare = 1 if 4 * number * dimension > _SEVERAL_GRAPHS else 2
     return min(max(spare * limit, spare * 64), 32_768)
 
 
