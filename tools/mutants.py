@@ -40,7 +40,7 @@ UPDATES, MISSING = (f"tests/search/test_{name}.py" for name in ("album_updates",
 FOLDING, LAYERS = "tests/models/test_folding.py", "tests/models/test_fast_layers.py"
 LARGE, HOLD = "tests/attacks/test_large_photos.py", "tests/attacks/test_slow_readers.py"
 GATE, SERVER, VERSIONS = (f"tests/web/test_{name}.py" for name in ("gate", "server", "album_versions"))
-V1, OPERATING = "tests/web/test_v1.py", "tests/web/test_operating.py"
+V1, OPERATING, TOGETHER = (f"tests/web/test_{name}.py" for name in ("v1", "operating", "together"))
 EXPORT_FILES, TABLES = "tests/models/test_export.py", "tests/search/test_photo_tables.py"
 CODED = "tests/search/test_coded.py"
 LOSSES_ELSEWHERE = "tests/devices/test_losses_elsewhere.py"
@@ -360,16 +360,18 @@ MUTANTS = [
     Mutant("v1: adding takes the labels of others", "search/updating.py", "make(path) if about is None or path in about else kept", "make(path)", V1 + " -k added_found"),
     Mutant("v1: groups count what they show", "web/_v1_answers.py", "photos=int(counts[group])", "photos=1", V1 + " -k groups"),
     Mutant("v1: a filter of columns passes all", "search/filtering.py", "keep &= np.asarray(photos.values_of(name) == value, bool)", "keep &= photos.values_of(name) != None", V1 + " -k columns"),
+    Mutant("compare: what all runs share is made on a part of the cores", "compare/_processes.py", "None if task.alone else self._threads", "self._threads", "tests/compare/test_compare.py -k share_the_cores"),
+    Mutant("milvus: one graph is searched half as broadly", "search/_milvus_vectors.py", "4 * number * dimension > _SEVERAL_GRAPHS", "number > 750_000", "tests/search/test_milvus_albums.py -k half_as"),
     Mutant("operating: the log keeps the query", "web/_observing.py", '"path": scope["path"],', '"path": scope["path"] + "?" + scope["query_string"].decode(),', OPERATING + " -k log"),
     Mutant("operating: one process is all", "web/_metrics.py", "reshape(-1, *_SHAPE).sum(0)", "reshape(-1, *_SHAPE)[0]", OPERATING + " -k summed"),
-    Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 8", "_MOST = 1", OPERATING + " -k together"),
+    Mutant("operating: photos go one by one", "web/_together.py", "_MOST = 8", "_MOST = 1", TOGETHER),
     Mutant("coded: what rounding a vector loses is not reckoned with", "search/coded.py", "products + self._errors >= least", "products >= least", CODED),
     Mutant("coded: the rounding of the query is not reckoned with", "search/coded.py", "least -= 2 * error", "least -= 0 * error", CODED),
     Mutant("coded: the codes decide", "search/coded.py", "scores = self._cosines.of(query, candidates)", "scores = self._cosines.of(query, candidates).round(3)", CODED),
     Mutant("coded: the sum of codes overflows", "search/coded.py", "min(32_767, (2**31 - 1) // (_MOST_CODE * dimension))", "32_767", CODED),
     Mutant("coded: of several queries all get what the first is bounded by", "search/_code_kernels.py", "query = queries[place]", "query = queries[0]", CODED),
     Mutant("operating: the first process takes all connections", "web/_fair_server.py", "await super().startup([])", "return await super().startup(sockets)", OPERATING + " -k neighbours"),
-    Mutant("operating: on a GPU there is a lane for each core", "numerics/devices.py", 'torch.get_num_threads() if device.type == "cpu" else 1', "torch.get_num_threads()", OPERATING + " -k lane"),
+    Mutant("operating: on a GPU there is a lane for each core", "numerics/devices.py", 'torch.get_num_threads() if device.type == "cpu" else 1', "torch.get_num_threads()", TOGETHER),
     Mutant("coded: filters are not asked", "search/coded.py", "products[~passing] = -np.inf", "pass", CODED),
     Mutant("operating: ready before the model is there", "web/_current_albums.py", 'self.missing = "The models are being loaded', 'self.missing = "" and "The models are being loaded', OPERATING + " -k model_is_gone"),
     Mutant("operating: a stop breaks off what has begun", "web/running.py", "timeout_graceful_shutdown=round(limits.seconds_to_stop)", "timeout_graceful_shutdown=0", OPERATING + " -k stop_finishes"),

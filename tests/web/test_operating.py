@@ -1,4 +1,4 @@
-"""What operators see: health, readiness, metrics, a log without secrets, batches, several processes as one server."""
+"""What operators see: health, readiness, metrics, a log without secrets, several processes as one server."""
 
 import contextlib
 import http.client
@@ -13,18 +13,14 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
-import torch
-from page_albums import PixelAlbum, Pixels, letter
+from page_albums import letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.cli.serve import listen
 from smoothap.search import Album
 from smoothap.web._metrics import Metrics
-from smoothap.web._served_album import ServedAlbum
 from smoothap.web._server import create_app
-from smoothap.web._together import Together
 from smoothap.web.limits import Limits
 from smoothap.web.running import http_server
 
@@ -140,70 +136,6 @@ def test_the_log_has_a_line_for_each_request_and_no_secrets(connect, album):
         assert secret not in log.getvalue()
 
 
-def test_photos_that_wait_for_the_network_go_through_it_together():
-    first_is_in, go_on, sizes = threading.Event(), threading.Event(), []
-
-    def slow(questions):
-        sizes.append(len(questions))
-        first_is_in.set()
-        assert go_on.wait(30)
-        return [10 * question for question in questions]
-
-    counted, key = [], object()
-    together, results = Together(counted.append), {}
-    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(key, slow, n)})) for n in range(21)]
-    threads[0].start()
-    assert first_is_in.wait(30)
-    for thread in threads[1:]:
-        thread.start()
-    end = time.monotonic() + 30
-    while len(together._waiting) < 20 and time.monotonic() < end:
-        time.sleep(0.01)
-    go_on.set()
-    for thread in threads:
-        thread.join(30)
-    assert sizes == counted == [1, 8, 8, 4]
-    assert results == {n: 10 * n for n in range(21)}
-
-
-def test_lanes_share_what_waits_and_keep_to_one_core_each():
-    both_are_in, sizes, threads_used = threading.Barrier(2), [], []
-
-    def slow(questions):
-        both_are_in.wait(30)  # which one lane alone would never get past
-        sizes.append(len(questions))
-        threads_used.append(torch.get_num_threads())
-        return questions
-
-    before = torch.get_num_threads()
-    together, results, key = Together(lanes=2), {}, object()
-    threads = [threading.Thread(target=lambda n=n: results.update({n: together.ask(key, slow, n)})) for n in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert results == {0: 0, 1: 1}
-    assert (sizes, threads_used) == ([1, 1], [1, 1])
-    assert torch.get_num_threads() == before
-
-
-def test_a_model_on_a_gpu_has_one_lane_and_one_on_the_cpu_as_many_as_there_are_threads(album, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-
-    class Placed(Pixels):
-        def __init__(self, device):
-            self.device = torch.device(device)
-
-    lanes = {}
-    for device in ("cpu", "cuda"):
-        placed = PixelAlbum(album.photos, album.vectors, model=album._model)
-        placed.embedder = lambda device=device: Placed(device)
-        served = ServedAlbum(placed, "letters", Undecoded(), embedding := Together())
-        served.query(letter("A", "DejaVuSans"))
-        lanes[device] = embedding.lanes
-    assert lanes == {"cpu": 3, "cuda": 1}
-
-
 def test_a_server_takes_one_connection_at_a_time_and_leaves_others_to_its_neighbours(album):
     """Else of several processes the one that wakes first takes all that wait, and the others are idle."""
     listener = listen("127.0.0.1", 0)
@@ -256,54 +188,6 @@ def test_servers_on_one_socket_share_the_connections_that_come_at_once(album):
             thread.join(30)
     assert sum(held) == 40
     assert min(held) >= 10
-
-
-class Undecoded:
-    """A decoder of photos that are images already."""
-
-    def decode(self, photo, *, box, view):
-        return view.test_view(photo)
-
-
-def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model(album):
-    first_is_in, go_on, sizes = threading.Event(), threading.Event(), []
-
-    class Slow(Pixels):
-        def vectors_of(self, images):
-            sizes.append(len(images))
-            first_is_in.set()
-            assert go_on.wait(30)
-            return super().vectors_of(images)
-
-    slow = PixelAlbum(album.photos, album.vectors, model=album._model)
-    slow.embedder = Slow
-    served = ServedAlbum(slow, "letters", Undecoded())
-    images = [letter(character, "DejaVuSans") for character in "ARGKQ"]
-    found = {}
-    threads = [threading.Thread(target=lambda n=n: found.update({n: served.query(images[n])[0]})) for n in range(5)]
-    threads[0].start()
-    assert first_is_in.wait(30)
-    for thread in threads[1:]:
-        thread.start()
-    end = time.monotonic() + 30
-    while len(served._embedding._waiting) < 4 and time.monotonic() < end:
-        time.sleep(0.01)
-    go_on.set()
-    for thread in threads:
-        thread.join(30)
-    assert sizes == [1, 4]
-    for number, image in enumerate(images):
-        np.testing.assert_array_equal(found[number], Pixels().embed([image])[0])
-
-
-def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():
-    def breaks(questions):
-        raise ValueError("no memory")
-
-    together = Together()
-    with pytest.raises(ValueError, match="no memory"):
-        together.ask("one", breaks, None)
-    assert together.ask("other", lambda questions: questions, 7) == 7
 
 
 def test_no_answer_waits_for_its_head_to_be_confirmed(album):
