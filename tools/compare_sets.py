@@ -67,7 +67,7 @@ def draw(rows: dict[str, Row], sets: list[str], file: Path) -> None:
         axes.grid(axis="y", color=LIGHT["line"], linewidth=0.8)
         axes.set_axisbelow(True)
         style_axes(axes, each)
-    figure.supxlabel("mAP less that of Smooth-AP, per cent", fontsize=10.5, color=LIGHT["ink"])
+    figure.supxlabel("mAP above that of Smooth-AP, in points", fontsize=10.5, color=LIGHT["ink"])
     figure.savefig(file, dpi=140)
 
 
