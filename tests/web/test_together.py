@@ -18,6 +18,9 @@ class Undecoded:
     def decode(self, photo, *, box, view):
         return view.test_view(photo)
 
+    def warm_up(self):
+        pass
+
 
 def test_photos_that_wait_for_the_network_go_through_it_together():
     first_is_in, go_on, sizes = threading.Event(), threading.Event(), []
@@ -112,6 +115,20 @@ def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model
     assert sizes == [1, 4]
     for number, image in enumerate(images):
         np.testing.assert_array_equal(found[number], Pixels().embed([image])[0])
+
+
+def test_a_server_that_is_ready_has_used_its_network_once_and_counted_nothing(album):
+    sizes, counted = [], []
+
+    class Compiling(Pixels):
+        def vectors_of(self, images):
+            sizes.append(len(images))
+            return super().vectors_of(images)
+
+    compiling = PixelAlbum(album.photos, album.vectors, model=album._model)
+    compiling.embedder = Compiling
+    assert ServedAlbum(compiling, "letters", Undecoded(), Together(counted.append)).warm_up() == ""
+    assert (sizes, counted) == ([1], [])
 
 
 def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():

@@ -88,7 +88,9 @@ class ServedAlbum:
         if self.album.model is not None:
             self.decoder.warm_up()
             try:
-                self._loaded_model()
+                model = self._loaded_model()
+                blank = Image.new("RGB", (64, 64))
+                _queries_of_views(self, model, [model.transform.test_view(blank)])  # what is compiled, is compiled now
             except (OSError, ValueError) as error:
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
