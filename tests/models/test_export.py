@@ -12,6 +12,7 @@ from smoothap.cli import app
 from smoothap.data.transforms import Transform
 from smoothap.models import Embedder, export
 from smoothap.models.export import export_onnx
+from smoothap.search import Album
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -91,6 +92,18 @@ def test_the_command_writes_a_file_that_takes_photos_of_any_size_in_any_batch(mo
         torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=2e-3)
     described = session.get_modelmeta().custom_metadata_map
     assert Transform.from_dict(json.loads(described["transform"])) == model.transform
+
+
+def test_an_album_gives_the_model_that_made_it(model, tmp_path, capsys):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "0.png").write_bytes(photo_bytes(0))
+    album = Album.create(tmp_path / "album", model.save(tmp_path / "model"), photos)
+    album.update(progress=False)
+    app(["export", str(tmp_path / "album"), "--out", str(tmp_path / "it.onnx")], result_action="return_value")
+    pixels = np.asarray(Image.open(photos / "0.png").convert("RGB"))[None]
+    (found,) = session_of(tmp_path / "it.onnx").run(None, {"images": pixels})
+    np.testing.assert_allclose(found[0], album.vectors[0], atol=2e-3)
 
 
 def test_the_bare_file_takes_squares_and_says_how_to_make_them(model, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """The addresses for programs: one call searches by image, id or vector; groups, filters, photos that are written."""
 
+import errno
 import io
 import json
 import shutil
@@ -10,6 +11,7 @@ from page_albums import LETTERS, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from PIL import Image
 
+from smoothap.files import write_atomically
 from smoothap.search import Album
 
 TOKEN, WRITE = "a-long-secret-token", "another-secret-token"
@@ -121,7 +123,14 @@ def test_columns_of_the_table_filter_and_group(shop):
         ({"json": {"id": 1, "vector": [1.0] * 64}}, 422, "one query too many"),
         ({"json": {"vector": [1.0, 2.0]}}, 422, "has 2 numbers and the album's model gives 64"),
         ({"json": [1]}, 422, "no JSON object"),
-        ({"json": {"idd": 1}}, 422, "idd: Extra inputs"),
+        ({"json": {"idd": 1}}, 422, "no parameter 'idd' here"),
+        ({"json": {"vector": [0.0] * 64}}, 422, "zero or not finite"),
+            ({"json": {"vector": [1e39] * 64}}, 422, "zero or not finite"),
+            ({"content": b'{"id": 3}'}, 422, "Content-Type: application/json"),
+            ({"files": {"other": b"x"}}, 422, "no parameter 'other' here"),
+            ({"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 422, "a photo"),
+            ({"params": {"kk": 3}}, 422, "no parameter 'kk' here"),
+            ({"params": {"where": "colour"}}, 422, "it is COLUMN=VALUE"),
         ({"json": {"id": 10**6}}, 404, "no photo 1000000"),
         ({"content": b"no image"}, 422, "cannot be used"),
         ({"params": {"id": 1, "k": 0}}, 422, "k: "),
@@ -205,9 +214,106 @@ def test_a_link_out_of_the_photo_folder_is_not_written_through(shop, folder):
     (folder / "photos" / "link").symlink_to(folder / "elsewhere")
     (folder / "photos" / "file.png").symlink_to(folder / "elsewhere" / "file.png")
     for path in ("link/new.png", "file.png"):
-        answer = shop.post(f"/api/v1/albums/shop/photos?path={path}", content=photo_bytes(3), headers=MAY_WRITE).json()
-        assert answer["refused"] == {path: "it leads out of the photo folder"}
+        answer = shop.post(f"/api/v1/albums/shop/photos?path={path}", content=photo_bytes(3), headers=MAY_WRITE)
+        assert answer.status_code == 422
+        assert answer.json()["error"] == f"Nothing was added. '{path}': it leads out of the photo folder."
     assert list((folder / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        (f"{'a' * 300}.png", "a name of more than 200 bytes"),
+        (f"{'👟' * 60}.png", "a name of more than 200 bytes"),
+        ("class0/000.png/b.png", "a folder of it is a photo that is there"),
+        ("../shop/x.png", "no path below the photo folder"),
+    ],
+)
+def test_a_path_that_no_photo_can_have_is_refused_with_a_sentence(shop, folder, path, said):
+    before = sorted(folder.rglob("*"))
+    answer = shop.post("/api/v1/albums/shop/photos", params={"path": path}, content=photo_bytes(3), headers=MAY_WRITE)
+    assert (answer.status_code, said in answer.json()["error"]) == (422, True), answer.text
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_nothing_is_written_into_an_album_that_lies_among_its_photos(connect, tmp_path):
+    photos = photo_folder(tmp_path / "photos", 2)
+    Album.create(photos / "album", tiny_model(tmp_path / "model"), photos).update(progress=False)
+    client = connect({"album": Album.open(photos / "album")}, write_token=WRITE)
+    for path in ("album/x.png", "album/deeper/x.png"):
+        answer = client.post(f"/api/v1/albums/album/photos?path={path}", content=photo_bytes(3), headers=MAY_WRITE)
+        assert (answer.status_code, "folder of the album itself" in answer.json()["error"]) == (422, True)
+
+
+def test_a_photo_has_one_path_however_it_is_spelled(shop):
+    added = shop.post("/api/v1/albums/shop/photos?path=hats//./red.png", content=photo_bytes(7), headers=MAY_WRITE)
+    assert (added.status_code, list(added.json()["ids"])) == (200, ["hats/red.png"])
+
+
+def test_where_nothing_can_be_written_a_sentence_says_so_and_what_was_written_is_in_the_album(
+    shop, folder, monkeypatch
+):
+    from smoothap.web import _v1_writing as writing
+
+    def full(path, content):
+        if path.name != "fits.png":
+            raise OSError(errno.EROFS, "Read-only file system")
+        write_atomically(path, content)
+
+    monkeypatch.setattr(writing, "write_atomically", full)
+    form = [("image", (path, photo_bytes(place), "image/png")) for place, path in enumerate(("fits.png", "not.png"))]
+    answer = shop.post("/api/v1/albums/shop/photos", files=form, headers=MAY_WRITE).json()
+    assert (list(answer["ids"]), list(answer["refused"])) == (["fits.png"], ["not.png"])
+    assert Album.open(folder / "shop").photos.id_of("fits.png") == answer["ids"]["fits.png"]
+    answer = shop.post("/api/v1/albums/shop/photos", files=form[1:], headers=MAY_WRITE)
+    assert answer.status_code == 507
+    assert answer.json()["error"] == "Nothing was added. 'not.png': it cannot be written: Read-only file system."
+
+
+def test_a_form_says_label_and_columns_and_what_it_cannot_mean_is_refused(shop):
+    photos, files = "/api/v1/albums/shop/photos", {"image": ("hats/red.png", photo_bytes(7), "image/png")}
+    data = {"label": "hats", "column": ["price=9", "brand=x=y"]}
+    added = shop.post(photos, files=files, data=data, headers=MAY_WRITE).json()
+    stored = shop.get(f"{photos}/{added['ids']['hats/red.png']}", headers=MAY_WRITE).json()
+    assert (stored["label"], stored["columns"]) == ("hats", {"price": "9", "brand": "x=y"})
+    twice = [("image", ("hats/a.png", photo_bytes(place), "image/png")) for place in range(2)]
+    for options, said in (
+        ({"files": twice}, "have one path"),
+        ({"files": files, "data": {"colour": "red"}}, "no parameter 'colour' here"),
+        ({"files": files, "params": {"colum": "price=9"}}, "no parameter 'colum' here"),
+        ({"files": files, "params": {"column": "price"}}, "it is COLUMN=VALUE, such as brand=acme"),
+        ({"files": files, "params": {"column": "label=hats"}}, "a column is not called label"),
+    ):
+        answer = shop.post(photos, headers=MAY_WRITE, **options)
+        assert (answer.status_code, said in answer.json()["error"]) == (422, True), answer.text
+
+
+def test_a_file_name_may_be_spelled_out_in_utf_8(shop):
+    body = b"--x\r\nContent-Disposition: form-data; name=\"image\"; filename*=UTF-8''hats%2Fr%C3%B6d.png\r\n\r\n"
+    body += photo_bytes(8) + b"\r\n--x--\r\n"
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    added = shop.post("/api/v1/albums/shop/photos", content=body, headers={**MAY_WRITE, **kind}).json()
+    assert list(added["ids"]) == ["hats/röd.png"]
+
+
+def test_the_token_in_the_address_does_at_every_address_of_programs(shop):
+    base = "/api/v1/albums"
+    for method, address, status in (
+        ("get", base, 200), ("get", f"{base}/shop", 200), ("post", f"{base}/shop/search?id=1&k=2", 200),
+        ("get", f"{base}/shop/photos/1", 200), ("get", f"{base}/shop/photos/1/thumbnail", 200),
+        ("get", f"{base}/shop/photos/1/image", 200), ("delete", f"{base}/shop/photos/1", 403), ("get", "/metrics", 200),
+    ):  # fmt: skip
+        answer = shop.request(method, f"{address}{'&' if '?' in address else '?'}token={TOKEN}")
+        assert answer.status_code == status, (address, answer.text)
+        assert shop.request(method, address).status_code == 401
+    answer = shop.post(f"{base}/shop/photos", params={"path": "a.png", "token": WRITE}, content=photo_bytes(9))
+    assert list(answer.json()["ids"]) == ["a.png"]
+
+
+def test_photos_of_one_label_alone_are_looked_at(shop):
+    found = shop.post("/api/v1/albums/shop/search?id=0&where=label=class1", headers=MAY_WRITE).json()
+    assert {hit["label"] for hit in found["hits"]} == {"class1"}
+    assert found["total"] == len(found["hits"])
 
 
 def test_a_change_waits_for_another_process_that_writes(shop, folder, monkeypatch):

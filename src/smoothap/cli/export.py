@@ -8,11 +8,12 @@ from cyclopts import Parameter
 from smoothap.cli._options import check_file
 
 if TYPE_CHECKING:
+    from smoothap.models import Embedder
     from smoothap.models.export import Exported
 
 
 def export(
-    model: Path,
+    model: str,
     /,
     *,
     out: Path = Path("model.onnx"),
@@ -21,12 +22,12 @@ def export(
     precision: str = "float32",
     bare: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
-    """Write a trained model as one ONNX file, from a photo of any size to a vector, and check it against torch.
+    """Write a model as one ONNX file, from a photo of any size to a vector, and check it against torch.
 
     Parameters
     ----------
     model
-        The folder of the model.
+        The folder of a trained model, a timm name for its published weights, or an album, whose model it is then.
     out
         The file to write.
     photos
@@ -42,11 +43,10 @@ def export(
     check_file(out, "model.onnx")
     if at_most < 1:
         raise ValueError(f"--at-most is how many photos are used, at least 1, not {at_most}.")
-    from smoothap.models import Embedder
     from smoothap.models.export import export_onnx
 
     chosen = [] if photos is None else _spread(photos, at_most)
-    embedder = Embedder.load(model)
+    embedder = _opened(model)
     exported = export_onnx(embedder, out, photos=chosen, precision=precision, preprocessing=not bare)
     size = embedder.transform.size
     takes = f"(n, 3, {size}, {size})" if bare else "(n, height, width, 3) of any size"
@@ -54,6 +54,16 @@ def export(
     if bare:
         print(f"What is left to you: {embedder.transform.sentence()}")
     _print_check(exported, made_up=photos is None)
+
+
+def _opened(model: str) -> "Embedder":
+    from smoothap.models import open_model
+
+    if (Path(model) / "album.json").is_file():
+        from smoothap.search import Album
+
+        return Album.open(model).embedder()
+    return open_model(model).eval()
 
 
 def _spread(folder: Path, count: int) -> list[Path]:

@@ -64,7 +64,9 @@ def export_onnx(
     if precision not in PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(PRECISIONS)}, not {precision!r}.")
     if precision == "int8" and len(photos) < 20:
-        raise ValueError(f"int8 reads its ranges off photos of yours, 20 or more: give photos, not {len(photos)}.")
+        raise ValueError(
+            f"int8 reads its ranges off photos of yours, at least 20 of them, not {len(photos)}: give more."
+        )
     model = copy.deepcopy(model).cpu().eval()
     calibrating, checked = (photos[::2], photos[1::2]) if precision == "int8" else ((), photos)
     images = list(checked) or _made_up_images()

@@ -154,7 +154,9 @@ class Photos(Sequence[Photo]):
         return sorted(keys)
 
     def values_of(self, name: str) -> np.ndarray:
-        """What each photo has in a column of the user's table, (n,) of text, "" where there is nothing."""
+        """What each photo has in a column of the user's table, or as `label`, (n,) of text; "" where there is none."""
+        if name == "label":
+            return self._labels.fill_null("").to_numpy(zero_copy_only=False)
         if name not in (there := self.column_names()):
             raise ValueError(f"The album has no column {name!r}: it has {', '.join(there) or 'none beside the label'}.")
         options = pc.MapLookupOptions(pa.scalar(name), "first")

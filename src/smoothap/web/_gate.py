@@ -76,7 +76,8 @@ class Gate:
     def _refusal(self, request: Request) -> Response | None:
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            sentence = "This server does not go by that name: open the address that smoothap serve printed."
+            sentence = "This server does not go by that name: open the address that smoothap serve printed"
+            sentence += ", or start it with --allow-host."
             return error_response(421, sentence)
         if _is_cross_site(request):
             return error_response(403, "Another site may not use this server: open its own page.", close=True)
@@ -105,8 +106,13 @@ def _bearer(request: Request) -> str:
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return bearer.strip()
-    programs = request.scope["path"].startswith("/api/") or request.scope["path"] == "/metrics"
-    return request.query_params.get("token", "") if programs else ""
+    if not (request.scope["path"].startswith("/api/") or request.scope["path"] == "/metrics"):
+        return ""
+    given = request.query_params.multi_items()
+    others = [(name, value) for name, value in given if name != "token"]
+    if len(others) < len(given):  # nobody behind the gate asks for it, or knows it
+        request.scope["query_string"] = urlencode(others).encode()
+    return request.query_params.get("token", "")
 
 
 def _ask_for_token(request: Request, token: str, base_path: str) -> Response | None:

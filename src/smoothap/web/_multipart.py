@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 _NAME, _FILE_NAME = (
     re.compile(rf'(?:^|;)\s*{word}="((?:[^"\\]|\\.)*)"', re.IGNORECASE) for word in ("name", "filename")
 )
+_ENCODED_FILE_NAME = re.compile(r"(?:^|;)\s*filename\*=utf-8''([^\s;\"]+)", re.IGNORECASE)  # RFC 5987
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^\s;,"]{1,70}))', re.IGNORECASE)
 _MOST_PARTS = 1_000
 
@@ -38,4 +40,6 @@ def _part(piece: bytes) -> Part:
     name, filename = (pattern.search(disposition) for pattern in (_NAME, _FILE_NAME))
     if not blank or name is None:
         raise ValueError("A part of the form has no name: send each as name=value, such as curl -F does.")
+    if encoded := _ENCODED_FILE_NAME.search(disposition):
+        return Part(name[1], unquote(encoded[1], errors="replace"), content)
     return Part(name[1], None if filename is None else filename[1], content)

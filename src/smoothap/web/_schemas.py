@@ -1,6 +1,7 @@
 """What is sent and what is answered: the shapes of the API, from which its OpenAPI description is made."""
 
 import base64
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any
 
@@ -232,6 +233,14 @@ def error_response(status: int, sentence: str, *, close: bool = False) -> Respon
     if status == 503:
         headers["retry-after"] = "1"
     return JSONResponse({"error": sentence}, status, headers)
+
+
+def sentence_of(mistake: Mapping[str, Any]) -> str:
+    """What pydantic says is wrong with a request, as a sentence."""
+    where = " ".join(str(part) for part in mistake["loc"] if part not in ("body", "query", "path"))
+    if mistake["type"] == "extra_forbidden":
+        return f"There is no parameter {where!r} here: /api/openapi.json has those that there are."
+    return f"{where or 'The request'}: {mistake['msg']}."
 
 
 def packed(vector: np.ndarray) -> str:

@@ -10,7 +10,9 @@ from typing import Annotated, Any, TextIO
 
 from fastapi import FastAPI, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from fastapi.utils import generate_unique_id
 from pydantic import TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -122,7 +124,7 @@ def create_app(
     app = FastAPI(
         title="smoothap", version=version("smoothap"), openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
         redirect_slashes=False, lifespan=lifespan, responses=_ERRORS, dependencies=[Security(_BEARER)],
-        servers=[{"url": base_path or "/"}],
+        servers=[{"url": base_path or "/"}], generate_unique_id_function=_operation,
         description="Search in an album of photos by example.",
         exception_handlers=dict.fromkeys(
             (HTTPException, RequestValidationError, ValueError, Exception), _answer_error
@@ -143,6 +145,11 @@ def create_app(
     )
     observed = Observed(gate, metrics, lambda: current.missing, log, trusted)
     return BehindProxy(observed, trusted, base_path)
+
+
+def _operation(route: APIRoute) -> str:
+    """What a route is called in the description, and by code that is generated from it."""
+    return route.name if route.name.startswith("v1_") else generate_unique_id(route)
 
 
 async def _page_file(request: Request) -> Response:
@@ -224,9 +231,7 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     if isinstance(error, UnreadableImage):
         return error_response(422, f"This photo cannot be used: {error.reason}.")
     if isinstance(error, RequestValidationError):
-        mistake = error.errors()[0]
-        where = " ".join(str(part) for part in mistake["loc"] if part not in ("body", "query", "path"))
-        return error_response(422, f"{where or 'The request'}: {mistake['msg']}.")
+        return error_response(422, schemas.sentence_of(error.errors()[0]))
     if isinstance(error, MilvusUnavailable):
         return error_response(503, str(error))
     if isinstance(error, ValueError):

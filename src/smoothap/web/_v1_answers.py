@@ -43,12 +43,16 @@ def stored(photo: Photo) -> shapes.StoredPhoto:
 
 def given_vector(served: ServedAlbum, numbers: list[float]) -> np.ndarray:
     """A vector (d,) as the album's model gives it, as the album compares it."""
-    album, vector = served.album, np.array(numbers, np.float32)
+    album = served.album
+    with np.errstate(over="ignore"):
+        vector = np.array(numbers, np.float32)
     dimension = album.vectors.shape[1] if album.model is None else album.model.dimension
     if len(vector) != dimension:
         raise HTTPException(
-            422, f"The vector has {len(vector)} numbers and the album's model gives {dimension}: embed the photo here."
+            422, f"The vector has {len(vector)} numbers and the album's model gives {dimension}: send the photo itself."
         )
+    if not np.isfinite(vector).all() or not vector.any():
+        raise HTTPException(422, "The vector is zero or not finite, so nothing is like it: embed the photo again.")
     return album.projected(unit(vector)[None])[0]
 
 
@@ -105,9 +109,7 @@ def _groups(
     served: ServedAlbum, group_by: str, k: int, rows: np.ndarray, scores: np.ndarray
 ) -> list[shapes.FoundGroup]:
     """The best photo of each group and how many photos it has, best first; what has no group is left out."""
-    photos = served.album.photos
-    named = photos.column("label").fill_null("").to_numpy(zero_copy_only=False) if group_by == "label" else None
-    values = (photos.values_of(group_by) if named is None else named)[rows]
+    values = served.album.photos.values_of(group_by)[rows]
     grouped = np.flatnonzero(values != "")
     names, first, counts = np.unique(values[grouped], return_index=True, return_counts=True)
     order = np.argsort(first)[:k]

@@ -1,10 +1,10 @@
 """The addresses for programs: one call searches, albums go by their names. They are described in docs/http.md."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Path, Query, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -13,10 +13,12 @@ from smoothap.web import _v1_writing as writing
 from smoothap.web._album_choice import AllAlbums, PhotoNumber
 from smoothap.web._gate import MAY_WRITE
 from smoothap.web._multipart import Part, form_parts
+from smoothap.web._schemas import sentence_of
 from smoothap.web._served_album import ServedAlbum
 from smoothap.web._v1_answers import answer, described, given_vector, stored
 from smoothap.web.limits import WorkQueue
 
+Shape = TypeVar("Shape", bound=BaseModel)
 _ALBUMS = "/api/v1/albums"
 _BINARY = {"type": "string", "format": "binary"}
 _FORM = {"multipart/form-data": {"schema": {"type": "object", "properties": {"image": _BINARY}}}}
@@ -104,27 +106,27 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
 
     @app.post(f"{_ALBUMS}/{{album}}/photos", openapi_extra=_PHOTO_BODY, dependencies=Writer)
     async def v1_add(
-        request: Request,
-        served: NamedAlbum,
-        path: Annotated[str | None, Query(max_length=1_000, description="Of the photo that is the body.")] = None,
-        label: Annotated[str | None, Query(max_length=1_000)] = None,
-        column: Annotated[list[str], Query(max_length=50, description="COLUMN=VALUE; repeatable.")] = [],  # noqa: B006
+        request: Request, served: NamedAlbum, given: Annotated[shapes.NewPhotos, Query()]
     ) -> shapes.Written:
         """Add photos to the album: one as the body with its path in the address, or several as files of a form.
 
-        In a form, the path of each file is its file name. The album is written anew once for each request: many photos
-        in one request take hardly longer than one.
+        In a form, the path of each file is its file name, and `label` and `column` may be fields. The album is written
+        anew once for each request: many photos in one request take hardly longer than one.
         """
-        columns = dict(_pair(each) for each in column)
         parts = await _parts(request)
-        photos = {part.filename: part.content for part in parts if part.filename is not None}
-        if not parts and path is not None:
-            photos = {path: await request.body()}
+        fields = [part for part in parts if part.filename is None]
+        asked = _checked(shapes.NewPhotos, given.model_dump(exclude_unset=True), fields, "column")
+        files = [(part.filename, part.content) for part in parts if part.filename is not None]
+        if not parts and asked.path is not None:
+            files = [(asked.path, await request.body())]
+        photos = dict(files)
+        if len(photos) < len(files):
+            raise HTTPException(422, "Two photos of the form have one path: name each by a path of its own.")
         if not photos:
             raise HTTPException(
                 422, "No photo came: send it as the body with ?path=shoes/red.jpg, or as files of a form."
             )
-        return await photo_queue.run(writing.add_photos, served, photos, label, columns)
+        return await photo_queue.run(writing.add_photos, served, photos, asked.label, asked.columns())
 
     @app.delete(f"{_ALBUMS}/{{album}}/photos/{{photo}}", dependencies=Writer)
     async def v1_remove(
@@ -140,29 +142,38 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
 
 async def _asked(request: Request, question: shapes.Question) -> tuple[shapes.VectorQuestion, bytes | None]:
     """The whole question, from the address and the body, and the image if one was sent."""
-    body, values, image = await request.body(), dict[str, Any](), None
+    body, fields, image = await request.body(), list[Part](), None
     given = question.model_dump(exclude_unset=True)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if parts := await _parts(request):
+    if kind == "multipart/form-data":
+        parts = await _parts(request)
         images = [part.content for part in parts if part.name == "image"]
         if len(images) > 1:
             raise HTTPException(422, "A search takes one image: send one field of that name.")
         image = images[0] if images else None
-        for part in parts:
-            if part.name == "where":
-                values.setdefault("where", []).append(_text(part))
-            elif part.name != "image":
-                values[part.name] = _text(part)
+        fields = [part for part in parts if part.name != "image"]
     elif kind == "application/json" and body:
-        values = _json(body)
+        given |= _json(body)
+    elif body[:1] == b"{":
+        raise HTTPException(
+            422, "The body is JSON and does not say so: send the header Content-Type: application/json."
+        )
     elif body:
         image = body
+    return _checked(shapes.VectorQuestion, given, fields, "where"), image
+
+
+def _checked(shape: type[Shape], given: dict[str, Any], fields: list[Part], several: str) -> Shape:
+    """What is asked for in the address or as JSON, and in the fields of a form, of which one may come several times."""
+    for part in fields:
+        if part.name == several:
+            given.setdefault(several, []).append(_text(part))
+        else:
+            given[part.name] = _text(part)
     try:
-        return shapes.VectorQuestion.model_validate({**given, **values}), image
+        return shape.model_validate(given)
     except ValidationError as error:
-        mistake = error.errors()[0]
-        where = " ".join(map(str, mistake["loc"]))
-        raise HTTPException(422, f"{where or 'The request'}: {mistake['msg']}.") from error
+        raise HTTPException(422, sentence_of(error.errors()[0])) from error
 
 
 async def _parts(request: Request) -> list[Part]:
@@ -185,13 +196,6 @@ def _json(body: bytes) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise HTTPException(422, 'The body is no JSON object, such as {"id": 7, "k": 20}.')
     return values
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise HTTPException(422, f"A column is given as COLUMN=VALUE, not {text!r}.")
-    return name, value
 
 
 def _jpeg(content: bytes) -> Response:

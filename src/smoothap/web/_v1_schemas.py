@@ -1,14 +1,29 @@
 """What programs send and get under /api/v1: shapes that do not change but for fields that are added."""
 
+import re
 from datetime import date
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 from smoothap.search import Filter
 from smoothap.web._schemas import Identity
 
 Sentence = Annotated[str, Field(max_length=4_096)]
+_COLUMN_AND_VALUE = "^[^=]+="
+_NO_COLUMNS = ("id", "label", "path")  # which a photo has beside the columns of a table
+
+
+def _split(text: str) -> str:
+    if not re.match(_COLUMN_AND_VALUE, text):
+        raise PydanticCustomError("column", "it is COLUMN=VALUE, such as brand=acme")
+    return text
+
+
+ColumnAndValue = Annotated[
+    str, Field(max_length=1_000, json_schema_extra={"pattern": _COLUMN_AND_VALUE}), AfterValidator(_split)
+]
 
 
 class Question(BaseModel, extra="forbid"):
@@ -29,8 +44,10 @@ class Question(BaseModel, extra="forbid"):
     camera: str | None = Field(None, max_length=200, description="Only photos by this camera.")
     collection: str | None = Field(None, max_length=200, description="Only photos that this collection holds.")
     in_no_collection: bool = Field(False, description="Only photos that no collection holds.")
-    where: list[Annotated[str, Field(max_length=1_000, pattern="^[^=]+=")]] = Field(
-        [], max_length=20, description="COLUMN=VALUE: only photos whose column of the album has this value; repeatable."
+    where: list[ColumnAndValue] = Field(
+        [],
+        max_length=20,
+        description="COLUMN=VALUE: only photos with this text in a column of the album, or as label; repeatable.",
     )
 
     def filter(self) -> Filter:
@@ -46,6 +63,26 @@ class VectorQuestion(Question):
     vector: list[float] | None = Field(
         None, min_length=1, max_length=20_000, description="The query as the album's model gives it, of any length."
     )
+
+
+class NewPhotos(BaseModel, extra="forbid"):
+    """What is said of photos that are added."""
+
+    path: str | None = Field(None, max_length=1_000, description="Of the photo that is the body.")
+    label: str | None = Field(None, max_length=1_000)
+    column: list[ColumnAndValue] = Field([], max_length=50, description="COLUMN=VALUE; repeatable.")
+
+    @field_validator("column")
+    @classmethod
+    def _are_columns(cls, given: list[str]) -> list[str]:
+        for name in (each.partition("=")[0] for each in given):
+            if name in _NO_COLUMNS:
+                raise PydanticCustomError("column", "a column is not called {name}", {"name": name})
+        return given
+
+    def columns(self) -> dict[str, str]:
+        """The value of each column."""
+        return dict(each.split("=", 1) for each in self.column)
 
 
 class FoundPhoto(BaseModel):
