@@ -77,11 +77,11 @@ def test_the_curl_commands_search_add_and_remove(tmp_path):
     assert answers[2]["id"] == 7
 
 
-def test_the_answer_that_the_page_shows_is_of_the_shape_that_the_server_gives():
-    from smoothap.web._v1_schemas import Found
+def test_the_answers_that_the_page_shows_are_of_the_shape_that_the_server_gives():
+    from smoothap.web._v1_schemas import Found, Written
 
-    (shown,) = HTTP.blocks("json")
-    assert Found.model_validate_json(shown).model_dump() == json.loads(shown)
+    for shape, shown in zip((Found, Written), HTTP.blocks("json"), strict=True):
+        assert shape.model_validate_json(shown).model_dump() == json.loads(shown)
 
 
 @pytest.fixture(scope="module")

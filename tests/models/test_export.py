@@ -139,7 +139,7 @@ def test_fewer_bits_make_a_smaller_file_with_nearly_the_same_vectors(precision, 
 
 
 def test_int8_needs_photos_and_a_precision_is_one_of_three(model, tmp_path):
-    with pytest.raises(ValueError, match="20 or more: give photos, not 3"):
+    with pytest.raises(ValueError, match="at least 20 of them, not 3: give more"):
         export_onnx(model, tmp_path / "model.onnx", precision="int8", photos=[picture(40, 40)] * 3)
     with pytest.raises(ValueError, match="float32, float16, int8, not 'int4'"):
         export_onnx(model, tmp_path / "model.onnx", precision="int4")
