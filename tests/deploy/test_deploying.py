@@ -180,8 +180,8 @@ def test_the_steps_of_the_dockerfile_make_a_server_in_a_clean_environment(tmp_pa
     try:
         end, status = time.monotonic() + 120, 0
         while status != 200 and time.monotonic() < end:
-            with contextlib.suppress(OSError):
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            with contextlib.closing(connection), contextlib.suppress(OSError):
                 connection.request("GET", "/ready")
                 status = connection.getresponse().status
             time.sleep(0.2)
