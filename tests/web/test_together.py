@@ -131,6 +131,16 @@ def test_a_server_that_is_ready_has_used_its_network_once_and_counted_nothing(al
     assert (sizes, counted) == ([1], [])
 
 
+def test_a_network_that_does_not_fit_its_device_is_said_and_not_waited_for(album):
+    class TooLarge(Pixels):
+        def vectors_of(self, images):
+            raise torch.OutOfMemoryError("no room")
+
+    large = PixelAlbum(album.photos, album.vectors, model=album._model)
+    large.embedder = TooLarge
+    assert ServedAlbum(large, "letters", Undecoded()).warm_up() == "The model of letters cannot be used: no room"
+
+
 def test_a_batch_that_fails_fails_for_each_of_its_photos_and_for_no_other():
     def breaks(questions):
         raise ValueError("no memory")

@@ -130,6 +130,7 @@ def test_columns_of_the_table_filter_and_group(shop):
             ({"files": {"other": b"x"}}, 422, "no parameter 'other' here"),
             ({"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 422, "a photo"),
             ({"params": {"kk": 3}}, 422, "no parameter 'kk' here"),
+        ({"json": {"query": 3}}, 422, "no parameter 'query' here"),
             ({"params": {"where": "colour"}}, 422, "it is COLUMN=VALUE"),
         ({"json": {"id": 10**6}}, 404, "no photo 1000000"),
         ({"content": b"no image"}, 422, "cannot be used"),
@@ -276,7 +277,7 @@ def test_a_form_says_label_and_columns_and_what_it_cannot_mean_is_refused(shop):
     added = shop.post(photos, files=files, data=data, headers=MAY_WRITE).json()
     stored = shop.get(f"{photos}/{added['ids']['hats/red.png']}", headers=MAY_WRITE).json()
     assert (stored["label"], stored["columns"]) == ("hats", {"price": "9", "brand": "x=y"})
-    twice = [("image", ("hats/a.png", photo_bytes(place), "image/png")) for place in range(2)]
+    twice = [("image", (path, photo_bytes(7), "image/png")) for path in ("hats/a.png", "hats//a.png")]
     for options, said in (
         ({"files": twice}, "have one path"),
         ({"files": files, "data": {"colour": "red"}}, "no parameter 'colour' here"),

@@ -237,7 +237,9 @@ def error_response(status: int, sentence: str, *, close: bool = False) -> Respon
 
 def sentence_of(mistake: Mapping[str, Any]) -> str:
     """What pydantic says is wrong with a request, as a sentence."""
-    where = " ".join(str(part) for part in mistake["loc"] if part not in ("body", "query", "path"))
+    first, *others = mistake["loc"] or ("",)
+    place = others if others and first in ("body", "query", "path") else [first, *others]
+    where = " ".join(map(str, place))
     if mistake["type"] == "extra_forbidden":
         return f"There is no parameter {where!r} here: /api/openapi.json has those that there are."
     return f"{where or 'The request'}: {mistake['msg']}."

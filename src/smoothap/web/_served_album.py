@@ -91,7 +91,7 @@ class ServedAlbum:
                 model = self._loaded_model()
                 blank = Image.new("RGB", (64, 64))
                 _queries_of_views(self, model, [model.transform.test_view(blank)])  # what is compiled, is compiled now
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RuntimeError) as error:  # such as a GPU without room for it
                 return f"The model of {self.name} cannot be used: {error}"
         return ""
 

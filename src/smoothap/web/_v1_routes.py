@@ -1,6 +1,7 @@
 """The addresses for programs: one call searches, albums go by their names. They are described in docs/http.md."""
 
 import json
+from pathlib import PurePosixPath
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Path, Query, Request
@@ -119,7 +120,7 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
         files = [(part.filename, part.content) for part in parts if part.filename is not None]
         if not parts and asked.path is not None:
             files = [(asked.path, await request.body())]
-        photos = dict(files)
+        photos = {PurePosixPath(path).as_posix(): content for path, content in files}
         if len(photos) < len(files):
             raise HTTPException(422, "Two photos of the form have one path: name each by a path of its own.")
         if not photos:

@@ -12,17 +12,17 @@ from smoothap.web._schemas import Identity
 
 Sentence = Annotated[str, Field(max_length=4_096)]
 _COLUMN_AND_VALUE = "^[^=]+="
-_NO_COLUMNS = ("id", "label", "path")  # which a photo has beside the columns of a table
+_RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
 
 
-def _split(text: str) -> str:
+def _checked_pair(text: str) -> str:
     if not re.match(_COLUMN_AND_VALUE, text):
         raise PydanticCustomError("column", "it is COLUMN=VALUE, such as brand=acme")
     return text
 
 
 ColumnAndValue = Annotated[
-    str, Field(max_length=1_000, json_schema_extra={"pattern": _COLUMN_AND_VALUE}), AfterValidator(_split)
+    str, Field(max_length=1_000, json_schema_extra={"pattern": _COLUMN_AND_VALUE}), AfterValidator(_checked_pair)
 ]
 
 
@@ -76,7 +76,7 @@ class NewPhotos(BaseModel, extra="forbid"):
     @classmethod
     def _are_columns(cls, given: list[str]) -> list[str]:
         for name in (each.partition("=")[0] for each in given):
-            if name in _NO_COLUMNS:
+            if name in _RESERVED:
                 raise PydanticCustomError("column", "a column is not called {name}", {"name": name})
         return given
 

@@ -38,7 +38,7 @@ def add_photos(
             target = _target(served.album, root, path)
             served.decoder.decode(content, side=256)
             write_atomically(target, content)
-            written.append(PurePosixPath(path).as_posix())
+            written.append(path)
         except UnreadableImage as error:
             refused[path] = error.reason
         except ValueError as error:
@@ -59,7 +59,7 @@ def add_photos(
     album = _changed(served.album, take_in) if written else served.album
     ids = {path: album.photos.id_of(path) for path in written if path not in refused}
     if not ids:
-        raise HTTPException(status, f"Nothing was added. {_first(refused)}")
+        raise HTTPException(status, f"Nothing was added. {_reasons(refused)}")
     return shapes.Written(version=album.version, ids=ids, refused=refused)
 
 
@@ -95,7 +95,7 @@ def _changed(album: Album, change: Callable[[Album], Result]) -> Result:
                 time.sleep(0.05)
 
 
-def _first(refused: Mapping[str, str]) -> str:
+def _reasons(refused: Mapping[str, str]) -> str:
     """Some of the reasons, in a sentence."""
     said = "; ".join(f"{plain(path)!r}: {reason.rstrip('.')}" for path, reason in list(refused.items())[:_NAMED])
     return f"{said}, and {len(refused) - _NAMED:,} more." if len(refused) > _NAMED else f"{said}."
