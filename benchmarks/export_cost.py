@@ -18,11 +18,11 @@ import torch
 from side_by_side import milliseconds, ratio, take_turns
 
 from smoothap import evaluate
+from smoothap._core.progress import Progress
+from smoothap.album.walking import walk
 from smoothap.data.reading import read_image
 from smoothap.models import Embedder
 from smoothap.models.export import PRECISIONS, export_onnx
-from smoothap.progress import Progress
-from smoothap.search.walking import walk
 
 
 def sessions(model: Embedder, photos: list[Path], folder: Path) -> dict[str, onnxruntime.InferenceSession]:

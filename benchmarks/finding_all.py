@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from labelled_vectors import all_vectors
 
-from smoothap.report.palette import LIGHT
-from smoothap.search.finding_all import LEAST_RIGHT, LEAST_WRONG, Belonging, expected_missing
-from smoothap.search.refining import corrected
+from smoothap.album.finding_all import LEAST_RIGHT, LEAST_WRONG, Belonging, expected_missing
+from smoothap.album.refining import corrected
+from smoothap.plots.palette import LIGHT
 
 SHARE, BATCH = 0.95, 20
 Range = tuple[float, float, float]  # the recall that is announced, its lowest and its highest value

@@ -23,14 +23,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from smoothap.experiments import index_photos
-from smoothap.memory import freed_memory_kept
+from smoothap._core.memory import freed_memory_kept
+from smoothap.album import Album
+from smoothap.album._identity import load_model
+from smoothap.album.ingest import index_photos
+from smoothap.album.preparing import PreparedPhoto, files_below, prepared_in_order
+from smoothap.album.updating import BATCH
+from smoothap.album.walking import walk
 from smoothap.models import Embedder
-from smoothap.search import Album
-from smoothap.search._identity import load_model
-from smoothap.search.preparing import PreparedPhoto, files_below, prepared_in_order
-from smoothap.search.updating import BATCH
-from smoothap.search.walking import walk
 
 AIM = 1.05
 

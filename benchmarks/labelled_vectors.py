@@ -7,7 +7,8 @@ import numpy as np
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments import open_data, open_model
+from smoothap.experiments.data_sets import open_data
+from smoothap.models import open_model
 from smoothap.training.evaluation import embed_set
 
 

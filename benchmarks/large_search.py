@@ -31,11 +31,11 @@ import pyarrow as pa
 import torch
 from search_speed import resident
 
-from smoothap.progress import Progress
-from smoothap.search import Album
-from smoothap.search._storage import Storage
-from smoothap.search.description import read_head, write_description
-from smoothap.search.photos import SCHEMA
+from smoothap._core.progress import Progress
+from smoothap.album import Album
+from smoothap.album._storage import Storage
+from smoothap.album.description import read_head, write_description
+from smoothap.album.photos import SCHEMA
 
 BLOCK = 1 << 17
 DIMENSION = 512

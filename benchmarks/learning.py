@@ -19,8 +19,7 @@ import numpy as np
 from drawn_collections import drawn, mean_average_precision
 from labelled_vectors import all_vectors, unseen_vectors
 
-from smoothap.learning import learn
-from smoothap.search import Album
+from smoothap.album import Album, learn
 
 
 def run(vectors: np.ndarray, labels: np.ndarray, collections: int, photos: int, seed: int, anything: bool) -> str:

@@ -15,9 +15,9 @@ import numpy as np
 from drawn_collections import drawn, mean_average_precision
 from labelled_vectors import unseen_vectors
 
-from smoothap.experiments import open_model
-from smoothap.learning._lessons import Lessons
-from smoothap.learning._training import Start, train_projection
+from smoothap.album._learn_training import Start, train_projection
+from smoothap.album._training_set import Lessons
+from smoothap.models import open_model
 
 COLLECTIONS = 20
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from smoothap.memory import freed_memory_kept
+from smoothap._core.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.models.timm_networks import timm_backbone
 

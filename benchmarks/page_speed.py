@@ -22,10 +22,10 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from smoothap.search._settling import settle
-from smoothap.search._storage import Storage
-from smoothap.search.description import Description
-from smoothap.search.photos import new_record
+from smoothap.album._settling import settle
+from smoothap.album._storage import Storage
+from smoothap.album.description import Description
+from smoothap.album.photos import new_record
 
 FIRST_SCREEN_AIM = 1.0  # seconds
 DIMENSION, PICTURES, BATCH = 512, 500, 20_000

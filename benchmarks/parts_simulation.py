@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from smoothap._core.progress import Progress
+from smoothap.album import Album
+from smoothap.album.description import Description, write_description
+from smoothap.album.parts import PartUpdate, Share
+from smoothap.album.walking import PhotoFile, Walk
 from smoothap.data.transforms import Transform
-from smoothap.progress import Progress
-from smoothap.search import Album
-from smoothap.search.description import Description, write_description
-from smoothap.search.parts import PartUpdate, Share
-from smoothap.search.walking import PhotoFile, Walk
 
 DIMENSION = 64
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from smoothap.search.photos import records_of, table_of
+from smoothap.album.photos import records_of, table_of
 
 
 def main() -> None:

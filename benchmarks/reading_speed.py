@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from smoothap._core.torchvision_guard import ensure_torchvision
 from smoothap.data.reading import read_image
 from smoothap.data.transforms import IMAGENET_MEAN, IMAGENET_STD, Transform
-from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()
 from torchvision.transforms import v2  # noqa: E402

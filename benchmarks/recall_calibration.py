@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from labelled_vectors import labelled_vectors
 
-from smoothap.search.calibration import Calibration, calibrate
+from smoothap.album.calibration import Calibration, calibrate
 
 ASKED = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 

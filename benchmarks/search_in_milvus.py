@@ -25,9 +25,9 @@ import numpy as np
 from large_search import NOISE, block, real_features
 from search_speed import DIMENSION, clustered, queries_near
 
-from smoothap.search import Album
-from smoothap.search.milvus_loading import load_album
-from smoothap.search.milvus_server import MilvusUnavailable
+from smoothap.album import Album
+from smoothap.album.milvus_loading import load_album
+from smoothap.album.milvus_server import MilvusUnavailable
 
 TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.search import Album
+from smoothap.album import Album
 
 DIMENSION = 512
 
@@ -97,7 +97,7 @@ def measure(rows: int, queries: int, per_cluster: int) -> None:
 
 def _opening(path: Path, folder: str) -> None:
     code = (
-        "import json, sys, time\nimport numpy as np\nfrom smoothap.search import Album\n"
+        "import json, sys, time\nimport numpy as np\nfrom smoothap.album import Album\n"
         "start, worked = time.perf_counter(), time.process_time()\nalbum = Album.open(sys.argv[1], engine='hnsw')\n"
         "opened = time.perf_counter() - start\nalbum.search(np.ones(512), 10)\n"
         "print(json.dumps([opened, time.perf_counter() - start, time.process_time() - worked]))"

@@ -39,14 +39,14 @@ import psutil
 import torch
 from PIL import Image
 
+from smoothap._core.memory import freed_memory_kept
+from smoothap._core.threads import one_thread
+from smoothap.album import Album
 from smoothap.data.reading import read_image
-from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
-from smoothap.numerics.threads import one_thread
-from smoothap.search import Album
-from smoothap.web._served_album import ServedAlbum
-from smoothap.web._v1_answers import answer
-from smoothap.web._v1_schemas import Question
+from smoothap.server._served_album import ServedAlbum
+from smoothap.server._v1_answers import answer
+from smoothap.server._v1_schemas import Question
 
 HERE = Path(__file__).parent
 AIM = 0.9

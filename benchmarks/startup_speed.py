@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from smoothap.album import Album
 from smoothap.models.efficientnet_lite import packaged_weights
-from smoothap.search import Album
 
 HELP_AIM, SEARCH_AIM = 0.5, 2.5  # seconds by the clock, and of the processor
 PHOTOS, DIMENSION = 2286, 1280

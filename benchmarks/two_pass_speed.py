@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from smoothap._core.memory import freed_memory_kept
 from smoothap.losses import SmoothAP
-from smoothap.memory import freed_memory_kept
 from smoothap.models import Embedder
 from smoothap.training._two_pass import two_pass
 

@@ -32,10 +32,10 @@ either: smoothap train recipe:inaturalist-224 --loss blackbox-recall trains with
 
 from dataclasses import replace
 
+from smoothap._core.distributed import Processes
 from smoothap.data.image_set import ImageSet
 from smoothap.data.inaturalist import inaturalist
 from smoothap.data.samplers import BalancedBatches
-from smoothap.distributed import Processes
 from smoothap.models import Embedder
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings

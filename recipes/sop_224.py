@@ -24,10 +24,10 @@ The 161 epochs of 660 batches show as many images as the 400 passes that the rel
 rate drops after the same shares of them.
 """
 
+from smoothap._core.distributed import Processes
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
 from smoothap.data.sop import sop
-from smoothap.distributed import Processes
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.recipe import Recipe, Weights

@@ -27,10 +27,10 @@ of its own; --loss xbm runs that one alone, and with --crops released --least-ar
 
 from dataclasses import replace
 
+from smoothap._core.distributed import Processes
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches, PairBatches
 from smoothap.data.sop import sop
-from smoothap.distributed import Processes
 from smoothap.models import Embedder
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings

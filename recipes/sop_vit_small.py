@@ -19,10 +19,10 @@ vit_small_patch14_dinov2 and the size to 224.
 
 from dataclasses import replace
 
+from smoothap._core.distributed import Processes
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
 from smoothap.data.sop import sop
-from smoothap.distributed import Processes
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.recipe import Recipe, Weights

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from smoothap.numerics.threads import numba_is_there
+from smoothap._core.threads import numba_is_there
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+from smoothap.album import Album
+from smoothap.album._identity import ModelIdentity
 from smoothap.data.transforms import Transform
-from smoothap.search import Album
-from smoothap.search._identity import ModelIdentity
 
 LETTERS = "ARGKQ&@8SEMZ"
 FACES = ["DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSansMono", "DejaVuSerif", "DejaVuSerif-Bold"]

@@ -5,9 +5,9 @@ import socket
 import threading
 import time
 
-from smoothap.web._server import create_app
-from smoothap.web.limits import Limits
-from smoothap.web.running import http_server
+from smoothap.server._server import create_app
+from smoothap.server.limits import Limits
+from smoothap.server.running import http_server
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_leaves, tree_map
 
-from smoothap.numerics.devices import has_float64
+from smoothap._core.devices import has_float64
 
 NAME = "elsewhere"  # torch gives every module and tensor a method of this name
 MISSING = "" if hasattr(backend_registration, "_setup_privateuseone_for_python_backend") else (

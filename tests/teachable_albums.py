@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smoothap.search import Album
+from smoothap.album import Album
 
 CLASSES, PHOTOS, SIGNAL, NOISE = 24, 16, 6, 24
 TAUGHT, KEPT = 12, 8  # the first classes, and the first photos of each, are in collections

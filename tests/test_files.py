@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from smoothap.files import locked, write_atomically
+from smoothap._core.files import locked, write_atomically
 
 
 @pytest.mark.parametrize("content", [b"bytes", "text", lambda path: path.write_text("written")])

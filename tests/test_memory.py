@@ -18,7 +18,7 @@ COUNT_FAULTS = """
 import resource
 from pathlib import Path
 import torch
-from smoothap.memory import freed_memory_kept
+from smoothap._core.memory import freed_memory_kept
 
 BLOCK = 40 * 2**20  # bytes: more than glibc would ever keep by itself
 

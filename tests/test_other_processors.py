@@ -44,7 +44,7 @@ MACHINES = {
 SHORT = [
     *("-k", "constant or cannot_tell or copies_have or equation_term or gradient_is_right or (cut_off and queue)"),
     "tests/metrics/test_certified_ranks.py",
-    "tests/search/test_ties.py",
+    "tests/album/test_ties.py",
     "tests/losses/test_smooth_ap.py",
     "tests/training/test_checkpoint.py",
 ]

@@ -1,8 +1,8 @@
 import io
 import sys
 
-from smoothap import progress
-from smoothap.progress import Progress
+from smoothap._core import progress
+from smoothap._core.progress import Progress
 
 
 class Terminal(io.StringIO):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from smoothap.sealed_json import SealedJson
+from smoothap._core.sealed_json import SealedJson
 
 PLAIN = SealedJson("a thing", {"count": int, "note": (str, type(None))}, "Copy it again")
 NUMBERED = SealedJson("a thing", {"count": int}, "Copy it again", checksum="sha256", format=3)

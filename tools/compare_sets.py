@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.compare._intervals import Estimate
-from smoothap.compare._table import MAIN, OURS, plus_minus
-from smoothap.report.drawing import panel_figure, style_axes
-from smoothap.report.palette import LIGHT
+from smoothap.benchmark._intervals import Estimate
+from smoothap.benchmark._table import MAIN, OURS, plus_minus
+from smoothap.plots.drawing import panel_figure, style_axes
+from smoothap.plots.palette import LIGHT
 
 _FAR = -6.0  # the left end of the figure
 Row = dict[str, Estimate | None]  # by the name of the set; None: Smooth-AP itself, or a method that failed

@@ -17,12 +17,12 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from smoothap.album import Album
+from smoothap.album.ingest import index_photos
 from smoothap.data.emoji import drawings_folder
-from smoothap.experiments import index_photos
-from smoothap.search import Album
-from smoothap.web._server import create_app
-from smoothap.web.limits import Limits
-from smoothap.web.running import http_server
+from smoothap.server._server import create_app
+from smoothap.server.limits import Limits
+from smoothap.server.running import http_server
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 DOGS = ("U+1F415", "U+1F436", "U+1F429", "U+1F9AE", "U+1F415-U+200D-U+1F9BA")

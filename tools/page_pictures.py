@@ -26,12 +26,12 @@ from PIL import ExifTags, Image
 from playwright.sync_api import Browser, sync_playwright
 
 from smoothap import evaluate
+from smoothap.album import Album
+from smoothap.album.ingest import index_photos
 from smoothap.data.glyphs import renderings
-from smoothap.experiments import index_photos
-from smoothap.search import Album
-from smoothap.web._server import create_app
-from smoothap.web.limits import Limits
-from smoothap.web.running import http_server
+from smoothap.server._server import create_app
+from smoothap.server.limits import Limits
+from smoothap.server.running import http_server
 
 CAMERAS = (("Canon", "Canon EOS R6"), ("Apple", "iPhone 15 Pro"), ("Google", "Pixel 8"))
 SHOWN = 0x1F415  # a dog, which is looked at and searched with

@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from smoothap.report.text_table import text_table
+from smoothap.plots.text_table import text_table
 
 HERE = Path(__file__).parents[1] / "docs" / "analyses"
 # In this order, each with what a reader should know of how it was measured.
@@ -16,7 +16,7 @@ NOTES = {
     "indicator": (
         "The curves need no data. The columns AP_e and terms with a slope come from one batch of 128 emoji, "
         "embedded by the untrained network. You can train with any of these relaxations, for example with "
-        "`SmoothAP(indicator=Linear(0.2))` (from `smoothap.ranking.indicators`)."
+        "`SmoothAP(indicator=Linear(0.2))` (from `smoothap.functional.indicators`)."
     ),
     "tightness": (
         "Each training is one epoch on emoji at 64 pixels, with 128 images in a step. The three trainings have the "

@@ -15,17 +15,17 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-_PUBLIC = "losses", "ranking", "metrics", "models", "experiments", "search", "learning"
+_PUBLIC = "losses", "functional", "metrics", "models", "experiments", "album"
 ROOMS = tuple(f"smoothap.{room}" for room in _PUBLIC)
 WIDTH = 110
 HEADING = """# Python reference
 
 Look up here what a class or a function takes and returns. You can import the names of `smoothap.losses`,
-`smoothap.ranking` and `smoothap.metrics` from `smoothap` itself, and the others from their own package:
+`smoothap.functional` and `smoothap.metrics` from `smoothap` itself, and the others from their own package:
 
 ```python
 from smoothap import SmoothAP, evaluate
-from smoothap.search import Album
+from smoothap.album import Album
 ```
 
 The shape of a tensor is given in brackets after its name. The page is made from the docstrings by

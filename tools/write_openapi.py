@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from fastapi import FastAPI
 
-from smoothap.search import Album
-from smoothap.web._server import create_app
+from smoothap.album import Album
+from smoothap.server._server import create_app
 
 FILE = Path(__file__).parents[1] / "docs" / "openapi-v1.json"
 

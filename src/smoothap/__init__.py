@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smoothap.functional import average_precision, smooth_ap
     from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
     from smoothap.metrics import Report, evaluate
-    from smoothap.ranking import average_precision, smooth_ap
 
 __all__ = [
     "BlackboxAP",
@@ -25,7 +25,7 @@ __all__ = [
     "smooth_ap",
 ]
 
-_ELSEWHERE = {"Report": "metrics", "evaluate": "metrics", "average_precision": "ranking", "smooth_ap": "ranking"}
+_ELSEWHERE = {"Report": "metrics", "evaluate": "metrics", "average_precision": "functional", "smooth_ap": "functional"}
 
 
 def __getattr__(name: str) -> Any:

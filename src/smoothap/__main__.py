@@ -20,9 +20,9 @@ def main() -> None:
     """
     warnings.showwarning = _show  # ty: ignore[invalid-assignment]
     try:
+        from smoothap._core.extras import remedy
+        from smoothap._core.files import DiskFullError, is_full
         from smoothap.cli import app
-        from smoothap.extras import remedy
-        from smoothap.files import DiskFullError, is_full
     except ModuleNotFoundError as missing:
         if missing.name not in ("cyclopts", "rich"):
             raise

@@ -16,8 +16,8 @@ _SERVER = """
 import socket, sys
 from pathlib import Path
 from page_albums import pixel_album
-from smoothap.web.limits import Limits
-from smoothap.web.running import Service, run_server
+from smoothap.server.limits import Limits
+from smoothap.server.running import Service, run_server
 
 listener = socket.socket(fileno=int(sys.argv[1]))
 limits = Limits(

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder
 
-from smoothap import files, sealed_json
-from smoothap.search import Album, updating
+from smoothap._core import files, sealed_json
+from smoothap.album import Album, updating
 
 FOLDER = Path(sys.argv[1])
 WRITE = files.write_atomically

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from photo_makers import tiny_model
 from promises import short_or_long
 
+from smoothap.album import Album
+from smoothap.album.description import _SEALED
 from smoothap.data.counts import Counts
 from smoothap.data.ijbc import ijbc
 from smoothap.data.inaturalist import inaturalist, inaturalist_json
@@ -30,8 +32,6 @@ from smoothap.data.vehicle_id import vehicle_id
 from smoothap.data.vggface2 import vggface2
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.search import Album
-from smoothap.search.description import _SEALED
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
@@ -261,7 +261,7 @@ def test_a_damaged_description_gives_an_album_or_a_sentence(model_folder, tmp_pa
 @fuzzed
 @given(data=st.data())
 def test_a_damaged_list_of_unreadable_photos_is_a_list_or_none(tmp_path, data):
-    from smoothap.search._unreadable import read_refusals
+    from smoothap.album._unreadable import read_refusals
 
     whole = b'path,reason,bytes,modified_ns\na.jpg,empty,0,17\n"b,\n.jpg",cut,5,18\n'
     (tmp_path / "unreadable.csv").write_bytes(data.draw(damaged_text(whole)))

@@ -5,14 +5,14 @@ from hypothesis import HealthCheck, given, settings
 from page_albums import pixel_album
 from promises import short_or_long
 
-from smoothap.web._server import create_app
+from smoothap.server._server import create_app
 
 schemathesis = pytest.importorskip("schemathesis")
 pytestmark = pytest.mark.promise(17)
 EXAMPLES = short_or_long(15, 500)
 HOST = {"host": "127.0.0.1"}
 # A vector is text that decodes to so many numbers of this album, which a schema cannot say. This server has no
-# token, so that everybody may ask; where there is one, tests/web/test_gate.py sees that it is asked for.
+# token, so that everybody may ask; where there is one, tests/server/test_gate.py sees that it is asked for.
 checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 NOT_SAID = [checks.positive_data_acceptance, checks.ignored_auth]
 

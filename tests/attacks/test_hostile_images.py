@@ -15,8 +15,8 @@ from attackers import ask, hostile_images, photo_bytes
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
-from smoothap.web._decoder import Decoder
-from smoothap.web.limits import Limits
+from smoothap.server._decoder import Decoder
+from smoothap.server.limits import Limits
 
 pytestmark = pytest.mark.promise(16)
 
@@ -79,7 +79,7 @@ def test_a_decoder_that_is_killed_is_replaced():
 
 def test_a_decoder_can_write_no_file(tmp_path):
     code = (
-        "from pathlib import Path; from smoothap.web._decoder_process import MemoryLimit; MemoryLimit(150, 150)\n"
+        "from pathlib import Path; from smoothap.server._decoder_process import MemoryLimit; MemoryLimit(150, 150)\n"
         f"Path({str(tmp_path / 'file')!r}).write_text('x' * 10)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}

@@ -12,8 +12,8 @@ from page_server import served
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
-from smoothap.web._decoder import Decoder
-from smoothap.web.limits import Limits
+from smoothap.server._decoder import Decoder
+from smoothap.server.limits import Limits
 
 FORMATS = {
     "JPEG": {"quality": 85},

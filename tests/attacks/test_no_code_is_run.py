@@ -16,6 +16,9 @@ import tiny_sets
 import torch
 from photo_makers import photo_folder, tiny_model
 
+from smoothap.album import Album
+from smoothap.album._checksums import checksum
+from smoothap.album.description import Segment, read_description, write_description
 from smoothap.data import glyphs
 from smoothap.data._manifest import manifest_of
 from smoothap.data.counts import Counts
@@ -25,14 +28,11 @@ from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
 from smoothap.data.table import table
-from smoothap.experiments.evaluation import open_array
+from smoothap.experiments.named_evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
 from smoothap.models._weights import read_state
-from smoothap.search import Album
-from smoothap.search._checksums import checksum
-from smoothap.search.description import Segment, read_description, write_description
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 from smoothap.training.log import read_rows

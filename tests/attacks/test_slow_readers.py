@@ -11,8 +11,8 @@ import pytest
 from attackers import ask, comes, head, status_of
 from page_server import served
 
-from smoothap.search import Album
-from smoothap.web.limits import Limits, visitor_address
+from smoothap.album import Album
+from smoothap.server.limits import Limits, visitor_address
 
 pytestmark = pytest.mark.promise(15)
 LIST, QUESTION = "/api/albums/0/search.csv", json.dumps({"photo": 0})

@@ -23,8 +23,8 @@ from photo_makers import photo_bytes, tiny_model
 from PIL import Image
 from promises import short_or_long
 
+from smoothap.album import Album, updating
 from smoothap.models import Embedder
-from smoothap.search import Album, updating
 
 SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(20, 3_600)))
 CLIENTS = short_or_long(4, 12)

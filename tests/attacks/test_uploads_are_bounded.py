@@ -10,8 +10,8 @@ from attackers import ask, comes, connect, head, photo_bytes, send_chunked, stat
 from page_server import served
 from promises import short_or_long
 
-from smoothap.search import Album
-from smoothap.web.limits import Limits
+from smoothap.album import Album
+from smoothap.server.limits import Limits
 
 pytestmark = pytest.mark.promise(15)
 

@@ -5,7 +5,7 @@ import pytest
 from page_albums import write_letters
 from page_server import served
 
-from smoothap.search import Album
+from smoothap.album import Album
 
 pytestmark = pytest.mark.browser
 

@@ -5,7 +5,7 @@ import pytest
 from page_server import served
 from test_page_in_a_browser import until
 
-from smoothap.search import Album
+from smoothap.album import Album
 
 pytestmark = pytest.mark.browser
 

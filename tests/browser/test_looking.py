@@ -10,8 +10,8 @@ from page_server import served
 from PIL import Image
 from test_page_in_a_browser import ranked, scores, until
 
-from smoothap.search import Album
-from smoothap.search.copies import copies_in
+from smoothap.album import Album
+from smoothap.album.copies import copies_in
 
 pytestmark = pytest.mark.browser
 CAMERAS = ["Canon EOS R6", "Apple iPhone 15 Pro"]
@@ -217,7 +217,7 @@ def test_from_the_large_photo_to_a_search_with_it_or_with_a_part(opened, address
 
 def test_show_in_folder_is_there_for_this_computer_alone(opened, address, shots, monkeypatch):
     asked = []
-    monkeypatch.setattr("smoothap.web._looking_routes.reveal", asked.append)
+    monkeypatch.setattr("smoothap.server._looking_routes.reveal", asked.append)
     page = opened_anew(opened, address)
     page.click(".tile[data-place='0'] .picture")
     until(page, "document.getElementById('viewer-title').textContent !== ''")

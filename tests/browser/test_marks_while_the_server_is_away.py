@@ -7,7 +7,7 @@ from page_albums import pixel_album
 from page_server import served
 from test_collections_in_a_browser import counted, kept, ranked, right, until  # noqa: F401
 
-from smoothap.search import Album
+from smoothap.album import Album
 
 pytestmark = pytest.mark.browser
 QUIET = ("net::ERR", "Failed to load resource")

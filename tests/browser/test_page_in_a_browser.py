@@ -12,7 +12,7 @@ from page_albums import letter
 from page_server import served
 from PIL import Image
 
-from smoothap.search import Album
+from smoothap.album import Album
 
 pytestmark = pytest.mark.browser
 

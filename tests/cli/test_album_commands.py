@@ -9,9 +9,9 @@ import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from safetensors.torch import save_file
 
+from smoothap.album.description import read_description, write_description
 from smoothap.cli import app
 from smoothap.models._weights import build_backbone
-from smoothap.search.description import read_description, write_description
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_what_is_missing_is_said(place, album, capsys, tmp_path):
 
 
 def test_without_a_model_the_default_network_is_taken_and_named(place, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothap.experiments.indexing.ARCHITECTURE", str(place / "model"))
+    monkeypatch.setattr("smoothap.album.ingest.ARCHITECTURE", str(place / "model"))
     said = run(capsys, "index", place / "photos", "--out", tmp_path / "new")
     assert f"The network is {place / 'model'}, which is taken where no --model is given" in said
     assert "The network is" not in run(capsys, "index", place / "photos", "--out", tmp_path / "new")
@@ -270,6 +270,6 @@ def test_an_album_whose_published_weights_cannot_be_fetched_says_what_can_be_don
 
     published = shutil.copytree(album, tmp_path / "published")
     write_description(published, replace(read_description(published), source="name:resnet18@64"))
-    monkeypatch.setattr("smoothap.search._identity.load_model", unreachable)
+    monkeypatch.setattr("smoothap.album._identity.load_model", unreachable)
     with pytest.raises(ValueError, match=r"once with a network, or .*--model resnet18 --size 64 --weights FILE"):
         run(capsys, "search", published, place / "photos" / "class0" / "000.png")

@@ -7,9 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from smoothap.analysis.analysis import Analysis
 from smoothap.cli import app
 from smoothap.models import Embedder
+from smoothap.paper.analysis import Analysis
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
         raise RuntimeError("the cat ate it")
 
     for name in ("indicator", "triplet_example", "operating_region", "cost"):
-        monkeypatch.setattr(f"smoothap.analysis.all.{name}", lambda name=name, **_: small(name.replace("_", "-")))
-    monkeypatch.setattr("smoothap.analysis.all.tightness", fails)
+        monkeypatch.setattr(f"smoothap.paper.all.{name}", lambda name=name, **_: small(name.replace("_", "-")))
+    monkeypatch.setattr("smoothap.paper.all.tightness", fails)
     run("all", *given, "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert "Not made: </b>RuntimeError: the cat ate it" in text
@@ -85,7 +85,7 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
     assert "not made: tightness" in capsys.readouterr().out
 
     small("ablation").save(tmp_path)  # a saved one is shown
-    monkeypatch.setattr("smoothap.analysis.all.indicator", fails)  # and with --reuse nothing is made again
+    monkeypatch.setattr("smoothap.paper.all.indicator", fails)  # and with --reuse nothing is made again
     run("all", *given[:2], "--reuse", "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert '<section id="ablation">' in text
@@ -94,7 +94,7 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
 
 def test_all_without_a_model_says_what_is_missing(given, tmp_path, monkeypatch):
     for name in ("indicator", "triplet_example", "operating_region", "cost", "tightness"):
-        monkeypatch.setattr(f"smoothap.analysis.all.{name}", lambda **_: 1 / 0)
+        monkeypatch.setattr(f"smoothap.paper.all.{name}", lambda **_: 1 / 0)
     run("all", *given[:2], "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert text.count("repeat the command with --model FOLDER") == 5

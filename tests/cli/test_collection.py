@@ -6,8 +6,8 @@ import zipfile
 import pytest
 from photo_makers import photo_folder
 
+from smoothap.album import Album
 from smoothap.cli import app
-from smoothap.search import Album
 
 
 @pytest.fixture

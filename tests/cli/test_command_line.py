@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 
 import smoothap
+from smoothap._core.devices import chosen_device
+from smoothap._core.threads import numba_is_there
 from smoothap.cli import app
 from smoothap.cli._options import chosen_workers
-from smoothap.numerics.devices import chosen_device
-from smoothap.numerics.threads import numba_is_there
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(smoothap.__file__).parent.parent)}  # the source under test
 
@@ -138,7 +138,7 @@ def without(monkeypatch):
     """Run `smoothap WORDS` here, as if some modules were not installed; returns what it exits with."""
     # The core needs no extra and stays: registering its operators with torch a second time frees the first ones, and
     # the loss that was imported before would call into freed memory.
-    core = ("smoothap.losses", "smoothap.ranking", "smoothap.metrics")
+    core = ("smoothap.losses", "smoothap.functional", "smoothap.metrics")
 
     def loaded():
         return [name for name in sys.modules if name.partition(".")[0] == "smoothap" and not name.startswith(core)]

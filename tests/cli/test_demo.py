@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from smoothap.album import Album
+from smoothap.cli import _demo as demo
 from smoothap.cli import app
 from smoothap.data.emoji import emoji
-from smoothap.experiments import demo
 from smoothap.models import Embedder
-from smoothap.search import Album
 
-pytest.importorskip("smoothap.report.page")
+pytest.importorskip("smoothap.plots.page")
 
 
 @pytest.fixture

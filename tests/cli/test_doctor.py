@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from smoothap._core.extras import EXTRAS, remedy
 from smoothap.cli import app, doctor
-from smoothap.extras import EXTRAS, remedy
 
 
 def printed(capsys, *words):
@@ -37,8 +37,8 @@ def test_the_check_says_whether_this_machine_computes_right(capsys):
 @pytest.mark.parametrize(
     ("broken", "part"),
     [
-        ("smoothap.experiments.self_check.KNOWN", "evaluation"),
-        ("smoothap.experiments.self_check.SmoothAP", "loss, training, speed"),
+        ("smoothap.cli._self_check.KNOWN", "evaluation"),
+        ("smoothap.cli._self_check.SmoothAP", "loss, training, speed"),
     ],
 )
 def test_a_machine_that_computes_wrong_is_told_so(capsys, monkeypatch, broken, part):

@@ -8,11 +8,12 @@ import pytest
 import teachable_albums
 from photo_makers import pattern_folder, tiny_model
 
+from smoothap.album import Album
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
-from smoothap.experiments import FineTuned, open_data
-from smoothap.search import Album
+from smoothap.experiments.data_sets import open_data
+from smoothap.experiments.finetune import FineTuned
 
 
 @pytest.fixture(autouse=True)

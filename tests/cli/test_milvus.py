@@ -8,8 +8,8 @@ import pytest
 from milvus_servers import EVERY_MILVUS, address_of
 from photo_makers import photo_folder, tiny_model
 
+from smoothap.album import Album
 from smoothap.cli import app
-from smoothap.search import Album
 
 
 def run(*words):

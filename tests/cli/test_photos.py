@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
+from smoothap.album import Album
+from smoothap.album.ingest import album_place
 from smoothap.cli import app
-from smoothap.experiments import album_place
-from smoothap.search import Album
 
 
 @pytest.fixture
@@ -32,8 +32,10 @@ def photos(*arguments):
 
 def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatch):
     served = []
-    monkeypatch.setattr("smoothap.web.running.run_server", lambda *albums, **options: served.append((*albums, options)))
-    monkeypatch.setattr("smoothap.experiments.indexing.ARCHITECTURE", str(place / "model"))
+    monkeypatch.setattr(
+        "smoothap.server.running.run_server", lambda *albums, **options: served.append((*albums, options))
+    )
+    monkeypatch.setattr("smoothap.album.ingest.ARCHITECTURE", str(place / "model"))
     photos(place / "My photos", "--no-open")
     said = capsys.readouterr().out
     album = album_place(place / "My photos")
@@ -65,7 +67,7 @@ def test_a_port_that_is_taken_is_no_reason_to_stop(place, capsys, monkeypatch):
 
     ports = []
     monkeypatch.setattr(
-        "smoothap.web.running.run_server", lambda _, listener, **__: ports.append(listener.getsockname()[1])
+        "smoothap.server.running.run_server", lambda _, listener, **__: ports.append(listener.getsockname()[1])
     )
     with socket.socket() as taken:
         try:

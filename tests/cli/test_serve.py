@@ -12,8 +12,8 @@ import sys
 import numpy as np
 import pytest
 
+from smoothap.album import Album
 from smoothap.cli import app
-from smoothap.search import Album
 
 
 def serve(*arguments):
@@ -43,7 +43,7 @@ def test_by_a_name_of_a_proxy_others_reach_the_page_so_a_token_is_required(album
 
 def test_names_proxies_and_the_limit_of_an_address_reach_the_server(album, monkeypatch):
     given = []
-    monkeypatch.setattr("smoothap.web.running.run_server", lambda _, __, service, **___: given.append(service))
+    monkeypatch.setattr("smoothap.server.running.run_server", lambda _, __, service, **___: given.append(service))
     options = ["--token", "only-for-this-test", "--allow-host", "photos.example.org", "--trusted-proxy", "192.0.2.7"]
     serve(album, "--port", 0, *options, "--requests-per-address", 7, "--allow-host", "*.shop", "--base-path", "/a/")
     assert given[0].names == ("photos.example.org", "*.shop")
@@ -59,7 +59,9 @@ def test_names_proxies_and_the_limit_of_an_address_reach_the_server(album, monke
 
 
 def test_two_albums_without_a_common_photo_are_not_compared(album, tmp_path, monkeypatch):
-    monkeypatch.setattr("smoothap.web.running.run_server", lambda *_, **__: None)  # a server that started would not end
+    monkeypatch.setattr(
+        "smoothap.server.running.run_server", lambda *_, **__: None
+    )  # a server that started would not end
     metadata = [{"path": f"other-{number}.jpg"} for number in range(6)]
     Album.from_arrays(np.random.default_rng(0).normal(size=(6, 4)), metadata, tmp_path / "strangers")
     with pytest.raises(ValueError, match="no photo in common"):

@@ -16,8 +16,9 @@ from safetensors.torch import load_file
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
-from smoothap.experiments import METHODS, FineTuned, fine_tune
+from smoothap.experiments.finetune import FineTuned, fine_tune
 from smoothap.losses import SmoothAP
+from smoothap.methods import METHODS
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
 from smoothap.training.settings import QUICK

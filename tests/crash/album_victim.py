@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
+from smoothap.album import Album, updating
+from smoothap.album._storage import Storage
+from smoothap.album.description import Learnt
+from smoothap.album.projection import Projection
 from smoothap.models import Embedder
-from smoothap.search import Album, updating
-from smoothap.search._storage import Storage
-from smoothap.search.description import Learnt
-from smoothap.search.projection import Projection
 
 
 def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:

@@ -8,14 +8,14 @@ import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from promises import short_or_long
 
+from smoothap.album import Album
+from smoothap.album.description import Learnt
+from smoothap.album.parts import PartUpdate, Share
+from smoothap.album.projection import Projection
+from smoothap.album.updating import labels_by_folder
+from smoothap.album.walking import walk
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model, write_model
-from smoothap.search import Album
-from smoothap.search.description import Learnt
-from smoothap.search.parts import PartUpdate, Share
-from smoothap.search.projection import Projection
-from smoothap.search.updating import labels_by_folder
-from smoothap.search.walking import walk
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 

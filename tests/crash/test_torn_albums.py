@@ -13,12 +13,12 @@ from photo_makers import photo_bytes, photo_folder, tiny_model
 from promises import short_or_long
 from torn_disk import PowerCut, TornDisk
 
+from smoothap.album import Album, updating
+from smoothap.album.description import Learnt
+from smoothap.album.parts import PARTS, PartUpdate, Share, settle_album
+from smoothap.album.projection import Projection
+from smoothap.album.walking import walk
 from smoothap.models import Embedder
-from smoothap.search import Album, updating
-from smoothap.search.description import Learnt
-from smoothap.search.parts import PARTS, PartUpdate, Share, settle_album
-from smoothap.search.projection import Projection
-from smoothap.search.walking import walk
 
 pytestmark = pytest.mark.promise(10)
 

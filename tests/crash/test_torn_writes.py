@@ -10,7 +10,7 @@ import torch
 from promises import short_or_long
 from torn_disk import PowerCut, TornDisk
 
-from smoothap.files import write_atomically
+from smoothap._core.files import write_atomically
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model, write_model

@@ -28,7 +28,7 @@ from photo_makers import pattern_folder
 
 from smoothap.__main__ import main as smoothap
 from smoothap.cli._options import NOT_IMPROVED
-from smoothap.experiments import fine_tuning  # noqa: F401 (loaded once, for all forks)
+from smoothap.experiments import finetune  # noqa: F401 (loaded once, for all forks)
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder

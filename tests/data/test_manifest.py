@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smoothap.album.walking import walk
 from smoothap.data._listed import find_listed
 from smoothap.data._manifest import image_files
 from smoothap.data.columns import label_by
 from smoothap.data.reading import SUFFIXES
-from smoothap.search.walking import walk
 
 
 def age(root):

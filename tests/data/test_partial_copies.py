@@ -13,7 +13,7 @@ from tiny_sets import (
 from smoothap.data.counts import Counts
 from smoothap.data.in_shop import in_shop
 from smoothap.data.partial_copies import partial_copies_taken
-from smoothap.experiments import open_data
+from smoothap.experiments.data_sets import open_data
 
 WRITERS = {
     "sop": write_sop,

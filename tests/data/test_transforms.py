@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
+from smoothap._core.torchvision_guard import ensure_torchvision
 from smoothap.data.transforms import IMAGENET_MEAN, IMAGENET_STD, SENET, SENET_VGGFACE2, Transform
-from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()
 from torchvision.transforms import v2  # noqa: E402

@@ -4,9 +4,9 @@ import pytest
 import torch
 from wrapped_losses import DIMENSION, LABELS, WRAPPED
 
+from smoothap.functional import average_precision, smooth_ap
+from smoothap.functional.indicators import Exponential, Linear
 from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.ranking import average_precision, smooth_ap
-from smoothap.ranking.indicators import Exponential, Linear
 
 REFERENCE_LABELS = torch.tensor([0, 1, 2, 3, 4, 5] * 5)
 OURS = {

@@ -14,17 +14,17 @@ from second_device import MISSING, NAME, package
 
 import smoothap
 from smoothap import SmoothAP, evaluate
-from smoothap.analysis._measured_losses import OURS
-from smoothap.analysis.cost import peak_megabytes
+from smoothap._core.devices import chosen_device, set_seed
+from smoothap.album import Album
+from smoothap.album.ingest import index_photos
 from smoothap.cli import app
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments import open_data, open_methods
-from smoothap.experiments.indexing import index_photos
-from smoothap.methods import Setup
+from smoothap.experiments.data_sets import open_data
+from smoothap.methods import Setup, open_methods
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
-from smoothap.numerics.devices import chosen_device, set_seed
-from smoothap.search import Album
+from smoothap.paper._measured_losses import OURS
+from smoothap.paper.cost import peak_megabytes
 from smoothap.training.frozen import freeze
 from smoothap.training.loop import train
 from smoothap.training.precision import loss_scaler, network_precision, score_noise

@@ -14,10 +14,10 @@ from PIL import Image
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from smoothap._core.distributed import Processes, backends
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
-from smoothap.distributed import Processes, backends
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training._queue import EmbeddingQueue

@@ -103,7 +103,7 @@ def test_a_killed_worker_comes_back_and_training_goes_on(folder, tmp_path):
 
 LATE = """
 import os, time
-from smoothap.distributed import joined_processes
+from smoothap._core.distributed import joined_processes
 
 again, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
 if again and rank == 1:

@@ -13,8 +13,8 @@ from page_albums import letter, pixel_album
 from page_server import served
 from photo_makers import photo_folder, tiny_model
 
+from smoothap.album import Album
 from smoothap.models import Embedder
-from smoothap.search import Album
 
 TOKEN, WRITE = "a-long-secret-token", "another-secret-token"
 HTTP, ONNX = (next(page for page in PAGES if page.file.stem == stem) for stem in ("http", "onnx"))
@@ -78,7 +78,7 @@ def test_the_curl_commands_search_add_and_remove(tmp_path):
 
 
 def test_the_answers_that_the_page_shows_are_of_the_shape_that_the_server_gives():
-    from smoothap.web._v1_schemas import Found, Written
+    from smoothap.server._v1_schemas import Found, Written
 
     for shape, shown in zip((Found, Written), HTTP.blocks("json"), strict=True):
         assert shape.model_validate_json(shown).model_dump() == json.loads(shown)

@@ -11,7 +11,7 @@ import torch
 from doc_pages import PAGES, ROOT
 from PIL import Image
 
-from smoothap.torchvision_guard import ensure_torchvision
+from smoothap._core.torchvision_guard import ensure_torchvision
 
 NEEDS = {"lightning": "lightning", "accelerate": "accelerate", "pytorch_metric_learning": "pytorch_metric_learning"}
 SNIPPETS = [
@@ -64,7 +64,7 @@ PARTS = """
 import sys, torch
 from accelerate import Accelerator
 from smoothap import SmoothAP
-from smoothap.distributed import Processes
+from smoothap._core.distributed import Processes
 
 torch.manual_seed(0)
 accelerator, images, labels = Accelerator(cpu=True), torch.randn(24, 32), torch.arange(6).repeat(4)

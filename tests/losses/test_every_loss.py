@@ -12,9 +12,9 @@ import torch.multiprocessing as multiprocessing
 from torch.utils._python_dispatch import TorchDispatchMode
 from wrapped_losses import CLASSES, DIMENSION, LABELS, WRAPPED
 
-from smoothap.distributed import Processes
+from smoothap._core.distributed import Processes
+from smoothap.functional.indicators import Exponential, Linear
 from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.ranking.indicators import Exponential, Linear
 from smoothap.training.loop import loss_backward
 
 OURS = {

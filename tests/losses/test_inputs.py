@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from smoothap.functional.indicators import Exponential, Linear
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.ranking.indicators import Exponential, Linear
 
 
 def batch(rows=6, dimension=4, dtype=torch.float32):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from smoothap import SmoothAP
-from smoothap.numerics.precision import float32_networks, full_precision
+from smoothap._core.precision import float32_networks, full_precision
 
 
 def clustered(dtype, rows=96, seed=0):

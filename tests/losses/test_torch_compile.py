@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import _dynamo as dynamo
 
+from smoothap.functional.indicators import Linear
 from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
-from smoothap.ranking.indicators import Linear
 
 LABELS = torch.arange(6).repeat_interleave(4)
 

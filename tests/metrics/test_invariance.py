@@ -32,7 +32,7 @@ def many(dtype, dimension=96, rows=2300):
 @pytest.mark.promise(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_threads_and_kernels_change_no_bit(dtype, restore_threads, monkeypatch):
-    from smoothap.numerics.threads import numba_is_there
+    from smoothap._core.threads import numba_is_there
 
     monkeypatch.setattr("smoothap.metrics._counting._PAIRS_WORTH_COMPILING", 0)
     embeddings, labels = many(dtype)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from smoothap._core.torchvision_guard import ensure_torchvision
 from smoothap.models._folding import _pairs
 from smoothap.models.efficientnet_lite import EfficientNetLite0
-from smoothap.torchvision_guard import ensure_torchvision
 
 ensure_torchvision()
 import timm  # noqa: E402

@@ -8,11 +8,11 @@ import torch
 from photo_makers import photo_bytes
 from PIL import Image
 
+from smoothap.album import Album
 from smoothap.cli import app
 from smoothap.data.transforms import Transform
 from smoothap.models import Embedder, export
 from smoothap.models.export import export_onnx
-from smoothap.search import Album
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

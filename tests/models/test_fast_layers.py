@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import conv2d, pad
 
+from smoothap._core.threads import numba_is_there
 from smoothap.models import Embedder, _depthwise, fast_layers
 from smoothap.models._depthwise import NO_ACTIVATION, Geometry
 from smoothap.models.fast_layers import convolve
-from smoothap.numerics.threads import numba_is_there
 
 pytestmark = pytest.mark.skipif(not numba_is_there(), reason="the loop is compiled by numba")
 

@@ -6,7 +6,7 @@ import pytest
 from tiny_sets import write_sop
 
 from smoothap.cli import app
-from smoothap.experiments import paper_rows
+from smoothap.paper import paper_rows
 
 
 def smoothap(*words):

@@ -22,7 +22,7 @@ from tiny_sets import (
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.data.samplers import PairBatches
-from smoothap.experiments import fine_tuning
+from smoothap.experiments import finetune as fine_tuning
 from smoothap.models import embedder
 from smoothap.models._weights import build_backbone
 from smoothap.training.loop import train

@@ -12,7 +12,8 @@ from tiny_sets import write_ijbc, write_sop, write_vehicle_id, write_vggface2
 from smoothap.cli import app
 from smoothap.data import counts, ijbc
 from smoothap.data.vehicle_id import one_in_the_gallery
-from smoothap.experiments import _few_tests, open_data
+from smoothap.experiments import _few_tests
+from smoothap.experiments.data_sets import open_data
 from smoothap.training import log
 
 pytestmark = pytest.mark.usefixtures("small_networks")

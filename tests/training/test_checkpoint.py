@@ -18,7 +18,7 @@ from PIL import Image
 from promises import short_or_long
 from torch import nn
 
-from smoothap import sealed_json
+from smoothap._core import sealed_json
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model

@@ -14,11 +14,11 @@ import torch
 from photo_makers import pattern_folder
 from PIL import Image
 
+from smoothap._core.files import DiskFullError
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.samplers import BalancedBatches, Draw
 from smoothap.data.stored_features import chosen_views
-from smoothap.experiments import open_data
-from smoothap.files import DiskFullError
+from smoothap.experiments.data_sets import open_data
 from smoothap.losses import SmoothAP
 from smoothap.methods import METHODS, Setup
 from smoothap.models import Embedder

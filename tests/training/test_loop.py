@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothap import sealed_json
+from smoothap._core import sealed_json
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training import checkpoint

@@ -2,8 +2,8 @@
 
 import torch
 
+from smoothap.functional import smooth_ap
 from smoothap.losses import SmoothAP
-from smoothap.ranking import smooth_ap
 from smoothap.training._queue import EmbeddingQueue
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_folder
-from smoothap.report.text_table import text_table
+from smoothap.plots.text_table import text_table
 
 if TYPE_CHECKING:
-    from smoothap.analysis.analysis import Analysis
+    from smoothap.paper.analysis import Analysis
 
 OUT = Path("runs/analyses")
 Network = Annotated[
@@ -34,9 +34,9 @@ def make(name: str, given: dict[str, Any]) -> None:
     """Make the analysis of this name with the options that its command was given; write it and print what it says."""
     options = dict(given)
     check_folder(out := options.pop("out"))
-    from smoothap.numerics.devices import chosen_device
+    from smoothap._core.devices import chosen_device
 
-    analysis = getattr(import_module(f"smoothap.analysis.{name}"), name)
+    analysis = getattr(import_module(f"smoothap.paper.{name}"), name)
     options["device"] = str(chosen_device(options["device"]))
     show(analysis(**options), out)
 

@@ -78,7 +78,7 @@ def number_list(text: str, kind: type[Number]) -> tuple[Number, ...]:
 
 def chosen_workers(workers: int | None, device: torch.device) -> int:
     """The number of processes that were asked for, or what is best for the device."""
-    from smoothap.numerics.devices import default_workers
+    from smoothap._core.devices import default_workers
 
     if workers is not None and workers < 0:
         raise ValueError(f"--workers {workers}: give the number of processes that read images, 0 for none.")

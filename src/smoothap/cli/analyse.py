@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap.analysis.command_line import command_line
 from smoothap.cli import _options as options
 from smoothap.cli._analysis_output import OUT, Before, Network, make, show
-from smoothap.experiments import NETWORK
+from smoothap.paper.command_line import command_line
+from smoothap.training.settings import NETWORK
 
 if TYPE_CHECKING:
-    from smoothap.analysis.batch import Batch
+    from smoothap.paper.batch import Batch
 
 app = App(
     name="analyse",
@@ -37,7 +37,7 @@ class MeasuredBatch:
 
     def opened(self) -> Batch | None:
         """What the analysis takes; None where no data is given."""
-        from smoothap.analysis.batch import Batch
+        from smoothap.paper.batch import Batch
 
         return None if self.data is None else Batch(**vars(self))
 
@@ -255,9 +255,9 @@ def everything(
     out
         The folder for figures, numbers and the page.
     """
-    from smoothap.analysis.all import all_analyses, all_sections
-    from smoothap.analysis.page import write_analyses_page
-    from smoothap.numerics.devices import chosen_device
+    from smoothap._core.devices import chosen_device
+    from smoothap.paper.all import all_analyses, all_sections
+    from smoothap.paper.page import write_analyses_page
 
     options.check_folder(out)
     place = chosen_device(device)

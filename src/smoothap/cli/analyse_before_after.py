@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from smoothap.analysis.command_line import command_line
 from smoothap.cli import _options as options
 from smoothap.cli._analysis_output import OUT, Before, TestData, TrainedModel, show
+from smoothap.paper.command_line import command_line
 
 if TYPE_CHECKING:
-    from smoothap.experiments import BeforeAfter
+    from smoothap.plots.before_after import BeforeAfter
 
 
 @Parameter(name="*")
@@ -36,8 +36,8 @@ class ComparedModels:
     def compared(self) -> BeforeAfter:
         """The images as both models see them."""
         options.check_folder(self.out)
-        from smoothap.experiments import compare_with_untrained
-        from smoothap.numerics.devices import chosen_device
+        from smoothap._core.devices import chosen_device
+        from smoothap.experiments.before_after import compare_with_untrained
 
         place = chosen_device(self.device)
         workers = options.chosen_workers(self.workers, place)
@@ -76,7 +76,7 @@ def queries(
         How many images of each ranking to draw; by default as many as the paper shows.
     """
     compared = models.compared()
-    from smoothap.analysis.queries import queries_analysis
+    from smoothap.paper.queries import queries_analysis
 
     command = models.command(
         "queries", layout=layout, query=query, choose=None if query else choose, number=number, first=first
@@ -99,7 +99,7 @@ def classes(*, models: ComparedModels, number: int = 10, pairs: int = 12) -> Non
         How many pairs of classes that take each other's ranks.
     """
     compared = models.compared()
-    from smoothap.analysis.classes import classes_analysis
+    from smoothap.paper.classes import classes_analysis
 
     command = models.command("classes", number=number, pairs=pairs)
     show(classes_analysis(compared, number=number, pairs=pairs, command=command), models.out)

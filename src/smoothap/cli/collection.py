@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file, check_folder
-from smoothap.report.markup import visible
-from smoothap.report.text_table import text_table
+from smoothap.plots.markup import visible
+from smoothap.plots.text_table import text_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from smoothap.search import Album, Collection
+    from smoothap.album import Album, Collection
 
 Action = Literal["list", "show", "add", "remove", "rename", "delete", "undo", "export", "import"]
 _LISTED = 5  # of photos that something is wrong with
@@ -91,7 +91,7 @@ def collection(
     }  # fmt: skip
     if out is not None and action != "export":
         raise ValueError(f"--out says where to export to, and this is {action}: leave it out.")
-    from smoothap.search import Album
+    from smoothap.album import Album
 
     actions[action](_Request(Album.open(album), album, words, id, wrong, out, links, as_json))
 
@@ -121,7 +121,7 @@ def _list(request: _Request) -> None:
 
 
 def _show(request: _Request) -> None:
-    from smoothap.search.collection_export import as_json
+    from smoothap.album.collection_export import as_json
 
     chosen = request.album.collections[request.name('show "my dog"')]
     if request.as_json:
@@ -149,7 +149,7 @@ def _remove(request: _Request) -> None:
 
 
 def _given_photos(request: _Request, action: str) -> list[int]:
-    from smoothap.search.collection_import import ids_of
+    from smoothap.album.collection_import import ids_of
 
     if len(request.words) < 2 and not request.ids:
         raise ValueError(f"Say which photos to {action}: their paths behind the name of the collection, or --id.")
@@ -185,7 +185,7 @@ def _say(changed: Collection) -> None:
 
 
 def _export(request: _Request) -> None:
-    from smoothap.search import collection_export as exporting
+    from smoothap.album import collection_export as exporting
 
     if request.out is None:
         raise ValueError("Say where to export to: --out dog.zip, dog.csv, dog.json, or a folder for the photos.")
@@ -198,7 +198,7 @@ def _export(request: _Request) -> None:
         raise ValueError(f"--links makes links in a folder, and {out} is none: leave one of both out.")
     if kind in (".csv", ".json"):
         check_file(out, f"photos{kind}")
-        from smoothap.files import write_atomically
+        from smoothap._core.files import write_atomically
 
         write_atomically(out, exporting.as_csv(album, chosen) if kind == ".csv" else exporting.as_json(album, chosen))
         print(out)
@@ -229,7 +229,7 @@ def _export(request: _Request) -> None:
 
 
 def _import(request: _Request) -> None:
-    from smoothap.search.collection_import import import_collections
+    from smoothap.album.collection_import import import_collections
 
     if len(request.words) != 1:
         raise ValueError("Give the folder of folders, or the CSV or JSON file, to import from.")

@@ -101,10 +101,10 @@ def compare(
     """
     given = dict(locals())
     options.check_folder(out)
-    from smoothap.compare import Plan
-    from smoothap.compare import compare as compare_methods
-    from smoothap.compare.output import write_output
-    from smoothap.numerics.devices import chosen_device
+    from smoothap._core.devices import chosen_device
+    from smoothap.benchmark import Plan
+    from smoothap.benchmark import compare as compare_methods
+    from smoothap.benchmark.output import write_output
 
     place = chosen_device(device)
     given |= {"device": str(place), "workers": options.chosen_workers(workers, place)}
@@ -132,7 +132,7 @@ def _chosen_options(given: dict[str, Any]) -> dict[str, Any]:
                 "Say what to compare on: --data emoji, or --settings with a file of an earlier comparison."
             )
         return {name: defaults.get(name) if value is None else value for name, value in given.items()}
-    from smoothap.compare import read_plan
+    from smoothap.benchmark import read_plan
 
     usual = {name: parameter.default for name, parameter in inspect.signature(compare).parameters.items()}
     changed = {name for name, value in given.items() if name not in _HERE and value != usual[name]}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap import experiments
+from smoothap._core.files import write_atomically
 from smoothap.cli._options import TableColumns, TestClasses, TestFraction, check_file
-from smoothap.files import write_atomically
-from smoothap.report.text_table import text_table
+from smoothap.experiments.data_sets import open_data
+from smoothap.plots.text_table import text_table
 
 if TYPE_CHECKING:
     from smoothap.data.check import Findings
@@ -53,7 +53,7 @@ def check(
     from smoothap.data.check import check as check_benchmark
 
     start = time.perf_counter()
-    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
     listed = time.perf_counter() - start
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
@@ -100,7 +100,7 @@ def show(
     if classes < 1 or images < 1:
         raise ValueError("A contact sheet needs at least one class and one image of each.")
     check_file(out, "sheet.png")
-    benchmark = experiments.open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
     from smoothap.data.sheet import contact_sheet
 
     sheet = contact_sheet(benchmark, classes, images)

@@ -31,7 +31,8 @@ def demo(
     if not minutes > 0:
         raise ValueError(f"minutes must be positive, such as 5, not {minutes}.")
     check_folder(out)
-    from smoothap.experiments import Interrupted, run_demo
+    from smoothap.cli._demo import run_demo
+    from smoothap.experiments.finetune import Interrupted
 
     try:
         made = run_demo(out, minutes=minutes, size=size, seed=seed)

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from smoothap._core.extras import EXTRAS
 from smoothap.cli._options import Device
 from smoothap.data.places import cache_folder
-from smoothap.extras import EXTRAS
 
 
 def doctor(
@@ -36,10 +36,10 @@ def doctor(
     """
     result = findings()
     if check:
-        from smoothap import experiments
-        from smoothap.numerics.devices import chosen_device
+        from smoothap._core.devices import chosen_device
+        from smoothap.cli._self_check import check_device
 
-        result["checks"] = [asdict(found) for found in experiments.check_device(chosen_device(device))]
+        result["checks"] = [asdict(found) for found in check_device(chosen_device(device))]
     print(json.dumps(result, indent=1) if as_json else "\n".join(_lines(result)))
     wrong = [found["name"] for found in result.get("checks", ()) if not found["right"]]
     if wrong:

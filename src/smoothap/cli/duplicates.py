@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.report.markup import visible
+from smoothap.plots.markup import visible
 
 if TYPE_CHECKING:
-    from smoothap.search import Album
-    from smoothap.search.copies import Copies
-    from smoothap.search.moving_copies import Moved
+    from smoothap.album import Album
+    from smoothap.album.copies import Copies
+    from smoothap.album.moving_copies import Moved
 
 _LISTED = 10  # photos that could not be moved
 
@@ -60,8 +60,8 @@ def duplicates(
     """
     if (really or near) and move is None:
         raise ValueError("--really and --near are about copies that --move moves: give the folder they are to go to.")
-    from smoothap.search import Album
-    from smoothap.search.copies import copies_again, copies_in, not_copies
+    from smoothap.album import Album
+    from smoothap.album.copies import copies_again, copies_in, not_copies
 
     opened = Album.open(album)
     if undo is not None:
@@ -94,7 +94,7 @@ def _plain(group: Copies) -> list[dict[str, object]]:
 
 
 def _move(album: Album, groups: list[Copies], folder: Path, really: bool) -> None:
-    from smoothap.search.moving_copies import LOG, check_place, lesser_copies, move_copies
+    from smoothap.album.moving_copies import LOG, check_place, lesser_copies, move_copies
 
     moves = lesser_copies(groups)
     size = sum(move.photo.bytes for move in moves) / 1e6
@@ -114,7 +114,7 @@ def _move(album: Album, groups: list[Copies], folder: Path, really: bool) -> Non
 
 
 def _undo(album: Album, place: Path, folder: Path) -> None:
-    from smoothap.search.moving_copies import undo_moves
+    from smoothap.album.moving_copies import undo_moves
 
     moved = undo_moves(folder)
     print(f"{len(moved.done):,} photos were moved back to where they were.")

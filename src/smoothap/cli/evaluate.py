@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from smoothap._core.files import write_atomically
 from smoothap.cli import _options as options
-from smoothap.files import write_atomically
 
 if TYPE_CHECKING:
     from smoothap.metrics import Report
@@ -81,10 +81,10 @@ def evaluate(
         options.check_file(out, "metrics.json")
     if against is not None and not against.is_file():
         raise ValueError(f"There is no file {against}: give one that smoothap evaluate --out wrote.")
-    from smoothap.distributed import joined_processes
-    from smoothap.experiments.evaluation import evaluate_files, evaluate_model
-    from smoothap.experiments.paper_rows import beside_the_paper
-    from smoothap.numerics.devices import chosen_device
+    from smoothap._core.devices import chosen_device
+    from smoothap._core.distributed import joined_processes
+    from smoothap.experiments.named_evaluation import evaluate_files, evaluate_model
+    from smoothap.paper.paper_rows import beside_the_paper
 
     place = chosen_device(device)
     with joined_processes() as processes:

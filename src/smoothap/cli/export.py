@@ -60,14 +60,14 @@ def _opened(model: str) -> "Embedder":
     from smoothap.models import open_model
 
     if (Path(model) / "album.json").is_file():
-        from smoothap.search import Album
+        from smoothap.album import Album
 
         return Album.open(model).embedder()
     return open_model(model).eval()
 
 
 def _spread(folder: Path, count: int) -> list[Path]:
-    from smoothap.search.walking import walk
+    from smoothap.album.walking import walk
 
     files = walk(folder).files
     step = max(1, len(files) // count)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap import experiments
 from smoothap.cli._options import Device, NetworkSize, TableColumns, Weights, check_folder, check_network_options
-from smoothap.report.markup import visible
+from smoothap.experiments.data_sets import open_data
+from smoothap.plots.markup import visible
 
 if TYPE_CHECKING:
-    from smoothap.experiments.indexing import Indexed
+    from smoothap.album.ingest import Indexed
 
 _LISTED = 10  # unreadable files that are printed
 
@@ -81,10 +81,12 @@ def index(
     if model is not None:
         check_network_options(model, size=size, weights=weights)
     check_folder(out)
-    from smoothap.numerics.devices import chosen_device
+    from smoothap._core.devices import chosen_device
+    from smoothap.album.ingest import index_photos
 
-    indexed = experiments.index_photos(
-        photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns, calibrate=calibrate,
+    indexed = index_photos(
+        photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns,
+        calibrate=None if calibrate is None else open_data(calibrate),
         remove_missing=remove_missing, device=str(chosen_device(device)), part=part, workers=workers, ray=ray,
         float16=float16,
     )  # fmt: skip
@@ -114,7 +116,7 @@ def _listed(kinds: dict[str, int]) -> str:
 
 def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
     """What was done to an album, in words or as JSON."""
-    from smoothap.search.walking import kinds_of
+    from smoothap.album.walking import kinds_of
 
     album, report = indexed.album, indexed.report
     if indexed.chosen is not None and not as_json:

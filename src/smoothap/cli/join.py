@@ -20,7 +20,7 @@ def join(*albums: Path, out: Path) -> None:
         The folder of the new album.
     """
     check_folder(out)
-    from smoothap.search.joining import join_albums
+    from smoothap.album.joining import join_albums
 
     joined = join_albums(albums, out)
     twice = f"; {joined.twice:,} were in two albums and are in it once" if joined.twice else ""

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from smoothap.cli._options import NOT_IMPROVED
 
 if TYPE_CHECKING:
-    from smoothap.learning import Learning
+    from smoothap.album import Learning
     from smoothap.metrics.intervals import Interval
 
 
@@ -42,7 +42,7 @@ def learn(
     as_json
         Print what came of it as JSON.
     """
-    from smoothap.search import Album
+    from smoothap.album import Album
 
     if check and undo:
         raise ValueError("--check changes nothing and --undo takes back what was learnt: give one of them.")
@@ -55,7 +55,7 @@ def learn(
             again = f"smoothap learn {shlex.quote(str(album))}"
             print(f"{album} searches in the vectors of its model again. To learn once more: {again}")
         return
-    from smoothap.learning import learn as learn_from_collections
+    from smoothap.album import learn as learn_from_collections
 
     learning = learn_from_collections(opened, check_only=check)
     print(json.dumps(_plain(learning), indent=1) if as_json else _text(learning, check, album))

@@ -43,7 +43,7 @@ def load(
     patience
         How many seconds to wait for a server that does not answer.
     """
-    from smoothap.search.milvus_loading import load_album
+    from smoothap.album.milvus_loading import load_album
 
     done = load_album(
         album, address, index=index, workers=workers, pictures=pictures, least_recall=least_recall,

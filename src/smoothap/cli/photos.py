@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smoothap import experiments
 from smoothap.cli._options import Device, check_folder
 from smoothap.cli.index import print_report
 from smoothap.cli.serve import listen, listen_anywhere
@@ -44,14 +43,16 @@ def photos(
     watch
         Take in photos that come while the page is open.
     """
-    place = experiments.album_place(folder) if album is None else album
+    from smoothap.album.ingest import album_place, index_photos
+
+    place = album_place(folder) if album is None else album
     check_folder(place, "--album")
     with listen_anywhere() if port is None else listen("127.0.0.1", port) as listener:
-        from smoothap.numerics.devices import chosen_device
-        from smoothap.web.running import run_server
+        from smoothap._core.devices import chosen_device
+        from smoothap.server.running import run_server
 
         print(f"Photos  {folder}\nAlbum   {place}", flush=True)
-        indexed = experiments.index_photos(folder, place, model=model, device=str(chosen_device(device)))
+        indexed = index_photos(folder, place, model=model, device=str(chosen_device(device)))
         print_report(indexed, place, as_json=False)
         name = folder.resolve().name or str(folder)
         run_server({name: indexed.album}, listener, open_page=open_page, watch=watch)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file, key_values
-from smoothap.report.markup import visible
-from smoothap.report.text_table import text_table
+from smoothap.plots.markup import visible
+from smoothap.plots.text_table import text_table
 
 if TYPE_CHECKING:
+    from smoothap.album import Album, Filter, Hit
     from smoothap.data.reading import PixelBox
-    from smoothap.search import Album, Filter, Hit
 
 Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
 
@@ -102,9 +102,9 @@ def search(
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
     if html is not None:
         check_file(html, "found.html", "--html")
-    from smoothap.search import Album, Filter
-    from smoothap.search.filtering import day
-    from smoothap.search.refining import ALPHA
+    from smoothap.album import Album, Filter
+    from smoothap.album.filtering import day
+    from smoothap.album.refining import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
     passing = Filter(
@@ -182,7 +182,7 @@ def _print(hits: list[Hit], expected: Expectation | None) -> None:
 
 
 def _write_page(album: Album, hits: list[Hit], queries: list[str], note: str, file: Path) -> None:
-    from smoothap.report.hits_page import Answer, write_hits
+    from smoothap.plots.hits_page import Answer, write_hits
 
     answers: list[Answer] = []
     for hit in hits:

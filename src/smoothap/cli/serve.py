@@ -13,7 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file
-from smoothap.web import LOOPBACK
+from smoothap.server import LOOPBACK
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
@@ -102,10 +102,10 @@ def serve(
     if access_log not in (None, "-"):
         check_file(Path(access_log), "access.jsonl", "--access-log")
     with listen(host, port) as listener:
-        from smoothap.web.limits import Limits
-        from smoothap.web.opening import open_albums
-        from smoothap.web.proxies import checked_base_path
-        from smoothap.web.running import Service, run_server
+        from smoothap.server.limits import Limits
+        from smoothap.server.opening import open_albums
+        from smoothap.server.proxies import checked_base_path
+        from smoothap.server.running import Service, run_server
 
         service = Service(
             host=host, names=tuple(names), proxies=tuple(trusted_proxy or []), base_path=checked_base_path(base_path),

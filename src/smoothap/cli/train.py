@@ -13,12 +13,19 @@ from cyclopts import Parameter
 
 from smoothap.cli import _options as options
 from smoothap.cli._printing import comparison
-from smoothap.experiments import DIMENSION, NETWORK, SIZE
-from smoothap.report.text_table import text_table
-from smoothap.training.settings import FEATURE_VIEWS, FROZEN, PAPER, QUICK  # plain numbers: brings no torch
+from smoothap.plots.text_table import text_table
+from smoothap.training.settings import (  # plain numbers: brings no torch
+    DIMENSION,
+    FEATURE_VIEWS,
+    FROZEN,
+    NETWORK,
+    PAPER,
+    QUICK,
+    SIZE,
+)
 
 if TYPE_CHECKING:
-    from smoothap.experiments import FineTuned
+    from smoothap.experiments.finetune import FineTuned
 
 
 def _shown(default: object) -> Parameter:
@@ -191,10 +198,10 @@ def train(
         raise ValueError("--rehearse begins anew each time, in a folder of its own: leave --resume out.")
     if rehearse and frozen:
         raise ValueError("--rehearse is for trainings of the whole network: a --frozen one takes minutes as it is.")
-    from smoothap.distributed import joined_processes
-    from smoothap.experiments.fine_tuning import Interrupted, fine_tune, open_recipe, run_recipe
+    from smoothap._core.devices import chosen_device
+    from smoothap._core.distributed import joined_processes
+    from smoothap.experiments.finetune import Interrupted, fine_tune, open_recipe, run_recipe
     from smoothap.experiments.rehearsal import Rehearsal
-    from smoothap.numerics.devices import chosen_device
     from smoothap.training.recipe_files import recipe_file
 
     rehearsal = Rehearsal()
@@ -271,7 +278,7 @@ def _print_training(tuned: FineTuned) -> None:
     for name, after in tuned.after.items():
         table = comparison(tuned.before[name], after, "a lower learning rate")
         print(f"\nOn unseen classes ({name}):\n{table}")
-    from smoothap.experiments.paper_rows import beside_the_paper
+    from smoothap.paper.paper_rows import beside_the_paper
 
     if beside := beside_the_paper(tuned.data, tuned.after):
         print(f"\n{beside}")
@@ -289,7 +296,7 @@ def _from_album(tuned: FineTuned) -> list[str]:
     kind, _, album = shlex.split(tuned.data)[0].partition(":")
     if kind != "album":
         return []
-    from smoothap.search import Album
+    from smoothap.album import Album
 
     beside = Path(album).with_name(f"{Path(album).name}-{tuned.folder.name}")
     photos, old, new, model = (

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from smoothap._core.progress import Progress
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
-from smoothap.progress import Progress
 
 _AHEAD = 4096  # images that are waiting to be read: futures for millions would fill the memory
 

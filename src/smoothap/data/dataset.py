@@ -23,13 +23,13 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from smoothap._core.files import write_atomically
+from smoothap._core.progress import Progress
 from smoothap.data._workers import end_with_the_parent, without_signals
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
 from smoothap.data.transforms import Transform
-from smoothap.files import write_atomically
-from smoothap.progress import Progress
 
 _HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
 _LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is killed|exited unexpectedly)")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from smoothap.files import write_atomically
+from smoothap._core.files import write_atomically
 
 
 def cache_folder() -> Path:

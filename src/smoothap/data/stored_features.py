@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.files import write_atomically
+from smoothap._core.files import write_atomically
 
 _BLOCK = 1 << 24
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of the generator splitmix64

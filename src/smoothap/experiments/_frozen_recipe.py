@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
+from smoothap._core.distributed import Processes
 from smoothap.data.benchmark import Benchmark
-from smoothap.distributed import Processes
 from smoothap.models import Embedder
 from smoothap.training.frozen import freeze
 from smoothap.training.recipe import Recipe, Weights

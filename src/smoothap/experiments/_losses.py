@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from smoothap._core.distributed import Processes
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
-from smoothap.distributed import Processes
 from smoothap.models import Embedder
 from smoothap.training.loop import Callbacks
 from smoothap.training.recipe import Recipe

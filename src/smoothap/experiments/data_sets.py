@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from smoothap.extras import remedy
+from smoothap._core.extras import remedy
 
 if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
@@ -46,7 +46,7 @@ DATA = {
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
     ),
     "album": _Data(
-        "smoothap.experiments._collection_classes:collection_classes",
+        "smoothap.album.collection_classes:collection_classes",
         "the folder of an album with collections",
         chooses_split=True,
         drawn=True,

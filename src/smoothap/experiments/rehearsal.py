@@ -15,17 +15,17 @@ from typing import Any
 
 import torch
 
+from smoothap._core.devices import chosen_device, count_memory, peak_bytes
+from smoothap._core.distributed import Processes, joined_processes
+from smoothap._core.files import write_atomically
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.partial_copies import Lacking, partial_copies_taken
 from smoothap.data.samplers import BalancedBatches, Batches
-from smoothap.distributed import Processes, joined_processes
 from smoothap.experiments._few_tests import FewTests
 from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.fine_tuning import FineTuned, run_recipe
-from smoothap.files import write_atomically
-from smoothap.numerics.devices import chosen_device, count_memory, peak_bytes
+from smoothap.experiments.finetune import FineTuned, run_recipe
 from smoothap.training.checkpoint import FILE as CHECKPOINT
 from smoothap.training.log import FILE as METRICS
 from smoothap.training.log import read_rows

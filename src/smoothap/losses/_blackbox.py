@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.functional.block import OUTSIDE
+from smoothap.functional.indicators import check_range, check_temperature
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block
-from smoothap.ranking.block import OUTSIDE
-from smoothap.ranking.indicators import check_range, check_temperature
 
 
 @dataclass(frozen=True)

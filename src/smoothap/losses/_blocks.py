@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from smoothap.functional.block import average_precision_of_ranks, ranked_block, smooth_ap_block
+from smoothap.functional.first_order import first_order
+from smoothap.functional.indicators import Indicator
 from smoothap.losses._streaming import Block, Request, Streamed
 from smoothap.losses._symmetric import symmetric_smooth_ap
 from smoothap.losses.inputs import Call
-from smoothap.numerics.first_order import first_order
-from smoothap.ranking.block import average_precision_of_ranks, ranked_block, smooth_ap_block
-from smoothap.ranking.indicators import Indicator
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Most are for a batch that retrieves from itself: s_ij = s_ji, so each score is m
 batch is sorted by class, small classes first. So the positives of row q are the rows from first[q] to first[q] +
 size[q] - 1, every column right of them is a negative, and the last column of a tile has the most positives. A slot k of
 query q is its k-th positive, itself left out. Only columns c > row are looked at: the pair serves the row as query and
-the column as query. `ranking/kernels.py` says what `factors` and `shared` are.
+the column as query. `functional/kernels.py` says what `factors` and `shared` are.
 """
 
 import math
@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from smoothap.numerics.compiled import compiled
-from smoothap.ranking.kernels import FAST, ONE, add_slopes, among_positives, exponential, share, sum_terms
+from smoothap._core.compiled import compiled
+from smoothap.functional.kernels import FAST, ONE, add_slopes, among_positives, exponential, share, sum_terms
 
 
 @compiled(fastmath=FAST, error_model="numpy", forceinline=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from smoothap._core.threads import can_fuse
 from smoothap.losses.inputs import first_of
-from smoothap.numerics.threads import can_fuse
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.functional.block import OUTSIDE, padded_columns
 from smoothap.losses.inputs import Call, check_own
-from smoothap.ranking.block import OUTSIDE, padded_columns
 
 
 @dataclass(frozen=True)

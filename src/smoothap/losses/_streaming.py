@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from smoothap._core.devices import on_cpu
+from smoothap._core.precision import full_precision
+from smoothap._core.threads import can_fuse
+from smoothap.functional.first_order import first_order, graph_of
 from smoothap.losses._normalising import normalise
 from smoothap.losses._retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.inputs import Call, check_inputs
-from smoothap.numerics.devices import on_cpu
-from smoothap.numerics.first_order import first_order, graph_of
-from smoothap.numerics.precision import full_precision
-from smoothap.numerics.threads import can_fuse
 
 _SCORES_AT_ONCE = 1 << 22  # 16 MB in float32
 _MOST_QUERIES_AT_ONCE = 512

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap._core.threads import on_threads, parts_for
 from smoothap.losses._streaming import Streamed
-from smoothap.numerics.threads import on_threads, parts_for
 
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
 
@@ -19,8 +19,8 @@ def symmetric_smooth_ap(
     units: Tensor, labels: Tensor, tau: float, include_query: bool, weights: Tensor | None, with_gradient: bool
 ) -> Streamed | None:
     """As `Block.symmetric`, for float32 on the CPU; None where the positives are too far apart for it."""
+    from smoothap.functional.kernels import WIDEST_SPREAD
     from smoothap.losses import _kernels as kernels
-    from smoothap.ranking.kernels import WIDEST_SPREAD
 
     batch = len(units)
     order, first, size = _by_class(labels.numpy())

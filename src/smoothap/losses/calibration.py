@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.functional.indicators import check_range
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block, streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.ranking.indicators import check_range
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.functional.block import ranked_block
+from smoothap.functional.indicators import check_temperature, refuse_tensor
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import Block
-from smoothap.ranking.block import ranked_block
-from smoothap.ranking.indicators import check_temperature, refuse_tensor
 
 
 @dataclass(frozen=True)

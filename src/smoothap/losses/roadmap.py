@@ -6,11 +6,11 @@ such as Smooth-AP, can take the place of SupAP.
 
 from torch import Tensor
 
+from smoothap.functional.indicators import check_range
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses.calibration import CalibrationLoss
 from smoothap.losses.inputs import Call
 from smoothap.losses.sup_ap import SupAP
-from smoothap.ranking.indicators import check_range
 
 
 class Roadmap(RetrievalLoss):

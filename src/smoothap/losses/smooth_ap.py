@@ -4,11 +4,11 @@ from typing import Literal
 
 from torch import Tensor
 
+from smoothap.functional.indicators import Indicator, Sigmoid, refuse_tensor
 from smoothap.losses._blocks import IndicatorBlock, SmoothAPBlock
 from smoothap.losses._retrieval_loss import RetrievalLoss
 from smoothap.losses._streaming import streamed_loss
 from smoothap.losses.inputs import Call
-from smoothap.ranking.indicators import Indicator, Sigmoid, refuse_tensor
 
 Reduction = Literal["mean", "none"]
 
@@ -24,7 +24,7 @@ class SmoothAP(RetrievalLoss):
 
     tau: temperature of the sigmoid that stands for the indicator, Eq. 6.
     include_query: count the query among its own positives, as the authors' released code does.
-    indicator: takes the place of that sigmoid, and of tau; one of `smoothap.ranking.indicators` or your own.
+    indicator: takes the place of that sigmoid, and of tau; one of `smoothap.functional.indicators` or your own.
     reduction: "mean" over the queries that have a positive, or "none" for one value per query (0 where there is none).
     """
 

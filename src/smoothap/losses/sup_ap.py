@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from smoothap.functional.indicators import Step, check_range, check_temperature
 from smoothap.losses._blocks import IndicatorBlock
 from smoothap.losses._retrieval_loss import RetrievalLoss
-from smoothap.ranking.indicators import Step, check_range, check_temperature
 
 _LARGEST = 1e12  # ranks are squared, and must stay in float32
 

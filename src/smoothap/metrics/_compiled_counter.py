@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap._core.threads import on_threads
 from smoothap.metrics import _kernels as kernels
 from smoothap.metrics._counters import Counter
 from smoothap.metrics._rows import Rows, SortedSets
-from smoothap.numerics.threads import on_threads
 
 
 class CompiledCounter(Counter):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smoothap.numerics.compiled import compiled
+from smoothap._core.compiled import compiled
 
 
 @compiled()

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.distributed import Processes
+from smoothap._core.devices import has_float64
+from smoothap._core.distributed import Processes
+from smoothap._core.progress import Progress
+from smoothap._core.threads import numba_is_there
 from smoothap.metrics._counters import Counter
 from smoothap.metrics._rows import SortedSets
-from smoothap.numerics.devices import has_float64
-from smoothap.numerics.threads import numba_is_there
-from smoothap.progress import Progress
 
 _LARGEST_TILE = 2048
 _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables

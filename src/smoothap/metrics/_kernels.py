@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from smoothap._core.compiled import compiled
 from smoothap.metrics._cosine_kernels import cosine, halves_of
-from smoothap.numerics.compiled import compiled
 
 FEW = 16
 BINS = 4  # for each threshold

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap._core.devices import has_float64
 from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, given_rows, norms_and_marks, unit_rows
-from smoothap.numerics.devices import has_float64
 
 Embeddings: TypeAlias = Tensor | np.ndarray
 _SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32

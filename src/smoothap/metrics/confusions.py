@@ -17,10 +17,10 @@ from operator import attrgetter
 import numpy as np
 import torch
 
+from smoothap._core.precision import full_precision
+from smoothap._core.progress import Progress
 from smoothap.metrics._rows import Embeddings, Rows, device_of
 from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
-from smoothap.numerics.precision import full_precision
-from smoothap.progress import Progress
 
 _ITEMS_AT_ONCE = 8192
 _SCORES_AT_ONCE = 1 << 24

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.numerics.devices import has_float64
-from smoothap.numerics.threads import numba_is_there, on_threads, parts_for
+from smoothap._core.devices import has_float64
+from smoothap._core.threads import numba_is_there, on_threads, parts_for
 
 NUMBERS_READ_AT_ONCE = 1 << 21  # 8 MB of float32, and enough for the compiled kernels
 _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.distributed import Processes
+from smoothap._core.distributed import Processes
+from smoothap._core.masks import refuse_masked
+from smoothap._core.precision import full_precision
+from smoothap._core.threads import on_threads
 from smoothap.metrics._counters import Counter, ranges
 from smoothap.metrics._counting import count_negatives
 from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
 from smoothap.metrics.copies import copied_vectors
 from smoothap.metrics.report import Report
-from smoothap.numerics.masks import refuse_masked
-from smoothap.numerics.precision import full_precision
-from smoothap.numerics.threads import on_threads
 
 Labels: TypeAlias = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from smoothap.distributed import Processes
+from smoothap._core.distributed import Processes
 from smoothap.metrics._counting import count_negatives
 from smoothap.metrics.evaluate import evaluate, sorted_sets
 

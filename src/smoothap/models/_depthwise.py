@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap.numerics.threads import on_threads
+from smoothap._core.threads import on_threads
 
 _CHUNKS = 8  # of the images
 _BAND = 16  # pixels at least whose products with one tap are added in one go, all of them near each other in memory

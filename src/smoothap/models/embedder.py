@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.data import DataLoader, Dataset
 
+from smoothap._core.memory import freed_memory_kept
+from smoothap._core.progress import Progress
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
-from smoothap.memory import freed_memory_kept
 from smoothap.models import efficientnet_lite
 from smoothap.models._embedding_layer import EmbeddingLayer, GivenFeatures
 from smoothap.models._folding import fold_batch_norm, keep_folded
 from smoothap.models._weights import build_backbone, load_state, published_settings
 from smoothap.models.fast_layers import speed_up
 from smoothap.models.folder import read_model, write_model
-from smoothap.progress import Progress
 
 _HIDDEN = "embedding.hidden.weight"
 Tag = TypeVar("Tag")

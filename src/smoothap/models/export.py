@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from PIL import Image
 
+from smoothap._core.files import write_atomically
+from smoothap._core.progress import Progress
 from smoothap.data.reading import UnreadableImage, as_rgb, read_image
-from smoothap.files import write_atomically
 from smoothap.models.embedder import Embedder
-from smoothap.progress import Progress
 
 # The cosine to torch below which no file is written: in float32 of any photo, in fewer bits of half of them.
 PRECISIONS = {"float32": 0.9999, "float16": 0.999, "int8": 0.9}

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
+from smoothap._core.threads import numba_is_there
 from smoothap.models import _depthwise
 from smoothap.models._depthwise import Geometry
-from smoothap.numerics.threads import numba_is_there
 
 _FEW_PIXELS = 1 << 15  # of all images together, below which oneDNN has too little to share among its threads
 _FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls an activation, and its numbers

@@ -10,8 +10,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from smoothap.files import rename, write_atomically
-from smoothap.sealed_json import SealedJson
+from smoothap._core.files import rename, write_atomically
+from smoothap._core.sealed_json import SealedJson
 
 WEIGHTS = "model.safetensors"
 NEXT_WEIGHTS = "model.safetensors.next"  # those that the description is for, between two steps of a save

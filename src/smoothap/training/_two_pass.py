@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from smoothap.numerics.devices import rng_states, set_rng_states
+from smoothap._core.devices import rng_states, set_rng_states
 
 Embed = Callable[[Tensor], Tensor]  # images (n, 3, h, w) -> embeddings (n, d)
 Backward = Callable[[Tensor], Tensor]  # embeddings (b, d) -> the loss, whose gradient it has sent back

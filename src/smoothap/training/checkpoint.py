@@ -19,10 +19,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from smoothap.distributed import Processes
-from smoothap.files import write_atomically
+from smoothap._core.distributed import Processes
+from smoothap._core.files import write_atomically
+from smoothap._core.sealed_json import Kinds, SealedJson
 from smoothap.models.fast_layers import kernels
-from smoothap.sealed_json import Kinds, SealedJson
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training.settings import Settings
 

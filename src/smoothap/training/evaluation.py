@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from smoothap._core.devices import pins_memory
+from smoothap._core.distributed import Processes
+from smoothap._core.memory import freed_memory_kept
+from smoothap._core.precision import float32_networks
+from smoothap._core.progress import Progress
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.image_set import ImageSet
-from smoothap.distributed import Processes
-from smoothap.memory import freed_memory_kept
 from smoothap.metrics import Report, evaluate
 from smoothap.metrics.copies import queries_with_copies
 from smoothap.models import Embedder
-from smoothap.numerics.devices import pins_memory
-from smoothap.numerics.precision import float32_networks
-from smoothap.progress import Progress
 
 BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from smoothap.files import write_atomically
+from smoothap._core.files import write_atomically
 
 FILE = "metrics.jsonl"
 

@@ -18,18 +18,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from smoothap._core.devices import chosen_device, pins_memory, set_seed
+from smoothap._core.distributed import Processes
+from smoothap._core.files import is_full, locked, sweep
+from smoothap._core.memory import freed_memory_kept
+from smoothap._core.precision import float32_networks
+from smoothap._core.progress import Progress
 from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, training_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
-from smoothap.distributed import Processes
-from smoothap.files import is_full, locked, sweep
-from smoothap.memory import freed_memory_kept
+from smoothap.functional.diagnostics import approximation_error, operating_share
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
-from smoothap.numerics.devices import chosen_device, pins_memory, set_seed
-from smoothap.numerics.precision import float32_networks
-from smoothap.progress import Progress
-from smoothap.ranking.diagnostics import approximation_error, operating_share
 from smoothap.training import checkpoint
 from smoothap.training._loss_parameters import parameter_groups
 from smoothap.training._queue import EmbeddingQueue

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler, OptState
 
-from smoothap.numerics.devices import has_float64
-from smoothap.numerics.precision import float32_networks
+from smoothap._core.devices import has_float64
+from smoothap._core.precision import float32_networks
 from smoothap.training.settings import Settings
 
 FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten times that

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from torch import nn
 
+from smoothap._core.distributed import Processes
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
-from smoothap.distributed import Processes
 from smoothap.models import Embedder
 from smoothap.training.recipe_files import recipe_file
 from smoothap.training.settings import Settings

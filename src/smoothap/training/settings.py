@@ -91,6 +91,7 @@ class Settings:
         return {**asdict(self), "drops": list(self.drops)}
 
 
+NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
 PAPER = Settings()
 # A small set of images and a pretrained network, in minutes. A higher rate makes photos of things that the network
 # knows already rank worse than before; the new layer may learn faster.

@@ -1,0 +1,18 @@
+"""Query by example: a pile of photos as vectors on disk, and all that look like one of them."""
+
+from smoothap.album._learning_check import Check
+from smoothap.album.album import Album
+from smoothap.album.calibration import Calibration
+from smoothap.album.collections import Collection, Collections
+from smoothap.album.description import Learnt
+from smoothap.album.filtering import Filter
+from smoothap.album.ingest import Indexed, album_place, index_photos
+from smoothap.album.learning import Learning, learn
+from smoothap.album.photos import Hit, Hits, Photo, Photos
+from smoothap.album.projection import Projection
+from smoothap.album.updating import UpdateReport
+
+__all__ = [
+    "Album", "Calibration", "Check", "Collection", "Collections", "Filter", "Hit", "Hits", "Indexed", "Learning",
+    "Learnt", "Photo", "Photos", "Projection", "UpdateReport", "album_place", "index_photos", "learn",
+]  # fmt: skip

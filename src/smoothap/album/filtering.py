@@ -1,0 +1,149 @@
+"""Which photos of an album are looked at: by folder, date, camera and collection; chosen first, then ranked."""
+
+from __future__ import annotations
+
+import os
+import re
+from calendar import monthrange
+from dataclasses import dataclass, fields
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from smoothap.album.photos import Photos, seconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from smoothap.album.collections import Collections
+
+_NAMED = 5  # cameras or folders that an error names
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a photo has to be for a search to look at it; all that is given has to hold.
+
+    >>> where = Filter(folder="holidays/2023", since=date(2023, 7, 1), camera="iPhone")
+
+    `folder` is relative to the photo folder and counts with all folders in it. `since` and `until` are days by the
+    camera's clock, both counted in; a photo without a date is in no range of dates. `camera` is a whole name, or a part
+    of some names, in any case of letters. `collection` is the name or key of one that the photo belongs to. `columns`
+    are pairs of a column of the album's table and the value that it has to have.
+    """
+
+    folder: str | None = None
+    since: date | None = None
+    until: date | None = None
+    camera: str | None = None
+    collection: str | int | None = None
+    in_no_collection: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) != field.default for field in fields(self))
+
+    def __post_init__(self) -> None:
+        if self.since is not None and self.until is not None and self.since > self.until:
+            raise ValueError(f"No day is after {self.since} and before {self.until}: give the earlier one first.")
+        if self.collection is not None and self.in_no_collection:
+            raise ValueError("A photo that is in no collection is not in one: give one of the two.")
+
+    def passing(self, photos: Photos, collections: Callable[[], Collections]) -> np.ndarray:
+        """Which rows pass, (n,) bool; what no photo of the album has is an error that says what there is."""
+        keep = np.ones(len(photos), bool)
+        if self.folder is not None:
+            keep &= in_folder(photos, self.folder)
+        if self.since is not None or self.until is not None:
+            keep &= _taken_between(photos, self.since, self.until)
+        if self.camera is not None:
+            keep &= _by_camera(photos, self.camera)
+        if self.collection is not None:
+            keep &= np.isin(photos.ids, collections()[self.collection].right)
+        if self.in_no_collection:
+            kept = {identity for collection in collections().all().values() for identity in collection.right}
+            keep &= ~np.isin(photos.ids, list(kept))
+        for name, value in self.columns:
+            keep &= np.asarray(photos.values_of(name) == value, bool)
+        return keep
+
+
+def day(text: str, *, last: bool = False) -> date:
+    """A day in words, such as 2024-06-01; of a month (2024-06) or a year (2024), the first day or the last one."""
+    parts = re.fullmatch(r"(\d{4})(?:-(\d\d?)(?:-(\d\d?))?)?", text.strip())
+    try:
+        if parts is None:
+            raise ValueError
+        year, month, number = (None if part is None else int(part) for part in parts.groups())
+        assert year is not None
+        month = month or (12 if last else 1)
+        return date(year, month, number or (monthrange(year, month)[1] if last else 1))
+    except ValueError:
+        raise ValueError(f"A day is 2024-06-01, a month 2024-06 and a year 2024, not {text!r}.") from None
+
+
+def in_folder(photos: Photos, folder: str) -> np.ndarray:
+    """Which rows lie in a folder below the photo folder, or in one inside it. (n,) bool"""
+    parts = [part for part in folder.replace(os.sep, "/").split("/") if part not in ("", ".")]
+    if ".." in parts or os.path.isabs(folder):  # noqa: PTH117 (a folder of the album, not of this machine)
+        raise ValueError(f"A folder is given relative to the photo folder, such as holidays/2023, not {folder!r}.")
+    if not parts:
+        return np.ones(len(photos), bool)
+    start = pc.MatchSubstringOptions(os.fsencode("/".join(parts)) + b"/")
+    inside = pc.call_function("starts_with", [photos.column("path")], start).to_numpy(zero_copy_only=False)
+    if len(photos) and not inside.any():
+        there = ", ".join(repr(name) for name in folders_of(photos)[:_NAMED])
+        raise ValueError(f"No photo of the album lies in the folder {folder!r}: it has {there or 'no folders'}.")
+    return inside
+
+
+def folders_of(photos: Photos) -> list[str]:
+    """All folders that photos lie in, below the photo folder, and those above them, in order."""
+    without_names = pc.ReplaceSubstringOptions("(?s)/?[^/]*$", "", max_replacements=1)
+    places = pc.call_function("replace_substring_regex", [photos.column("path")], without_names)
+    direct = {os.fsdecode(place) for place in pc.call_function("unique", [places]).to_pylist()}
+    folders = set(direct)
+    for folder in direct:
+        while folder := folder.rpartition("/")[0]:
+            folders.add(folder)
+    return sorted(folders - {""})
+
+
+def cameras_of(photos: Photos) -> dict[str, int]:
+    """How many photos there are by each camera that is known, in the order of their names."""
+    counts = pc.call_function("value_counts", [photos.column("camera")]).to_pylist()
+    known = {count["values"]: count["counts"] for count in counts if count["values"]}
+    return dict(sorted(known.items(), key=lambda item: item[0].lower()))
+
+
+def days_of(photos: Photos) -> tuple[date, date] | None:
+    """The first and the last day on which a photo was taken; None where no photo says."""
+    ends = pc.call_function("min_max", [photos.column("taken")]).as_py()
+    if ends["min"] is None:
+        return None
+    first, last = (_EPOCH + timedelta(days=ends[end] // 86_400) for end in ("min", "max"))
+    return first, last
+
+
+def _taken_between(photos: Photos, since: date | None, until: date | None) -> np.ndarray:
+    taken = photos.column("taken")
+    known = taken.is_valid().to_numpy(zero_copy_only=False)
+    seconds = taken.fill_null(0).to_numpy(zero_copy_only=False)
+    first = -(2**62) if since is None else seconds_of(datetime.combine(since, time.min))
+    last = 2**62 if until is None else seconds_of(datetime.combine(until, time.max))
+    return known & (seconds >= first) & (seconds <= last)
+
+
+def _by_camera(photos: Photos, wanted: str) -> np.ndarray:
+    """Which rows are by the camera of this name or, where no camera is called so, by those with this in their name."""
+    names, word = list(cameras_of(photos)), wanted.strip().lower()
+    chosen = [name for name in names if name.lower() == word] or [name for name in names if word in name.lower()]
+    if not chosen or not word:
+        there = ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")
+        raise ValueError(f"No photo of the album is by a camera {wanted!r}: it has {there or 'none that is known'}.")
+    options = pc.SetLookupOptions(pa.array(chosen, pa.string()))
+    return pc.call_function("is_in", [photos.column("camera")], options).to_numpy(zero_copy_only=False)

@@ -1,0 +1,101 @@
+"""`smoothap learn`: an album learns from its collections, if that helps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from smoothap._core.progress import Progress
+from smoothap._core.threads import one_thread
+from smoothap.album._learn_training import STEPS, Start, between, train_projection
+from smoothap.album._learning_check import LEAST_GAIN, TOLERATED_LOSS, Check, check, trainings
+from smoothap.album._training_set import Lessons
+from smoothap.album.album import Album
+from smoothap.album.description import Learnt
+
+FEWEST_COLLECTIONS, FEWEST_PHOTOS = 5, 4  # of a collection, half of which are left out in turn
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What came of it: `learnt` says whether the album searches in new vectors now; `check` is None without one.
+
+    `collections` and `photos` are how many collections have photos enough, and how many photos these have.
+    """
+
+    learnt: bool
+    collections: int
+    photos: int
+    check: Check | None
+    reason: str  # a sentence
+
+
+def learn(
+    album: Album, *, check_only: bool = False, progress: bool = True, told: Callable[[float], None] | None = None
+) -> Learning:
+    """Teach an album what its collections say, where cross-validation shows that this helps: `smoothap learn`.
+
+        album = Album.open("album")
+        print(learn(album).reason)
+        album.unlearn()  # takes it back
+
+    The model's own vectors stay in the album, and every learning begins with them. No photo is read. With `check_only`
+    nothing is written. `told` is called now and then with the share of the work that is done.
+    """
+    photos, vectors = album.model_vectors()
+    lessons = Lessons.of(album.collections.all(), photos)
+    enough = lessons.sizes >= FEWEST_PHOTOS
+    collections, marked = int(enough.sum()), int(lessons.member[:, enough].any(axis=1).sum())
+    if collections < FEWEST_COLLECTIONS:
+        return Learning(False, collections, marked, None, f"{_kept(album)} {too_few(collections)}")
+    steps = (1 + trainings(lessons)) * STEPS
+    with one_thread(), Progress("Learning", steps, "steps", shown=progress) as line:
+
+        def step() -> None:
+            line.advance()
+            if told is not None:
+                told(line.done / steps)
+
+        start = Start.of(vectors, lessons.rows)
+        checked = check(vectors, lessons, start, step)
+        if not checked.is_clear or check_only:
+            reason = _verdict(checked) if checked.is_clear else f"{_kept(album)} {_verdict(checked)}"
+            return Learning(False, collections, marked, checked, reason)
+        end = train_projection(vectors, lessons, start, step)
+    projection = between(start.projection(), end, checked.strength)
+    gain = checked.taught
+    album.learn(projection, Learnt(projection.dimension, collections, marked, tuple(gain)), checked.calibration)
+    return Learning(True, collections, marked, checked, _verdict(checked))
+
+
+def collections_enough(album: Album) -> int:
+    """How many collections of an album have photos enough to be learnt from."""
+    return sum(len(one.right) >= FEWEST_PHOTOS for one in album.collections.all().values())
+
+
+def too_few(collections: int) -> str:
+    """What to say of an album that has so many collections, and not enough."""
+    return (
+        f"To learn, it wants at least {FEWEST_COLLECTIONS} collections of {FEWEST_PHOTOS} photos or more, and it has "
+        f"{collections}: keep more things, and learn again."
+    )
+
+
+def _kept(album: Album) -> str:
+    return f"The album keeps {'what it learnt before' if album.learnt else 'its vectors as they are'}."
+
+
+def _verdict(checked: Check) -> str:
+    """What the cross-validation says, in sentences."""
+    taught, untaught = checked.taught, checked.untaught
+    figures = f"mAP {100 * checked.before:.1f} before and {100 * checked.after:.1f} after"
+    gains, loses = (
+        f"{100 * one.value:+.1f} ({100 * one.low:+.1f} to {100 * one.high:+.1f})" for one in (taught, untaught)
+    )
+    found = f"Photos that were left out find the others of their collection with {figures}: {gains}."
+    if taught.low <= 0:
+        return f"{found} That may be chance: keep more photos in each collection, or more collections."
+    if taught.value < LEAST_GAIN:
+        return f"{found} That is too little to change the album for: keep more photos in each collection."
+    others = f"Collections that were left out: {loses}."
+    if untaught.value < -TOLERATED_LOSS:
+        return f"{found} {others} What it is not taught would suffer: keep more, and other, things."
+    return f"{found} {others}"

@@ -1,0 +1,222 @@
+"""Moving the lesser copies of photos out of the photo folder: nothing is deleted, and all of it can be undone.
+
+`moved.csv` in the folder they go to has a line for each, written to the disk before its file is touched: where it was,
+where it is, its checksum, and the photo that was kept. Undoing takes the lines back one by one.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from smoothap._core.files import rename, write_atomically
+from smoothap._core.progress import Progress
+from smoothap.album.walking import reason_of
+
+if TYPE_CHECKING:
+    from smoothap.album.album import Album
+    from smoothap.album.copies import Copies
+    from smoothap.album.photos import Photo
+
+LOG = "moved.csv"
+_HEADER = ["was", "is", "sha256", "kept"]
+
+
+class Move(NamedTuple):
+    """A photo that is to go because another, which is at least as good, stays."""
+
+    photo: Photo
+    kept: Photo
+
+
+@dataclass
+class Moved:
+    """What became of each photo: where it is now, or why it stayed where it was."""
+
+    done: dict[str, str] = field(default_factory=dict)  # where it was -> where it is
+    refused: dict[str, str] = field(default_factory=dict)  # where it is -> reason
+
+
+class _Line(NamedTuple):
+    was: str
+    now: str
+    sha256: str
+    kept: str
+
+
+def lesser_copies(groups: Iterable[Copies]) -> list[Move]:
+    """All but the best of each group."""
+    return [Move(photo, group.photos[0]) for group in groups for photo in group.photos[1:]]
+
+
+def check_place(album: Album, folder: Path) -> None:
+    """Refuse a folder that copies cannot be moved to: they would be found again, or lost with the album."""
+    place = folder.resolve()
+    for what, above in (("photo folder", album.root), ("album", album.folder)):
+        if above is not None and place.is_relative_to(above.resolve()):
+            raise ValueError(f"{folder} lies in the {what} {above}: give a folder outside of it for the copies.")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: give a folder for the copies.")
+
+
+def move_copies(album: Album, moves: Sequence[Move], folder: Path, *, progress: bool = True) -> Moved:
+    """Move photos into a folder, under the paths they have below the photo folder, and take them out of the album.
+
+    A photo stays where it is if it, or the one that is kept for it, is not the file any more that the album knows.
+    """
+    check_place(album, folder)
+    moved, gone, whole = Moved(), list[int](), dict[int, str | None]()
+    if not moves:
+        return moved
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder, _read(folder))
+    try:
+        with Progress("Moving", len(moves), "copies", shown=progress) as line:
+            for photo, kept in moves:
+                line.advance()
+                if kept.id not in whole:
+                    whole[kept.id] = _why_not(album, kept)
+                reason = _why_not(album, photo) or (whole[kept.id] and f"{kept.path}, its copy: {whole[kept.id]}")
+                if reason:
+                    moved.refused[photo.path] = reason
+                    continue
+                source = album.photo_path(photo.id)
+                target = _free(folder / photo.path)
+                _append(folder, _Line(str(source.absolute()), str(target.absolute()), photo.sha256, kept.path))
+                try:
+                    _move(source, target, photo.sha256)
+                except OSError as error:  # its line does no harm: undoing sees that the file is where it was
+                    moved.refused[photo.path] = reason_of(error)
+                    continue
+                moved.done[photo.path] = str(target)
+                gone.append(photo.id)
+    finally:  # also when the user interrupts: what was moved is not in the album any more
+        if gone:
+            album.remove(gone)
+    return moved
+
+
+def undo_moves(folder: Path, *, progress: bool = True) -> Moved:
+    """Bring back what was moved into a folder to where it was; what cannot come back stays, with its line."""
+    if not (folder / LOG).is_file():
+        raise FileNotFoundError(f"There is no {LOG} in {folder}: give the folder that copies were moved to.")
+    moved, left = Moved(), _read(folder)
+    try:
+        with Progress("Moving back", len(left), "copies", shown=progress) as line:
+            for one in list(left):
+                line.advance()
+                was, now = Path(one.was), Path(one.now)
+                if not now.exists():
+                    if was.exists():  # the run that wrote the line was stopped before it moved the file
+                        left.remove(one)
+                    else:
+                        moved.refused[one.now] = "is not there any more"
+                elif was.exists():
+                    moved.refused[one.now] = f"there is another file at {one.was}"
+                else:
+                    try:
+                        _move(now, was, one.sha256)
+                    except OSError as error:
+                        moved.refused[one.now] = reason_of(error)
+                        continue
+                    moved.done[one.now] = one.was
+                    left.remove(one)
+    finally:
+        _write(folder, left)
+    return moved
+
+
+def _why_not(album: Album, photo: Photo) -> str | None:
+    """Why a photo is not to be touched, or relied on: it has to be, to the byte, what the album knows of it."""
+    try:
+        path = album.photo_path(photo.id)
+        if path.is_symlink():
+            return "it is a link"
+        if not photo.sha256:
+            return "the album does not know its content: it was made from vectors"
+        return (
+            None if _digest(path) == photo.sha256 else "it has changed since it was indexed: run smoothap index first"
+        )
+    except (OSError, ValueError) as error:
+        return reason_of(error)
+
+
+def _move(source: Path, target: Path, sha256: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # A second name first and then the old one away: unlike a rename this never replaces a file.
+        os.link(source, target)
+    except FileExistsError:
+        raise
+    except OSError:  # another disk, or one without links
+        _copy(source, target, sha256)
+    source.unlink()
+
+
+def _copy(source: Path, target: Path, sha256: str) -> None:
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        shutil.copy2(source, partial)
+        if _digest(partial) != sha256:
+            raise OSError("the copy on the other disk is not the same to the byte")
+        with partial.open("rb") as stream:
+            os.fsync(stream.fileno())
+        if target.exists():
+            raise FileExistsError(f"{target} is there already")
+        rename(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _free(path: Path) -> Path:
+    """The path, or one like it at which there is no file yet."""
+    number, free = 1, path
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.stem} ({number}){path.suffix}")
+    return free
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _read(folder: Path) -> list[_Line]:
+    try:
+        text = (folder / LOG).read_bytes().decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return []
+    header, *rows = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
+    if rows and len(rows[-1]) != len(_HEADER):
+        rows.pop()  # half a line, by a run that was stopped before it touched the file
+    if header != _HEADER or any(len(row) != len(_HEADER) for row in rows):
+        raise ValueError(f"{folder / LOG} is not a list of moved copies: give another folder.")
+    return [_Line(*row) for row in rows]
+
+
+def _write(folder: Path, lines: list[_Line]) -> None:
+    write_atomically(folder / LOG, _csv([_HEADER, *lines]))
+
+
+def _append(folder: Path, line: _Line) -> None:
+    with (folder / LOG).open("ab") as stream:
+        stream.write(_csv([line]))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _csv(rows: Iterable[Iterable[str]]) -> bytes:
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(rows)
+    return table.getvalue().encode(errors="surrogateescape")

@@ -1,0 +1,140 @@
+"""From a file to what the album keeps of it: its hash, its size, the network's view, a thumbnail; several at once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image, ImageOps
+
+from smoothap.album.walking import PhotoFile, reason_of
+from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_image
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothap.data.transforms import Transform
+
+Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
+THUMBNAIL = 256  # the longer side
+FILE_LIMIT = 1 << 29  # bytes of an image file
+_LARGE_PIXELS = 20_000_000  # 48 megapixels of HEIC take 350 MB while they are decoded
+_large_photos = threading.Semaphore(4)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedPhoto:
+    """A photo on its way into the album; all but its hash is None where its content is known already."""
+
+    file: PhotoFile
+    sha256: bytes
+    head: ImageHead | None
+    view: Tensor | None
+    thumbnail: bytes | None
+
+
+@dataclass(frozen=True)
+class RefusedPhoto:
+    """A photo that cannot be read, and why; a reason that may pass is one of the machine, not of the file."""
+
+    file: PhotoFile
+    reason: str
+    may_pass: bool
+
+
+def prepare(read: Read, file: PhotoFile, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
+    """Read one file; where its hash is the `known` one nothing is decoded."""
+    try:
+        content = read(file)
+        digest = hashlib.sha256(content).digest()
+        if digest == known:
+            return PreparedPhoto(file, digest, None, None, None)
+        enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
+        with _room_for(head, content):
+            picture = read_image(content, shorter_side=enough)
+        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture))
+    except UnreadableImage as error:
+        return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
+    except Exception as error:  # one bad file is one line of the report, whatever is bad about it
+        return RefusedPhoto(file, reason_of(error), may_pass=isinstance(error, (OSError, MemoryError)))
+
+
+def _room_for(head: ImageHead, content: bytes) -> AbstractContextManager[object]:
+    """A place among the few photos of many pixels that are decoded at once; a JPEG, made smaller, needs none."""
+    is_jpeg = content[:2] == b"\xff\xd8"
+    return nullcontext() if is_jpeg or head.width * head.height <= _LARGE_PIXELS else _large_photos
+
+
+def thumbnail_of(picture: Image.Image) -> bytes:
+    """The picture as a small JPEG."""
+    if max(picture.size) > THUMBNAIL:
+        picture = ImageOps.contain(picture, (THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
+    return plain_jpeg(picture, quality=80)
+
+
+def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
+    """The pixels as a JPEG: a copy that has no EXIF, no place, no comment and no profile."""
+    clean = Image.frombytes("RGB", picture.size, picture.convert("RGB").tobytes())
+    stream = io.BytesIO()
+    clean.save(stream, "JPEG", quality=quality)
+    return stream.getvalue()
+
+
+def prepared_in_order(
+    read: Read, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform, workers: int | None = None
+) -> Iterator[PreparedPhoto | RefusedPhoto]:
+    """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too.
+
+    `workers` threads read them, by default one for each core: decoding holds no lock of the interpreter.
+    """
+    waiting: deque[Future[PreparedPhoto | RefusedPhoto]] = deque()
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
+        try:
+            for file, known in wanted:
+                waiting.append(pool.submit(prepare, read, file, known, transform))
+                if len(waiting) > 128:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def heads_of(files: Iterable[Path], workers: int | None = None) -> Iterator[ImageHead | None]:
+    """What the heads of image files say, in the order given; None for one that cannot be read."""
+
+    def head(file: Path) -> ImageHead | None:
+        try:
+            return image_head(file)
+        except UnreadableImage:
+            return None
+
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
+        yield from pool.map(head, files)
+
+
+def files_below(root: Path) -> Read:
+    """What reads the photos of a folder."""
+    return lambda file: _content(root / file.path)
+
+
+def _content(file: Path) -> bytes:
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableImage(str(file), "not a regular file")
+        if status.st_size > FILE_LIMIT:
+            raise UnreadableImage(str(file), f"{status.st_size:,} bytes, more than the limit of {FILE_LIMIT:,}")
+        return stream.read(FILE_LIMIT)

@@ -1,0 +1,164 @@
+"""What to compare and how, and the promise that a folder holds one comparison."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smoothap._core.files import write_atomically
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.image_set import ImageSet
+from smoothap.experiments.data_sets import open_data
+from smoothap.models import Embedder, open_model
+from smoothap.training.settings import QUICK, Settings
+
+_HERE = ("out", "device", "workers", "jobs")  # where and on what it runs, which changes no result
+_GROWING = ("methods", "seeds", "splits", "rounds", "chosen")  # what may be added to a comparison that was begun
+_FEWEST = {"seeds": 1, "splits": 1, "steps": 1, "validations": 1, "trials": 0, "rounds": 1, "folds": 1, "jobs": 1}
+_SEEDS = 1000  # of a split; those from `_SEARCH` on belong to its search
+_SEARCH = 900
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The options of `smoothap compare`; methods, seeds, splits and rounds may be added when it is resumed."""
+
+    data: str
+    methods: str
+    steps: int
+    minutes: float | None = None  # of one training; one that is stopped by it counts as failed
+    model: str
+    weights: str | None = None
+    size: int
+    dimension: int
+    batch_size: int
+    per_class: int = 4
+    learning_rate: float  # the middle of the range that is searched
+    trials: int = 0  # of each method in a round of the search; 0: no search, everything as published
+    rounds: int = 2  # at most, where the best of a method lies at an edge
+    folds: int = 1  # of classes that a trial is judged on, each in a training of its own
+    rate_only: bool = False
+    validations: int  # of a training, besides that before its first step
+    classes: int | None = None  # that each training learns from; None: all that are not held out
+    frozen: bool = False  # train the embedding layer alone, on features that are computed once
+    flip: bool = True
+    test_fraction: float | None = None
+    test_classes: Path | None = None
+    columns: str | None = None  # what the columns of a table are called
+    seeds: int
+    splits: int = 1
+    chosen: Mapping[str, Sequence[Mapping[str, Any]]] | None = None  # values of an earlier search, for each split
+    out: Path
+    device: str
+    workers: int = 0
+    jobs: int = 1  # trainings at a time
+
+    def __post_init__(self) -> None:
+        for name, fewest in _FEWEST.items():
+            if getattr(self, name) < fewest:
+                raise ValueError(f"{name} must be at least {fewest}, not {getattr(self, name)}.")
+        if self.seeds > _SEARCH:
+            raise ValueError(f"seeds must be at most {_SEARCH}, not {self.seeds}.")
+
+    @property
+    def settings(self) -> Settings:
+        """How all methods are trained, in trials and in the end, but for the values that are found for each."""
+        return replace(
+            QUICK, steps=self.steps, batch_size=self.batch_size, per_class=self.per_class,
+            learning_rate=self.learning_rate, warm_up=min(QUICK.warm_up, self.steps), embedding_factor=1.0,
+            embedding_start="components" if self.frozen else "random", diagnose_every=self.steps + 1,
+        )  # fmt: skip
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps between two looks at the validation classes."""
+        return math.ceil(self.steps / self.validations)
+
+    def seed(self, split: int, number: int) -> int:
+        """The seed of a training: the same for all methods, another one in every split."""
+        return _SEEDS * split + number
+
+    def search_seed(self, split: int) -> int:
+        """The seed of all trials of a split, which no row of the table uses."""
+        return _SEEDS * split + _SEARCH
+
+    def open_benchmark(self, split: int = 0) -> Benchmark:
+        """The data set, in one of its draws of training and test classes."""
+        benchmark = open_data(
+            self.data,
+            test_fraction=self.test_fraction,
+            test_classes=self.test_classes,
+            columns=self.columns,
+            split=split,
+        )
+        return benchmark.with_tests()
+
+    def open_network(self, dimension: int | None, seed: int) -> Embedder:
+        """The network that all methods start from with this seed; without a dimension, the features of its backbone."""
+        model = open_model(self.model, dimension=dimension, size=self.size, weights=self.weights, seed=seed)
+        model.transform = replace(model.transform, flip=self.flip)
+        return model
+
+    def training_classes(self, split: int) -> list[ImageSet]:
+        """The images that trainings of a split learn from: of a seed, and of a fold where there are several."""
+        benchmark, seed = self.open_benchmark(split), self.seed(split, 0)
+        images = [benchmark.train_and_validation(seed)[0]]
+        images += [] if self.folds == 1 else [benchmark.training_fold(0, self.folds)[0]]
+        return [self.learned_from(each, seed) for each in images]
+
+    def learned_from(self, images: ImageSet, seed: int) -> ImageSet:
+        """The training images, or those of as many classes as the plan says; fewer are among those of more."""
+        if self.classes is None:
+            return images
+        if not 2 <= self.classes <= images.classes:
+            raise ValueError(f"classes must be from 2 to {images.classes}, which there are, not {self.classes}.")
+        drawn = np.random.default_rng(seed).permutation(images.classes)[: self.classes]
+        return images.rows(np.flatnonzero(np.isin(images.labels, drawn)))
+
+    def fitted(self) -> "Plan":
+        """The plan with a batch that is no larger than few training classes allow."""
+        classes = min(images.classes for split in range(self.splits) for images in self.training_classes(split))
+        return replace(self, batch_size=min(self.batch_size, classes * self.per_class))
+
+    def described(self) -> dict[str, Any]:
+        """All options but where it runs, as JSON gives them back: those that make the same comparison again."""
+        options = {name: value for name, value in vars(self).items() if name not in _HERE and value is not None}
+        return json.loads(json.dumps(options, default=str))
+
+    def check_folder(self) -> None:
+        """Refuse a folder that holds a comparison with other options; leave a note of these in it."""
+        file, described = self.out / "compare.json", self.described()
+        before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else described
+        changes = [
+            f"{name} was {before.get(name)} and is {described.get(name)}"
+            for name in {**before, **described}
+            if name not in _GROWING and before.get(name) != described.get(name)
+        ]
+        if changes:
+            raise ValueError(
+                f"{self.out} holds a comparison with other settings ({', '.join(changes)}): repeat its command, or "
+                "choose another --out"
+            )
+        write_atomically(file, json.dumps(described, indent=1) + "\n")
+
+
+def read_plan(file: Path) -> dict[str, Any]:
+    """The options of an earlier comparison: of its compare.json, or of its results.json with the values that it found.
+
+    With the latter nothing is searched again, so that any row can be repeated alone.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        options = {**content["settings"], "chosen": content["chosen"]} if "settings" in content else dict(content)
+        known = set(options) <= set(Plan.__dataclass_fields__) and "data" in options
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} is no compare.json or results.json of a comparison: {error}") from error
+    if not known:
+        raise ValueError(f"{file} is no compare.json or results.json of a comparison: it has {', '.join(options)}.")
+    if options.get("test_classes") is not None:
+        options["test_classes"] = Path(options["test_classes"])
+    return options

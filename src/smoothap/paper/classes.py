@@ -1,0 +1,282 @@
+"""Beyond the paper: which classes gained and lost, which take each other's ranks, and AP by the size of a class."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from PIL import ImageOps
+
+from smoothap.data.image_set import ImageSet
+from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
+from smoothap.paper.analysis import Analysis, column, columns
+from smoothap.plots.before_after import BeforeAfter
+from smoothap.plots.canvas import Canvas
+from smoothap.plots.choice import ClassChange, class_changes
+from smoothap.plots.class_words import class_words, figure_words
+from smoothap.plots.drawing import LEGEND, style_axes
+from smoothap.plots.palette import LIGHT
+from smoothap.plots.tiles import thumbnail
+
+_SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling
+_ROW, _TILE, _MARGIN = 64, 52, 24  # pixels of the figures
+_NAME = 300  # pixels for a name beside its picture
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One class: the mean AP of its queries, and the class that takes most of it after training."""
+
+    name: str = column("class")
+    images: int = column("images")
+    queries: int = column("queries")
+    before: float = column("AP before")
+    after: float = column("AP after")
+    change: float = column("change")
+    taker: str = column("loses most to")
+    taken: float = column("AP it takes")  # of a query, on average
+
+    @classmethod
+    def of(cls, images: ImageSet, change: ClassChange, confused: Confusions) -> "ClassRow":
+        taker = int(confused.taker[change.label])
+        before, after, gained, taken = (
+            round(value, 5)
+            for value in (
+                change.before, change.after, change.after - change.before,
+                float(confused.taken[change.label]) / change.queries,
+            )
+        )  # fmt: skip
+        return cls(
+            _name(images, change.label), int((images.labels == change.label).sum()), change.queries, before, after,
+            gained, "" if taker < 0 else _name(images, taker), taken,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SizeGroup:
+    """Classes of so many images, and the mean over them of their mean AP."""
+
+    smallest: int = column("images from")
+    largest: int = column("to")
+    classes: int = column("classes")
+    before: float = column("AP before")
+    after: float = column("AP after")
+
+    @property
+    def words(self) -> str:
+        return f"{self.smallest}" if self.smallest == self.largest else f"{self.smallest} to {self.largest}"
+
+
+def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12, command: str = "") -> Analysis:
+    """`number` classes from both ends of the list of changes, and `pairs` of classes after training that take most AP.
+
+    What class b takes from class a is an exact share of the AP that a lost: see `smoothap.metrics.confusions`.
+    """
+    if number < 1 or pairs < 1:
+        raise ValueError(f"A figure needs at least one class and one pair, not {number} and {pairs}.")
+    images = compared.images
+    changes = class_changes(*compared.average_precisions, compared.query_labels)
+    if len(changes) < 2:
+        raise ValueError(
+            f"{images.name} has {len(changes)} classes with two images or more: two are needed to compare."
+        )
+    confused = confusions(compared.after, images.labels, pairs, is_query=images.is_query, is_gallery=images.is_gallery)
+    sizes = size_groups(changes, np.bincount(images.labels, minlength=images.classes))
+    shown = min(number, len(changes) // 2)
+    gained = [change for change in changes[:shown] if change.after > change.before]
+    lost = [change for change in changes[: -shown - 1 : -1] if change.after < change.before]
+    by_class = [columns(ClassRow.of(images, change, confused)) for change in changes]
+    rose, fell = (sum(sign * (change.after - change.before) > 0 for change in changes) for sign in (1, -1))
+    before, after = compared.mean_average_precisions
+    return Analysis(
+        name="classes",
+        title="Classes: gains, losses, confusions, and size",
+        numbers={
+            "set": images.name,
+            "mAP before": before,
+            "mAP after": after,
+            "classes that gained": rose,
+            "classes that lost": fell,
+            "confusions": [_described(images, pair) for pair in confused.pairs],
+            "by size": [columns(group) for group in sizes],
+            "by class, most gained first": {name: [row[name] for row in by_class] for name in by_class[0]},
+        },
+        figures={
+            "changes": _changes_figure(images, gained, lost),
+            "confusions": _confusions_figure(images, confused.pairs),
+            "sizes": _sizes_figure(sizes),
+        },
+        table=[
+            {"": group, **by_class[changes.index(change)]}
+            for group, members in (("gained most", gained), ("lost most", lost))
+            for change in members
+        ],
+        paper="The paper has no analysis of classes.",
+        agreement=(
+            f"Of {len(changes):,} classes, {rose:,} gained and {fell:,} lost{_sizes_sentence(sizes)}; "
+            f"{_confusions_sentence(images, confused)}."
+        ),
+        command=command,
+    )
+
+
+def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[SizeGroup]:
+    """Classes by how many images they have, one by one or up to each power of two. sizes (classes,)"""
+    size = np.array([sizes[change.label] for change in changes])
+    alone = len(np.unique(size)) <= _SIZES_SHOWN_ALONE
+    upper = size if alone else 2 ** np.ceil(np.log2(size)).astype(int)
+    groups: list[SizeGroup] = []
+    for end in np.unique(upper):
+        members = [changes[place] for place in np.flatnonzero(upper == end)]
+        before, after = (float(np.mean([getattr(change, name) for change in members])) for name in ("before", "after"))
+        group = size[upper == end]
+        groups.append(SizeGroup(int(group.min()), int(group.max()), len(members), before, after))
+    return groups
+
+
+def _described(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
+    """A pair as classes.json has it; AP is the mean of the queries of the class that loses."""
+    return {
+        "losing": _name(images, pair.losing),
+        "taking": _name(images, pair.taking),
+        "AP taken, a query": pair.taken / pair.queries,
+        "ranks taken": pair.ranks,
+        "queries": pair.queries,
+        "AP taken back, a query": pair.taken_back / max(pair.queries_back, 1),
+        "ranks taken back": pair.ranks_back,
+        "queries back": pair.queries_back,
+    }
+
+
+def _sizes_sentence(sizes: Sequence[SizeGroup]) -> str:
+    if len(sizes) < 2:
+        return ""
+    return (
+        f"; classes of {sizes[0].words} images have a mean AP of {100 * sizes[0].after:.1f} after training, those "
+        f"of {sizes[-1].words} {100 * sizes[-1].after:.1f}"
+    )
+
+
+def _confusions_sentence(images: ImageSet, confused: Confusions) -> str:
+    if not confused.pairs:
+        return "no class takes a rank from another"
+    worst = confused.pairs[0]
+    share = sum(pair.taken + pair.taken_back for pair in confused.pairs) / max(confused.lost.sum(), 1e-12)
+    return (
+        f"most is lost by {_name(images, worst.losing)} to {_name(images, worst.taking)} "
+        f"({100 * worst.taken / worst.queries:.1f} points of AP a query), and the {len(confused.pairs)} pairs shown "
+        f"make {100 * share:.1f}% of all the AP that is lost"
+    )
+
+
+def _name(images: ImageSet, label: int) -> str:
+    return class_words(str(images.class_names[label]))
+
+
+def _changes_figure(images: ImageSet, gained: Sequence[ClassChange], lost: Sequence[ClassChange]) -> Figure:
+    """Two lists of classes; a line leads from their AP before, hollow, to that after, full."""
+    plot, between, top = 330, 60, 88
+    width = _TILE + 14 + _NAME + plot
+    rows = max(len(gained), len(lost))
+    canvas = Canvas(2 * _MARGIN + 2 * width + between + 20, top + rows * _ROW + 84)
+    for half, (title, changes) in enumerate((("gained most", gained), ("lost most, or gained least", lost))):
+        left = _MARGIN + half * (width + between)
+        canvas.text(left, 26, title, 11.5, fontweight="bold")
+        for place, change in enumerate(changes):
+            _draw_class(canvas, images, change.label, left, top + place * _ROW)
+        axes = _list_axes(canvas, left + _TILE + 14 + _NAME, top, plot, len(changes))
+        for place, change in enumerate(changes):
+            colour = LIGHT["green"] if change.after >= change.before else LIGHT["red"]
+            axes.plot((change.before, change.after), (place, place), color=colour, linewidth=2.4, zorder=1)
+        places = range(len(changes))
+        axes.plot(
+            [change.before for change in changes], places, "o", color=LIGHT["card"], markeredgecolor=LIGHT["blue"],
+            markeredgewidth=2, markersize=8, clip_on=False, label="before",
+        )  # fmt: skip
+        axes.plot(
+            [change.after for change in changes], places, "D", color=LIGHT["green"], markersize=7.5, clip_on=False,
+            label="after",
+        )  # fmt: skip
+        axes.set(xlim=(0, 1), xticks=(0, 0.25, 0.5, 0.75, 1), xlabel="mean AP of the class")
+        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        if half == 0:
+            axes.legend(
+                loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncols=2, fontsize=9.5, handletextpad=0.1,
+                columnspacing=1.2, borderaxespad=0.1, **LEGEND,
+            )  # fmt: skip
+    return canvas.figure
+
+
+def _confusions_figure(images: ImageSet, pairs: Sequence[ConfusedPair]) -> Figure:
+    """Each class with the one it loses AP to: how much, and how much it takes back."""
+    plot, top, second = 420, 96, _TILE + 14 + _NAME
+    canvas = Canvas(2 * _MARGIN + 2 * second + plot + 20, top + max(1, len(pairs)) * _ROW + 84)
+    canvas.text(_MARGIN, 70, "this class", 10.5, fontweight="bold")
+    canvas.text(_MARGIN + second, 70, "loses AP to this one", 10.5, fontweight="bold")
+    for place, pair in enumerate(pairs):
+        _draw_class(canvas, images, pair.losing, _MARGIN, top + place * _ROW)
+        _draw_class(canvas, images, pair.taking, _MARGIN + second, top + place * _ROW)
+    axes = _list_axes(canvas, _MARGIN + 2 * second, top, plot, len(pairs))
+    places = np.arange(len(pairs))
+    taken = [100 * pair.taken / pair.queries for pair in pairs]
+    taken_back = [100 * pair.taken_back / max(1, pair.queries_back) for pair in pairs]
+    axes.barh(places - 0.17, taken, 0.3, label="taken from the first", **_colours("red"))
+    axes.barh(places + 0.17, taken_back, 0.3, label="taken back by the first", **_colours("blue", hollow=True))
+    axes.set_xlim(left=0)
+    axes.set_xlabel("points of AP, mean of its queries")
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.02, 1.0), fontsize=9.5, borderaxespad=0.2, labelspacing=0.3, **LEGEND
+    )
+    return canvas.figure
+
+
+def _sizes_figure(groups: Sequence[SizeGroup]) -> Figure:
+    """Mean AP before and after over the number of images that a class has, with how many classes that are."""
+    figure = Figure(figsize=(max(4.2, 1.4 + 0.85 * len(groups)), 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    style_axes(axes)
+    places = np.arange(len(groups))
+    for name, shift, colours in (("before", -0.2, _colours("blue", hollow=True)), ("after", 0.2, _colours("green"))):
+        values = [getattr(group, name) for group in groups]
+        bars = axes.bar(places + shift, values, 0.38, label=name, **colours)
+        axes.bar_label(bars, [f"{100 * value:.0f}" for value in values], padding=2, fontsize=8.5, color=LIGHT["ink"])
+    ticks = [f"{group.words.replace(' to ', '–')}\n{group.classes:,}" for group in groups]
+    axes.set_xticks(places, ticks, fontsize=9.5)
+    axes.set(ylim=(0, 1.08), yticks=(0, 0.25, 0.5, 0.75, 1), ylabel="mean AP")
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.set_xlabel("images of a class, and how many classes have so many")
+    figure.legend(loc="outside upper left", ncols=2, fontsize=10, **LEGEND)
+    return figure
+
+
+def _colours(colour: str, hollow: bool = False) -> dict[str, Any]:
+    """A bar that is full, or hollow with hatching, so that the two differ without colour."""
+    filling = {"facecolor": LIGHT["card"], "hatch": "///"} if hollow else {"facecolor": LIGHT[colour]}
+    return {"edgecolor": LIGHT[colour], "linewidth": 1.2, **filling}
+
+
+def _draw_class(canvas: Canvas, images: ImageSet, label: int, left: int, top: int) -> None:
+    """An image of the class and its name, in the middle of a row."""
+    first = int(np.flatnonzero(images.labels == label)[0])
+    picture = ImageOps.expand(thumbnail(images, first, _TILE - 2), 1, LIGHT["line"])
+    canvas.picture(picture, left, top + (_ROW - _TILE) // 2)
+    lines = textwrap.wrap(figure_words(str(images.class_names[label]), 66), 25, max_lines=3, placeholder=" …") or [""]
+    size, height = (9.5, 24) if len(lines) < 3 else (8, 20)
+    for place, line in enumerate(lines):
+        middle = top + _ROW / 2 + height * (place - (len(lines) - 1) / 2)
+        canvas.text(left + _TILE + 14, middle, line, size)
+
+
+def _list_axes(canvas: Canvas, left: int, top: int, width: int, rows: int) -> Axes:
+    """Axes whose whole numbers from 0 stand in the middle of rows."""
+    axes = canvas.axes(left, top, width, max(1, rows) * _ROW)
+    style_axes(axes)
+    axes.set(ylim=(max(1, rows) - 0.5, -0.5), yticks=[])
+    axes.grid(axis="x", color=LIGHT["line"], linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=9)
+    return axes

@@ -1,0 +1,103 @@
+"""The rows of the paper's tables, and a model's own figures beside them where data and protocol are the paper's."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from smoothap.metrics import Report
+from smoothap.plots.text_table import text_table
+
+Figures = dict[str, tuple[str, ...]]  # by test protocol, as the paper prints them
+
+
+class PaperTable(NamedTuple):
+    """A part of a table: what is measured on the tests of a set, and the paper's rows."""
+
+    title: str
+    metric: str  # "Recall" or "mAP"
+    recall_at: tuple[int, ...]
+    queries: dict[str, int | None]  # of each test protocol; None where the paper does not say it
+    rows: dict[str, Figures]
+
+
+PAPER_TABLES = {
+    "sop": PaperTable(
+        "Table 2, Stanford Online Products", "Recall", (1, 10, 100, 1000), {"test": 60_502},
+        {
+            "Smooth-AP BS=224": {"test": ("79.2", "91.0", "96.5", "98.9")},
+            "Smooth-AP BS=384": {"test": ("80.1", "91.5", "96.6", "99.0")},
+        },
+    ),
+    "vehicle-id": PaperTable(
+        "Table 3, VehicleID", "Recall", (1, 5), {"small": 7_332, "medium": 12_995, "large": 20_038},
+        {"Smooth-AP": {"small": ("94.9", "97.6"), "medium": ("93.3", "96.4"), "large": ("91.9", "96.2")}},
+    ),
+    "inaturalist": PaperTable(
+        "Table 3, iNaturalist", "Recall", (1, 4, 16, 32), {"test": 136_093},
+        {
+            "Smooth-AP BS=224": {"test": ("65.9", "80.9", "89.8", "92.7")},
+            "Smooth-AP BS=384": {"test": ("67.2", "81.8", "90.3", "93.1")},
+        },
+    ),
+    "vggface2": PaperTable(
+        "Table 4, VGGFace2 test, SENet-50", "mAP", (), {"test": 169_396},
+        {"softmax": {"test": ("0.828",)}, "+Smooth-AP": {"test": ("0.850",)}},
+    ),
+    "ijbc": PaperTable(
+        "Table 4, IJB-C, SENet-50", "mAP", (), {"test": None},
+        {"softmax": {"test": ("0.726",)}, "+Smooth-AP": {"test": ("0.754",)}},
+    ),
+    "vggface2-aligned": PaperTable(
+        "Table 4, VGGFace2 test, ResNet-50", "mAP", (), {"test": 169_396},
+        {"ArcFace": {"test": ("0.858",)}, "+Smooth-AP": {"test": ("0.902",)}},
+    ),
+    "ijbc-aligned": PaperTable(
+        "Table 4, IJB-C, ResNet-50", "mAP", (), {"test": None},
+        {"ArcFace": {"test": ("0.772",)}, "+Smooth-AP": {"test": ("0.803",)}},
+    ),
+}  # fmt: skip
+_READABLE = 0.99  # the least share of the paper's queries; the others are images that cannot be read
+
+
+def beside_the_paper(data: str, reports: Mapping[str, Report]) -> str:
+    """The model's figures in the form of the paper's rows, below them; nothing for other sets and other protocols.
+
+    `data` is NAME:PATH. `reports` are by test protocol, those of further sets with the set's name before, as
+    `FineTuned.after` has them.
+    """
+    name, tables = data.partition(":")[0], []
+    for set_name, table in PAPER_TABLES.items():
+        prefix = "" if set_name == name else f"{set_name} "
+        here = {protocol: reports.get(f"{prefix}{protocol}") for protocol in table.queries}
+        if not all(_is_the_papers(table, protocol, report) for protocol, report in here.items()):
+            continue
+        own = {protocol: _figures(table, report) for protocol, report in here.items() if report is not None}
+        columns = [f"{table.metric}@{k}" for k in table.recall_at] or [table.metric]
+        rows = [
+            {table.title: label, **_named(columns, figures)}
+            for label, figures in {**{f"paper, {row}": value for row, value in table.rows.items()}, "here": own}.items()
+        ]
+        tables.append(text_table(rows, text=[table.title]))
+    return "\n\n".join(tables)
+
+
+def _is_the_papers(table: PaperTable, protocol: str, report: Report | None) -> bool:
+    if report is None or not set(table.recall_at) <= set(report.recall):
+        return False
+    wanted, queries = table.queries[protocol], report.queries + report.skipped
+    return wanted is None or _READABLE * wanted <= queries <= wanted
+
+
+def _figures(table: PaperTable, report: Report) -> tuple[str, ...]:
+    """As the paper prints them: Recall@K in per cent, mAP as a fraction."""
+    if table.metric == "mAP":
+        return (f"{report.mean_average_precision:.3f}",)
+    return tuple(f"{100 * report.recall[k]:.1f}" for k in table.recall_at)
+
+
+def _named(columns: list[str], figures: Figures) -> dict[str, str]:
+    several = len(figures) > 1
+    return {
+        f"{protocol} {column}" if several else column: value
+        for protocol, values in figures.items()
+        for column, value in zip(columns, values, strict=True)
+    }

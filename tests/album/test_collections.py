@@ -1,0 +1,309 @@
+"""Collections: what is kept stays kept, through moves, new albums, other writers and kills, and can be undone."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from promises import short_or_long
+
+from smoothap.album import Album, Collection
+from smoothap.album._collection_file import NAME, STEPS_KEPT
+from smoothap.album._members import Lookup, Member, members_of
+from smoothap.album.photos import NoSuchPhoto
+
+TESTS = Path(__file__).parent.parent
+
+
+def paths(album, ids):
+    return [album.photo(identity).path for identity in ids]
+
+
+def reopened(album):
+    return Album.open(album.collections.folder.parent)
+
+
+def test_what_is_kept_and_marked_is_there_when_the_album_is_opened_again(album):
+    album.collections.add("my dog", [3, 1])
+    album.collections.mark("my dog", right=[5], wrong=[2, 4])
+    album.collections.create("empty")
+    again = reopened(album).collections.all()
+    assert list(again) == ["my dog", "empty"]
+    assert (again["my dog"].right, again["my dog"].wrong) == ((3, 1, 5), (2, 4))
+    assert again["empty"] == Collection("empty", (), (), (), again["empty"].key)
+
+
+def test_a_mark_replaces_the_one_before_and_can_be_taken_away(album):
+    album.collections.mark("dog", right=[1, 2], wrong=[3])
+    assert album.collections.mark("dog", right=[3], wrong=[1]).right == (2, 3)
+    seen = album.collections.remove("dog", [1, 2])
+    assert (seen.right, seen.wrong) == ((3,), ())
+
+
+def test_names_are_checked_and_what_is_not_there_is_named(album):
+    with pytest.raises(ValueError, match="1 to 200 characters"):
+        album.collections.create("  ")
+    with pytest.raises(ValueError, match="cannot be seen"):
+        album.collections.create("a\nb")
+    album.collections.create(" Zoe\u0308 ")
+    assert album.collections["Zo\u00eb"].name == "Zo\u00eb"
+    with pytest.raises(ValueError, match="already"):
+        album.collections.create("Zo\u00eb")
+    with pytest.raises(ValueError, match="no collection 'dgo': there is 'Zo\u00eb'"):
+        album.collections.remove("dgo", [1])
+    with pytest.raises(NoSuchPhoto, match="no photo 99"):
+        album.collections.add("dog", [1, 99])
+    with pytest.raises(ValueError, match="two ways"):
+        album.collections.mark("dog", right=[1], wrong=[1])
+    assert list(album.collections.all()) == ["Zo\u00eb"]  # a call that fails changes nothing
+
+
+def test_every_step_can_be_undone_in_turn_by_another_process(album):
+    collections, states = album.collections, []
+    steps = [
+        lambda: collections.add("dog", [1, 2]),
+        lambda: collections.mark("dog", right=[3], wrong=[2]),
+        lambda: collections.rename("dog", "Rex"),
+        lambda: collections.remove("Rex", [1]),
+        lambda: collections.put([("cat", [4, 5], []), ("Rex", [6], [7])], "imported"),
+        lambda: collections.delete("Rex"),
+    ]
+    for step in steps:
+        states.append(collections.all())
+        step()
+    for state in reversed(states):
+        reopened(album).collections.undo()
+        now = album.collections.all()
+        assert {name: (set(one.right), set(one.wrong), one.key) for name, one in now.items()} == {
+            name: (set(one.right), set(one.wrong), one.key) for name, one in state.items()
+        }
+    with pytest.raises(ValueError, match="nothing to undo"):
+        collections.undo()
+
+
+def test_one_step_among_others_is_undone_and_what_came_later_stays(album):
+    collections = album.collections
+    collections.add("dog", [1, 2, 3])
+    first = collections.steps()[0]
+    collections.mark("dog", wrong=[2])
+    collections.add("cat", [4])
+    assert collections.undo(first.number) == "kept 3 photos in dog"
+    assert (collections["dog"].right, collections["dog"].wrong) == ((), (2,))
+    assert collections["cat"].right == (4,)
+    with pytest.raises(ValueError, match="cannot be undone any more"):
+        collections.undo(first.number)
+
+
+def test_a_deleted_collection_comes_back_beside_a_new_one_of_its_name(album):
+    album.collections.add("dog", [1])
+    album.collections.delete("dog")
+    deleted = album.collections.steps()[0].number
+    album.collections.add("dog", [2])
+    album.collections.undo(deleted)
+    assert {name: one.right for name, one in album.collections.all().items()} == {"dog": (2,), "dog (2)": (1,)}
+
+
+def test_what_is_done_already_is_no_step(album):
+    album.collections.add("dog", [1, 2])
+    before = album.collections.version
+    album.collections.add("dog", [2, 1])
+    album.collections.rename("dog", "dog")
+    assert album.collections.version == before
+    assert len(album.collections.steps()) == 1
+
+
+def test_as_many_steps_are_kept_as_are_promised(album):
+    for number in range(STEPS_KEPT + 5):
+        album.collections.mark("dog", **{"right" if number % 2 == 0 else "wrong": [1]})
+    assert len(album.collections.steps()) == STEPS_KEPT
+
+
+def test_a_moved_photo_stays_and_is_known_when_it_is_edited_later(album, photos):
+    album.collections.mark("dog", right=[0, 3], wrong=[6])
+    kept = paths(album, [0, 3, 6])
+    (photos / "elsewhere").mkdir()
+    (photos / kept[0]).rename(photos / "elsewhere" / "moved.png")
+    album.update(progress=False)
+    assert paths(album, album.collections["dog"].right) == ["elsewhere/moved.png", kept[1]]
+    content = (photos / "class1" / "001.png").read_bytes()
+    (photos / "elsewhere" / "moved.png").write_bytes(content + b" ")  # bytes behind the picture: a tag
+    album.update(progress=False)
+    assert paths(album, album.collections["dog"].right) == ["elsewhere/moved.png", kept[1]]
+
+
+def test_a_photo_that_left_the_album_comes_back_with_its_file(album, photos):
+    album.collections.add("dog", [0, 3])
+    kept = paths(album, [0, 3])
+    album.remove([0])
+    assert (album.collections["dog"].right, album.collections["dog"].away) == ((3,), (kept[0],))
+    album.collections.mark("dog", wrong=[1])
+    album.update(progress=False)
+    assert paths(album, album.collections["dog"].right) == kept
+    assert album.collections["dog"].away == ()
+
+
+def test_collections_go_over_to_an_album_that_is_made_anew(tmp_path, album, photos, other_model):
+    album.collections.mark("dog", right=[4, 7], wrong=[2])
+    kept, wrong = paths(album, [4, 7]), paths(album, [2])
+    (photos / "class0" / "000a.png").write_bytes((photos / "class1" / "001.png").read_bytes())  # all ids move by one
+    new = Album.create(tmp_path / "new", other_model, photos)
+    shutil.copytree(album.collections.folder, new.collections.folder)
+    new.update(progress=False)
+    seen = new.collections["dog"]
+    assert seen.right != (4, 7)
+    assert (paths(new, seen.right), paths(new, seen.wrong)) == (kept, wrong)
+
+
+def table(*rows):
+    """An album in memory of (path, sha256)."""
+    made = [{"path": path, "sha256": digits} for path, digits in rows]
+    return Album.from_arrays(np.eye(len(rows)), made).photos
+
+
+def test_a_member_is_known_by_path_and_content_and_no_photo_is_two_members():
+    copies = [Member(0, "a", "aa"), Member(1, "b", "aa")]
+
+    def found(members, *rows):
+        photos = table(*rows)
+        answers = Lookup(members, photos).found(members)
+        return [answer and answer.path for answer in answers]
+
+    assert found(copies, ("b", "aa"), ("a", "aa")) == ["a", "b"]  # other ids
+    assert found(copies, ("a", "aa"), ("x", "bb")) == ["a", None]  # a copy that is gone is not its twin
+    assert found(copies, ("x", "aa"), ("a", "cc")) == ["x", None]  # moved, and another photo took its place
+    assert found(copies, ("a", "cc"), ("b", "dd")) == ["a", "b"]  # both edited
+    assert found(copies, ("a", ""), ("x", "aa")) == ["a", "x"]  # content that nobody has read
+    assert found([Member(5, "z", "")], ("a", ""), ("b", "")) == [None]  # unknown content is no content in common
+
+
+def test_members_of_unchanged_albums_are_found_as_by_looking_at_all(album):
+    members = members_of(album.photos, range(12))
+    random.Random(0).shuffle(members)
+    assert Lookup(members, album.photos).found(members) == members
+
+
+def test_a_file_name_that_is_no_utf_8_is_remembered(album, photos):
+    name = os.fsdecode(b"\xff\xfe.png")
+    (photos / name).write_bytes((photos / "class0" / "000.png").read_bytes() + b"1")
+    album.update(progress=False)
+    new = next(photo.id for photo in album.photos if photo.path == name)
+    album.collections.add("odd", [new])
+    assert paths(album, reopened(album).collections["odd"].right) == [name]
+
+
+def test_a_damaged_file_is_refused_with_a_remedy_and_the_album_still_searches(album):
+    album.collections.add("dog", [1])
+    file = album.collections.folder / NAME
+    text = file.read_text()
+    file.write_text(text.replace('"dog"', '"cat"'))
+    with pytest.raises(ValueError, match=r"damaged: its checksum differs.*move it away"):
+        album.collections.all()
+    with pytest.raises(ValueError, match="damaged"):
+        album.collections.add("dog", [2])
+    with pytest.raises(ValueError, match="damaged"):
+        album.verify()
+    assert reopened(album).search(0, k=3)
+
+
+@pytest.mark.parametrize("change", [{"collections": [7]}, {"steps": [{"number": 1}]}, {"collections": [{"key": "x"}]}])
+def test_a_file_of_another_shape_is_refused_although_its_checksum_is_right(album, change):
+    from smoothap.album._collection_file import _SEALED
+
+    album.collections.add("dog", [1])
+    file = album.collections.folder / NAME
+    _SEALED.write(file, {**_SEALED.read(file), **change})
+    with pytest.raises(ValueError, match="does not describe collections"):
+        album.collections.all()
+
+
+def test_a_folder_that_cannot_be_written_is_named(album, monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("smoothap._core.sealed_json.write_atomically", refused)
+    with pytest.raises(ValueError, match=r"cannot be written to .*collections \(Permission denied\): nothing changed"):
+        album.collections.add("dog", [1])
+
+
+def test_an_album_in_memory_has_none():
+    with pytest.raises(ValueError, match="in memory only"):
+        Album.from_arrays(np.eye(3)).collections  # noqa: B018
+
+
+WRITER = """
+import sys, threading
+from smoothap.album import Album
+folder, first, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+def work(start):
+    collections = Album.open(folder).collections
+    for number in range(rounds):
+        collections.add(f"own {start}", [number])
+        collections.add("shared", [start + number])
+threads = [threading.Thread(target=work, args=(first + rounds * place,)) for place in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def in_another_process(*arguments, **options):
+    source = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": source}, **options)
+
+
+def big_album(folder, photos):
+    rows = np.random.default_rng(0).normal(size=(photos, 4)).astype(np.float32)
+    metadata = [{"path": f"{row}.jpg", "sha256": f"{row:064x}"} for row in range(photos)]
+    return Album.from_arrays(rows, metadata, folder)
+
+
+def test_two_processes_of_two_threads_that_write_at_once_lose_nothing(tmp_path):
+    rounds = 15
+    album = big_album(tmp_path / "album", 4 * rounds)
+    folder = tmp_path / "album"
+    writers = [in_another_process("-c", WRITER, folder, first, rounds) for first in (0, 2 * rounds)]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    seen = album.collections.all()
+    assert set(seen["shared"].right) == set(range(4 * rounds))
+    assert all(seen[f"own {start}"].right == tuple(range(rounds)) for start in range(0, 4 * rounds, rounds))
+
+
+VICTIM = """
+import sys
+from smoothap.album import Album
+collections = Album.open(sys.argv[1]).collections
+print("ready", flush=True)
+number = len(collections["dog"].right)
+while True:
+    collections.add("dog", [number])
+    print(number, flush=True)
+    number += 1
+"""
+
+
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
+    album = big_album(tmp_path / "album", 20_000)
+    album.collections.create("dog")
+    album.collections.mark("ballast", right=range(10_000))  # so that a write takes a while
+    choose, before = random.Random(0), 0
+    for _ in range(short_or_long(4, 40)):
+        with in_another_process("-c", VICTIM, tmp_path / "album", stdout=subprocess.PIPE, text=True) as victim:
+            assert victim.stdout.readline() == "ready\n"
+            time.sleep(choose.uniform(0, 0.4))
+            victim.send_signal(signal.SIGKILL)
+            told = [int(line) for line in victim.stdout.read().splitlines()]
+        seen = album.collections["dog"].right
+        assert seen == tuple(range(len(seen)))
+        least = told[-1] + 1 if told else before
+        assert len(seen) in (least, least + 1)
+        before = len(seen)
+    album.collections.add("dog", [19_999])  # the lock of the dead is no obstacle
+    assert [file.name for file in album.collections.folder.glob(".*.partial")] == []
+    assert json.loads((album.collections.folder / NAME).read_text())["format"] == 1

@@ -1,0 +1,111 @@
+"""The intervals of a comparison: simulated runs whose truth is known, pairs, and groups that cannot be told apart."""
+
+import numpy as np
+import pytest
+
+from smoothap.benchmark._intervals import ClassSums, difference, estimate, groups
+
+TRUTH = 0.6
+
+
+def simulated(random, *, seeds, classes, of_seed, of_class, of_both, splits=1, of_split=0.0):
+    """Runs of one method: each split tests a random half of the classes, whose effects all splits share."""
+    pool = classes * (2 if splits > 1 else 1)
+    effect, queries = random.normal(0, of_class, pool), random.integers(3, 12, pool)
+    runs = []
+    for split in range(splits):
+        tested = np.sort(random.permutation(pool)[:classes])
+        drawn = random.normal(0, of_split)
+        for seed in range(seeds):
+            mean = TRUTH + drawn + random.normal(0, of_seed) + effect[tested] + random.normal(0, of_both, classes)
+            runs.append(ClassSums(split, seed, tested.astype(str), mean * queries[tested], queries[tested]))
+    return runs
+
+
+def coverage(times=600, **of):
+    random = np.random.default_rng(1)
+    found = [estimate(simulated(random, **of)) for _ in range(times)]
+    return np.mean([each.low <= TRUTH <= each.high for each in found])
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {"seeds": 5, "classes": 100, "of_seed": 0.0, "of_class": 0.2, "of_both": 0.05},
+        {"seeds": 5, "classes": 100, "of_seed": 0.05, "of_class": 0.02, "of_both": 0.02},
+        {"seeds": 5, "classes": 100, "of_seed": 0.02, "of_class": 0.2, "of_both": 0.2},
+        {"seeds": 3, "classes": 20, "of_seed": 0.02, "of_class": 0.1, "of_both": 0.1},
+        {"seeds": 10, "classes": 1000, "of_seed": 0.01, "of_class": 0.3, "of_both": 0.1},
+        {"seeds": 2, "classes": 50, "of_seed": 0.02, "of_class": 0.2, "of_both": 0.05, "splits": 4, "of_split": 0.03},
+        {"seeds": 3, "classes": 50, "of_seed": 0.01, "of_class": 0.2, "of_both": 0.05, "splits": 3, "of_split": 0.0},
+    ],
+    ids=lambda of: " ".join(f"{name} {value}" for name, value in of.items()),
+)
+def test_95_intervals_of_100_hold_the_truth(of):
+    assert 0.93 <= coverage(**of) <= 0.99
+
+
+def test_an_interval_of_seeds_alone_or_of_classes_alone_would_hold_it_too_seldom():
+    of = {"seeds": 5, "classes": 40, "of_seed": 0.02, "of_class": 0.1, "of_both": 0.02}
+    random = np.random.default_rng(2)
+    held = []
+    for _ in range(400):
+        runs = simulated(random, **of)
+        of_classes = estimate(runs[:1])
+        values = np.array([run.sums.sum() / run.queries.sum() for run in runs])
+        reach = 2.776 * values.std(ddof=1) / 5**0.5
+        held.append([of_classes.low <= TRUTH <= of_classes.high, abs(values.mean() - TRUTH) <= reach])
+    assert (np.mean(held, axis=0) < 0.92).all()
+
+
+def test_pairs_tell_apart_what_intervals_of_each_do_not():
+    random = np.random.default_rng(3)
+    runs = simulated(random, seeds=5, classes=100, of_seed=0.03, of_class=0.3, of_both=0.01)
+    better = [run._replace(sums=run.sums + 0.02 * run.queries + random.normal(0, 0.02, 100)) for run in runs]
+    apart, ours, theirs = difference(better, runs), estimate(better), estimate(runs)
+    assert apart is not None
+    assert 0.015 < apart.low < apart.value < apart.high < 0.025
+    assert apart.value == pytest.approx(ours.value - theirs.value)
+    assert ours.low < theirs.high
+    assert apart.chance < 1e-6
+    unpaired = difference(better, [run._replace(seed=(run.seed + 1) % 5) for run in runs])
+    assert unpaired is not None
+    assert unpaired.low < 0 < unpaired.high
+
+
+def test_a_pair_needs_the_same_seed_split_and_queries():
+    random = np.random.default_rng(4)
+    runs = simulated(random, seeds=3, classes=10, of_seed=0.1, of_class=0.1, of_both=0.1)
+    only = difference(runs, [runs[1]._replace(sums=runs[1].sums - 1)])
+    assert only is not None
+    assert only.value == pytest.approx(10 / runs[1].queries.sum())
+    assert difference(runs, [run._replace(split=1) for run in runs]) is None
+    with pytest.raises(ValueError, match="not tested on the same queries"):
+        difference(runs, [run._replace(names=run.names[::-1]) for run in runs])
+
+
+def test_the_mean_counts_every_split_the_same():
+    names, queries = np.array(["a", "b"]), np.array([1, 3])
+    runs = [
+        ClassSums(split, seed, names, value * queries, queries)
+        for split, seed, value in [(0, 0, 0), (0, 1, 0), (1, 0, 1)]
+    ]
+    assert estimate(runs).value == 0.5
+    assert estimate(runs[:1]) == estimate(runs[:2])  # no spread at all
+    assert estimate(runs[:1]).high == 0
+
+
+def test_letters_join_what_cannot_be_told_apart():
+    chances = np.ones((4, 4))
+
+    def apart(one, two):
+        chances[one, two] = chances[two, one] = 1e-6
+
+    assert groups([3, 4, 1, 2], chances) == ["a", "a", "a", "a"]
+    apart(1, 2)
+    assert groups([3, 4, 1, 2], chances) == ["ab", "a", "b", "ab"]
+    apart(1, 3)
+    apart(0, 2)
+    assert groups([3, 4, 1, 2], chances) == ["ab", "a", "c", "bc"]
+    chances[0, 3] = chances[3, 0] = 0.02  # Holm: 0.05 / 3 is asked of the fourth smallest of six
+    assert groups([3, 4, 1, 2], chances) == ["ab", "a", "c", "bc"]

@@ -1,0 +1,113 @@
+"""What is measured is what it says: the authors' arithmetic, times, and memory that grows with the cube."""
+
+import json
+import math
+import sys
+
+import pytest
+import torch
+from oracles import authors_loss
+
+from smoothap.losses import SmoothAP
+from smoothap.paper._measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
+from smoothap.paper.cost import cost, milliseconds, peak_megabytes
+
+CPU = torch.device("cpu")
+
+
+def test_the_authors_way_gives_the_authors_figure():
+    embeddings, labels = balanced(24, CPU)
+    embeddings = embeddings.detach()
+    found = AuthorsSmoothAP()(embeddings, labels)
+    assert float(found) == pytest.approx(float(authors_loss(embeddings, 4, 0.01)), abs=1e-5)
+    assert float(found) == pytest.approx(float(SmoothAP(include_query=True)(embeddings, labels)), abs=1e-5)
+
+
+def test_a_tensor_of_the_cube_of_the_batch_is_never_cut_into_slices():
+    """The backward pass of a slice fills a tensor as large as what it was cut from: that cost is not the authors'."""
+    embeddings, labels = balanced(32, CPU)
+    loss = AuthorsSmoothAP()(embeddings, labels)
+    seen, waiting = set(), [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if "Slice" in node.name():
+            assert math.prod(node._saved_self_sym_sizes) <= 32**2
+        waiting += [further for further, _ in node.next_functions]
+    assert any("Slice" in node.name() for node in seen)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_sizes": (112, 10)}, "A batch of 10 cannot hold 4 images of each of two classes"),
+        ({"batch_sizes": (4,)}, "A batch of 4 cannot hold"),
+        ({"rounds": 0}, "Nothing is measured in 0 rounds"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_before_the_work(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        cost(model="test_resnet", size=16, folder=tmp_path, **({"batch_sizes": (8,), "backbone_rounds": 1} | options))
+
+
+def test_candidates_take_turns():
+    calls = []
+    spent = milliseconds({name: lambda name=name: calls.append(name) for name in "ab"}, 3, CPU)
+    assert calls == ["a", "b"] * 4  # once to warm up
+    assert [len(times) for times in spent.values()] == [3, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process its own peak")
+def test_the_authors_tensors_take_the_cube_of_the_batch(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "src")
+    authors, ours = (peak_megabytes(name, 256, CPU) for name in (AUTHORS, OURS))
+    assert authors > 256**3 * 4 / 2**20 > 10 * ours
+
+
+def test_every_loss_is_there():
+    for name in ("Blackbox AP", "FastAP", AUTHORS, OURS):
+        embeddings, labels = balanced(16, CPU)
+        loss_of(name)(embeddings, labels).backward()
+        assert embeddings.grad.abs().sum() > 0
+
+
+def test_the_command_puts_the_papers_figures_beside_the_first_row(analyse, capsys, monkeypatch):
+    monkeypatch.setattr("smoothap.paper.cost.peak_megabytes", lambda *_: 1.5)
+    words = (
+        "cost",
+        "--model",
+        "test_resnet",
+        "--size",
+        24,
+        "--batch-sizes",
+        "112,516",
+        "--rounds",
+        1,
+        "--device",
+        "cpu",
+    )
+    out = analyse(*words, "--backbone-rounds", 1, with_data=False)
+    rows = json.loads((out / "cost.json").read_text())["table"]
+    first = [(row["loss"], row["paper loss ms"]) for row in rows if row["B"] == 112]
+    assert first == [("Blackbox AP", 3.7), ("FastAP", 4.2), (AUTHORS, 6.6), (OURS, None)]
+    assert [row["loss"] for row in rows if row["B"] == 516] == ["Blackbox AP", "FastAP", OURS]  # no cube of 516
+    assert all(row["backbone ms"] > 0 and 0 < row["loss share"] < 1 for row in rows)
+    assert rows[-1]["backbone ms"] == pytest.approx(rows[0]["backbone ms"] * 516 / 112)
+
+
+def test_the_backbone_sees_the_users_images(analyse, monkeypatch, capsys):
+    seen = []
+
+    def measured(model, pixels, rounds, device):
+        seen.append(pixels)
+        return 1.0
+
+    monkeypatch.setattr("smoothap.paper.cost.backbone_milliseconds", measured)
+    monkeypatch.setattr("smoothap.paper.cost.peak_megabytes", lambda *_: 1.5)
+    out = analyse("cost", "--batch-sizes", 16, "--rounds", 1)
+    assert seen[0].shape[0] == 16
+    assert seen[0].float().std() > 0
+    assert "16 folder:" in json.loads((out / "cost.json").read_text())["numbers"]["how"]

@@ -1,0 +1,95 @@
+"""The paper's rows: those of recipes and sets, and a model's figures beside them where both are of the same kind."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smoothap.data import ijbc, inaturalist, sop, vehicle_id, vggface2
+from smoothap.metrics import Report
+from smoothap.paper.paper_rows import PAPER_TABLES, beside_the_paper
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+COUNTS = {
+    "sop": sop.PAPER, "vehicle-id": vehicle_id.PAPER, "inaturalist": inaturalist.PAPER, "vggface2": vggface2.PAPER,
+    "vggface2-aligned": vggface2.PAPER,
+}  # fmt: skip
+
+
+def report(queries, recall_at=(1, 10, 100, 1000), value=0.5, skipped=0):
+    recall = {k: value + place / 100 for place, k in enumerate(recall_at)}
+    return Report(value, recall, {}, 0, 0, 0, queries, skipped, np.zeros(0), np.zeros(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "recipes"),
+    [
+        ("sop", ["sop_224", "sop_384"]),
+        ("vehicle-id", ["vehicle_id_384"]),
+        ("inaturalist", ["inaturalist_224", "inaturalist_384"]),
+        ("vggface2", ["faces_senet50"]),
+        ("ijbc", ["faces_senet50"]),
+        ("vggface2-aligned", ["faces_arcface"]),
+        ("ijbc-aligned", ["faces_arcface"]),
+    ],
+)
+def test_the_rows_are_those_of_the_recipes(name, recipes):
+    said = " ".join((RECIPES / f"{recipe}.py").read_text().partition("\nRun ")[0] for recipe in recipes)
+    figures = [value for row in PAPER_TABLES[name].rows.values() for values in row.values() for value in values]
+    assert not set(figures) - set(re.findall(r"\d+\.\d+", said))
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_queries_are_the_images_that_the_paper_counts(name):
+    assert PAPER_TABLES[name].queries == {
+        part: counts.images for part, counts in COUNTS[name].items() if part != "train"
+    }
+
+
+def test_figures_stand_below_the_papers_in_its_own_form():
+    table = beside_the_paper("sop:here", {"test": report(60_502)}).splitlines()
+    assert re.split(r"  +", table[0].strip()) == [
+        "Table 2, Stanford Online Products", "Recall@1", "Recall@10", "Recall@100", "Recall@1000",
+    ]  # fmt: skip
+    assert table[-2].split() == ["paper,", "Smooth-AP", "BS=384", "80.1", "91.5", "96.6", "99.0"]
+    assert table[-1].split() == ["here", "50.0", "51.0", "52.0", "53.0"]
+
+
+def test_all_lists_of_vehicles_make_one_row():
+    reports = {part: report(queries, (1, 5)) for part, queries in PAPER_TABLES["vehicle-id"].queries.items()}
+    table = beside_the_paper("vehicle-id:here", reports)
+    assert "small Recall@1" in table
+    assert table.splitlines()[-1].split() == ["here", "50.0", "51.0", "50.0", "51.0", "50.0", "51.0"]
+    reports.pop("large")
+    assert beside_the_paper("vehicle-id:here", reports) == ""
+
+
+def test_faces_stand_beside_both_of_their_tests():
+    table = beside_the_paper("vggface2:here", {"test": report(169_396), "ijbc test": report(9, value=0.7123)})
+    assert [line.split()[-1] for line in table.splitlines() if line.startswith("here")] == ["0.500", "0.712"]
+    assert "Table 4, IJB-C, SENet-50" in table
+
+
+@pytest.mark.parametrize(
+    ("data", "reports"),
+    [
+        ("folder:here", {"test": report(60_502)}),
+        ("sop:here", {"test": report(60_502, (1, 2))}),  # other K
+        ("sop:here", {"test": report(50_000)}),  # other images
+        ("sop:here", {"test": report(60_503)}),
+        ("vehicle-id-gallery:here", {"small gallery": report(7_332, (1, 5))}),
+        ("inaturalist-json:here", {"test": report(136_093, (1, 4, 16, 32))}),
+    ],
+)
+def test_other_sets_and_protocols_are_not_put_beside_the_paper(data, reports):
+    assert beside_the_paper(data, reports) == ""
+
+
+def test_a_few_unreadable_images_do_not_part_it_from_the_paper():
+    assert beside_the_paper("sop:here", {"test": report(60_490, skipped=2)})
+
+
+def test_the_counts_of_ijbc_are_not_those_of_its_instances():
+    assert PAPER_TABLES["ijbc"].queries == {"test": None}  # 148,824 are images, and queries are photos and videos
+    assert ijbc.PAPER.images == 148_824

@@ -1,0 +1,82 @@
+"""AP_e of each step while training, one training a temperature."""
+
+import json
+
+import pytest
+import torch
+from pytorch_metric_learning.losses import FastAPLoss
+from pytorch_metric_learning.reducers import DoNothingReducer
+
+from smoothap.functional import average_precision
+from smoothap.losses import BlackboxAP, SmoothAP
+from smoothap.paper._rival_errors import RIVALS, MeasuredSmoothAP, rival_errors
+
+
+def test_every_temperature_starts_from_the_same_weights_and_batches(analyse):
+    out = analyse("tightness", "--batch-size", 16, "--steps", 3, "--tau", "0.1,0.01")
+    kept = json.loads((out / "tightness.json").read_text())
+    curves = kept["numbers"]["curves"]
+    assert [row["step"] for row in curves["0.1"]] == [row["step"] for row in curves["0.01"]] == [1, 2, 3]
+    first = [curves[tau][0] for tau in ("0.1", "0.01")]
+    # AP is the same at the first step: the smoothed one, 1 - loss, differs from it by at most AP_e
+    apart = abs(first[0]["loss"] - first[1]["loss"])
+    assert 0 < apart <= first[0]["approximation_error"] + first[1]["approximation_error"] + 1e-6
+    assert [row["tau"] for row in kept["table"]] == [0.1, 0.01, None, None, None]
+    row = kept["table"][0]
+    errors = [each["approximation_error"] for each in curves["0.1"]]
+    assert row["AP_e, mean"] == pytest.approx(sum(errors) / 3)
+    assert (row["AP_e, first step"], row["AP_e, last step"]) == (errors[0], errors[2])
+    assert (out / "tightness.svg").exists()
+
+
+def test_it_runs_again_without_training_again(analyse):
+    words = ("tightness", "--batch-size", 16, "--steps", 2, "--tau", "0.05")
+    first = (analyse(*words) / "tightness.json").read_text()
+    assert (analyse(*words) / "tightness.json").read_text() == first
+
+
+def test_a_list_that_is_none_is_named(analyse):
+    with pytest.raises(ValueError, match=r"'0\.1;0\.01' is not a list of positive numbers with commas"):
+        analyse("tightness", "--tau", "0.1;0.01")
+
+
+def test_the_rivals_are_measured_on_the_same_batches(analyse):
+    out = analyse("tightness", "--batch-size", 16, "--steps", 3, "--tau", "0.1,0.02")
+    kept = json.loads((out / "tightness.json").read_text())
+    rivals = kept["numbers"]["rivals"]
+    assert rivals["tau"] == 0.02
+    assert list(rivals["curves"]) == list(RIVALS) == [row["AP of"] for row in kept["table"][2:]]
+    for row, values in zip(kept["table"][2:], rivals["curves"].values(), strict=True):
+        assert (len(values), row["AP_e, first step"], row["AP_e, largest"]) == (3, values[0], max(values))
+        assert all(value > 0 for value in values[:2])
+    assert "on the batches of the training at tau 0.02, the mean AP_e of Smooth-AP is" in kept["agreement"]
+    assert (out / "tightness-rivals.svg").exists()
+
+
+def test_the_errors_are_those_of_the_losses_themselves(batch):
+    embeddings, labels = batch
+    embeddings, labels = embeddings[:22], labels[:22]  # the last two are alone of their class
+    exact = []
+    for query in range(22):
+        others = torch.arange(22) != query
+        exact.append(average_precision((embeddings @ embeddings[query])[others], (labels == labels[query])[others]))
+    expected = []
+    for bins in (10, 20):
+        losses = FastAPLoss(num_bins=bins, reducer=DoNothingReducer())(embeddings, labels)["loss"]["losses"]
+        expected.append(float((1 - losses - torch.stack(exact)).abs().mean()))
+    apart = []
+    for query in range(22):
+        others = torch.arange(22) != query
+        given = {"ref_emb": embeddings[others], "ref_labels": labels[others]}
+        value = 1 - BlackboxAP()(embeddings[[query]], labels[[query]], **given)
+        apart.append(abs(float(value) - float(exact[query])))
+    assert rival_errors(embeddings, labels) == pytest.approx([*expected, sum(apart) / 22], abs=1e-9)
+
+
+def test_the_measured_loss_is_smooth_ap(batch):
+    embeddings, labels = batch
+    measured = MeasuredSmoothAP(0.05, 4)
+    assert measured(embeddings, labels) == SmoothAP(0.05)(embeddings, labels)
+    assert (int(measured.step), measured.tolerated_noise) == (1, SmoothAP(0.05).tolerated_noise)
+    assert (measured.errors[0] > 0).all()
+    assert (measured.errors[1:] == 0).all()

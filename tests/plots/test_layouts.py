@@ -1,0 +1,130 @@
+import io
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from smoothap.plots.drawing import save_figure
+from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN
+from smoothap.plots.palette import LIGHT
+from smoothap.plots.ranking_rows import rank
+
+COLOURS = {kind: tuple(int(LIGHT[name][place : place + 2], 16) for place in (1, 3, 5)) for kind, name in
+           (("query", "blue"), ("right", "green"), ("wrong", "red"))}  # fmt: skip
+GEOMETRY = {"rows": (96, 8), "column": (96, 8), "grid": (64, 6), "columns": (72, 6)}  # side of a tile, gap
+
+
+@pytest.fixture
+def drawn(toy_set, vectors):
+    def draw(layout, queries, first, class_names=tuple("abcdefgh")):
+        images = toy_set(class_names, size=12)
+        before, after = (vectors(images.labels, apart) for apart in (0.3, 1.2))
+        pairs = [(rank(images, before, query), rank(images, after, query)) for query in queries]
+        return LAYOUTS[layout](images, pairs, first), images, (before, after), pairs
+
+    return draw
+
+
+def frames_of(picture: np.ndarray, layout: str) -> list[str]:
+    """The kind of every tile of a picture, from the colour of its corner."""
+    side, gap = GEOMETRY[layout]
+    kinds = {colour: kind for kind, colour in COLOURS.items()}
+    corners = [
+        tuple(int(value) for value in picture[top, left, :3])
+        for top in range(0, picture.shape[0], side + gap)
+        for left in range(0, picture.shape[1], side + gap)
+    ]
+    return [kinds[corner] for corner in corners if corner in kinds]
+
+
+def brute_force(images, embeddings, query):
+    """Rows by falling cosine, computed pair by pair; there are no ties in these vectors."""
+    units = [vector / np.linalg.norm(vector.astype(np.float64)) for vector in embeddings]
+    others = [row for row in range(len(units)) if row != query]
+    return sorted(others, key=lambda row: -float(units[row] @ units[query]))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_tile_has_the_frame_of_its_true_rank(layout, drawn):
+    queries, first = [0, 17, 40], SHOWN[layout]
+    figure, images, embeddings, _ = drawn(layout, queries, first)
+    tiles = [axes.images[0].get_array() for axes in figure.axes if axes.images]
+    tiles = [np.asarray(picture) for picture in tiles if picture.shape[0] > 24]  # not those of the key
+    found = [frames_of(picture, layout) for picture in tiles]
+    expected = []
+    for query in queries:
+        rankings = [
+            ["right" if images.labels[item] == images.labels[query] else "wrong" for item in ranked[:first]]
+            for ranked in (brute_force(images, each, query) for each in embeddings)
+        ]
+        if layout == "grid":
+            expected += [["query", *ranking] for ranking in rankings]
+        else:
+            expected += [["query"], *rankings]
+    assert found == expected
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_tile_shows_the_image_of_its_rank(layout, drawn):
+    figure, images, embeddings, _ = drawn(layout, [5], SHOWN[layout])
+    pictures = [np.asarray(axes.images[0].get_array()) for axes in figure.axes if axes.images]
+    pictures = [picture for picture in pictures if picture.shape[0] > 24]
+    side, gap = GEOMETRY[layout]
+    middles = [
+        tuple(int(value) for value in picture[top + side // 2, left + side // 2, :3])
+        for picture in pictures
+        for top in range(0, picture.shape[0], side + gap)
+        for left in range(0, picture.shape[1], side + gap)
+    ]
+    rankings = [brute_force(images, each, 5)[: SHOWN[layout]] for each in embeddings]
+    rows = [5, *rankings[0], *([5] if layout == "grid" else []), *rankings[1]]
+    assert middles == [images.read(row).getpixel((0, 0)) for row in rows]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_ap_and_the_number_of_positives_are_given_and_nothing_leaves_the_figure(layout, drawn, tmp_path):
+    hostile = [
+        "$a",
+        "<b>",
+        "日本",
+        "\u202e",
+        "U+1F600",
+        "a very long name of a class that goes on and on and on",
+        "g",
+        "h",
+    ]
+    figure, _, _, pairs = drawn(layout, range(0, 12 * 8, 96 // QUERIES[layout]), SHOWN[layout], hostile)
+    texts = [text.get_text() for text in figure.texts]
+    for pair in pairs:
+        for row in pair:
+            assert any(f"{100 * row.average_precision:.1f}%" in text for text in texts)
+    assert sum("|P| = 11" in text for text in texts) == len(pairs)
+    picture = np.asarray(Image.open(io.BytesIO(save_figure(figure, tmp_path / "figure.png").read_bytes())).convert("L"))
+    for edge in (picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]):
+        assert edge.min() > 250
+    assert "<image" in save_figure(figure, tmp_path / "figure.svg").read_text()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_two_captions_overlap(layout, drawn):
+    names = [f"a class with the long name number {place}" for place in range(8)]
+    figure, _, _, _ = drawn(layout, range(0, 96, 96 // QUERIES[layout]), SHOWN[layout], names)
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent().shrunk(0.98, 0.9) for text in figure.texts if text.get_text()]
+    boxes += [axes.get_window_extent().shrunk(0.98, 0.98) for axes in figure.axes]
+    for place, one in enumerate(boxes):
+        assert not any(one.overlaps(other) for other in boxes[place + 1 :])
+
+
+def test_curves_are_over_the_full_ranking_in_blue_and_green(drawn):
+    figure, _, _, pairs = drawn("rows", [3], 10)
+    (curves,) = [axes for axes in figure.axes if axes.lines]
+    assert [line.get_color() for line in curves.lines] == [LIGHT["blue"], LIGHT["green"]]
+    for line, row in zip(curves.lines, pairs[0], strict=True):
+        recall, precision = line.get_data()
+        area = sum(
+            (right - left) * height for (left, right), height in zip(pairwise(recall), precision[1:], strict=True)
+        )
+        assert recall[-1] == 1
+        assert area == pytest.approx(row.average_precision)

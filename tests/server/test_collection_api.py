@@ -1,0 +1,276 @@
+"""Collections over the API: nothing is lost between browsers, nothing is changed from elsewhere, originals stream."""
+
+import io
+import json
+import threading
+import zipfile
+
+import httpx2
+import pytest
+from page_albums import pixel_album
+from page_server import served
+from PIL import Image
+
+from smoothap.album import Album
+
+BASE = "/api/albums/0/collections"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return pixel_album(tmp_path / "letters", path=tmp_path / "album")
+
+
+@pytest.fixture
+def api(connect, kept):
+    return connect({"letters": kept})
+
+
+def ok(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_collection_is_made_marked_renamed_deleted_and_undone(api, kept):
+    made = ok(api.post(BASE, json={"name": "my dog"}))
+    key = made["chosen"]
+    assert made["collections"] == [{"key": key, "name": "my dog", "right": 0, "wrong": 0, "away": 0}]
+    marked = ok(api.post(f"{BASE}/{key}/marks", json={"right": [1, 2, 3], "wrong": [9]}))
+    assert (marked["collections"][0]["right"], marked["collections"][0]["wrong"]) == (3, 1)
+    assert marked["undo"]["what"] == "kept 3 photos in my dog, marked 1 photo as not in my dog"
+    assert ok(api.get(f"{BASE}/{key}"))["right"] == [1, 2, 3]
+    assert ok(api.patch(f"{BASE}/{key}", json={"name": "Rex"}))["collections"][0]["name"] == "Rex"
+    page = ok(api.get(f"{BASE}/{key}/photos?offset=1&limit=1"))
+    assert (page["total"], [photo["id"] for photo in page["photos"]]) == (3, [2])
+    assert ok(api.delete(f"{BASE}/{key}"))["collections"] == []
+    back = ok(api.post(f"{BASE}/undo", json={}))
+    assert back["collections"] == [{"key": key, "name": "Rex", "right": 3, "wrong": 1, "away": 0}]
+    on_disk = Album.open(kept.collections.folder.parent).collections["Rex"]  # what another process sees
+    assert (on_disk.right, on_disk.wrong) == ((1, 2, 3), (9,))
+
+
+def test_what_another_process_writes_is_seen_and_a_page_that_knows_all_hears_so(api, kept):
+    first = api.get(BASE)
+    tag = first.headers["etag"]
+    assert api.get(BASE, headers={"if-none-match": tag}).status_code == 304
+    kept.collections.add("from elsewhere", [5])
+    second = api.get(BASE, headers={"if-none-match": tag})
+    assert second.status_code == 200
+    assert second.json()["version"] != first.json()["version"]
+    assert second.json()["collections"][0]["name"] == "from elsewhere"
+
+
+def test_all_that_a_search_finds_is_kept_but_for_what_is_marked_wrong(api):
+    key = ok(api.post(BASE, json={"name": "A"}))["chosen"]
+    hits = ok(api.post("/api/albums/0/search", json={"photo": 0, "limit": 200}))["hits"]
+    least = (hits[19]["score"] + hits[20]["score"]) / 2
+    ok(api.post(f"{BASE}/{key}/marks", json={"wrong": [hits[4]["id"]]}))
+    ok(api.post(f"{BASE}/{key}/keep", json={"photo": 0, "minimum": least}))
+    kept = ok(api.get(f"{BASE}/{key}"))
+    assert kept["right"] == [0, *(hit["id"] for hit in hits[:20] if hit["id"] != hits[4]["id"])]
+    assert kept["wrong"] == [hits[4]["id"]]
+    assert ok(api.post(f"{BASE}/undo", json={}))["collections"][0]["right"] == 0  # one step
+
+
+def test_a_search_with_a_collection_is_the_search_with_its_marks(api):
+    key = ok(api.post(BASE, json={"name": "A"}))["chosen"]
+    marks = {"right": [2, 5], "wrong": [30]}
+    ok(api.post(f"{BASE}/{key}/marks", json=marks))
+    with_marks = ok(api.post("/api/albums/0/search", json={"photo": 0, **marks}))["hits"]
+    assert ok(api.post("/api/albums/0/search", json={"photo": 0, "collection": key}))["hits"] == with_marks
+    assert ok(api.post("/api/albums/0/search", json={"photo": 0}))["hits"] != with_marks
+
+
+def test_two_browsers_that_write_at_once_lose_nothing(kept):
+    import httpx2
+
+    with served({"letters": kept}) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        key = ok(client.post(BASE, json={"name": "shared"}))["chosen"]
+        answers = []
+
+        def browser(ids):
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as own:
+                answers.extend(own.post(f"{BASE}/{key}/marks", json={"right": [one]}).status_code for one in ids)
+
+        threads = [threading.Thread(target=browser, args=(range(first, 48, 4),)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for one in range(48, 60):  # and a process that is no browser
+            kept.collections.add("shared", [one])
+        for thread in threads:
+            thread.join()
+        assert answers == [200] * 48
+        assert set(ok(client.get(f"{BASE}/{key}"))["right"]) == set(range(60))
+
+
+WRITES = [
+    ("POST", BASE, {"name": "x"}),
+    ("POST", f"{BASE}/1/marks", {"right": [7]}),
+    ("POST", f"{BASE}/1/keep", {"photo": 0}),
+    ("PATCH", f"{BASE}/1", {"name": "x"}),
+    ("DELETE", f"{BASE}/1", None),
+    ("POST", f"{BASE}/undo", {}),
+    ("POST", f"{BASE}/import", {"collections": []}),
+]
+READS = [("GET", f"{BASE}/1/originals", None), ("GET", f"{BASE}/1/originals.zip", None)]
+
+
+@pytest.mark.parametrize(("method", "address", "content"), WRITES + READS)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_a_page_of_another_site_changes_nothing_and_gets_no_originals(api, kept, method, address, content, headers):
+    kept.collections.add("dog", [1])
+    before = kept.collections.version
+    if method == "GET" and "origin" in headers:
+        headers = {**headers, "sec-fetch-site": "cross-site"}  # as browsers send it with what they read
+    answer = api.request(method, address, json=content, headers=headers)
+    assert answer.status_code == 403
+    assert kept.collections.version == before
+
+
+@pytest.mark.parametrize(("method", "address", "content"), WRITES + READS)
+def test_where_there_is_a_token_it_is_asked_for(connect, kept, method, address, content):
+    kept.collections.add("dog", [1])
+    guarded, before = connect({"letters": kept}, token="secret"), kept.collections.version
+    assert guarded.request(method, address, json=content).status_code == 401
+    assert guarded.request(method, address, json=content, headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert kept.collections.version == before
+    allowed = guarded.request(method, address, json=content, headers={"authorization": "Bearer secret"})
+    assert allowed.status_code in (200, 422)  # 422: an empty list to import
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_a_zip_says_where_photos_were_taken_only_if_this_computer_asks(kept, local):
+    """The owner's own page may ask for it; a visitor from elsewhere gets all but the place."""
+    exif = Image.Exif()
+    exif[0x010F] = "Canon"
+    exif.get_ifd(0x8825).update({1: "N", 2: (51.0, 30.0, 12.48)})
+    file = kept.photo_path(1)
+    Image.new("RGB", (40, 30), "teal").save(file, "JPEG", exif=exif)
+    key = kept.collections.add("trip", [1]).key
+    with served({"kept": kept}, local=local) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        for asked, told in (("", False), ("?places=true", True)):
+            answer = client.get(f"{BASE}/{key}/originals.zip{asked}")
+            if asked and not local:
+                assert answer.status_code == 403
+                assert "this computer alone" in answer.json()["error"]
+                continue
+            with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+                assert packed.testzip() is None
+                content = packed.read(packed.namelist()[0])
+            with Image.open(io.BytesIO(content)) as photo:
+                assert photo.getexif()[0x010F] == "Canon"
+                assert bool(photo.getexif().get_ifd(0x8825)) is told
+            assert (content == file.read_bytes()) is told
+
+
+def test_the_zip_of_the_originals_is_what_was_announced(api, kept):
+    kept.collections.add("d\u00f6g \u4e2d", [0, 3, 8])
+    key = kept.collections["d\u00f6g \u4e2d"].key
+    announced = ok(api.get(f"{BASE}/{key}/originals"))
+    answer = api.get(f"{BASE}/{key}/originals.zip")
+    assert int(answer.headers["content-length"]) == announced["bytes"] == len(answer.content)
+    assert "filename*=UTF-8''d%C3%B6g%20%E4%B8%AD.zip" in answer.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        contents = [archive.read(name) for name in archive.namelist()]
+    assert contents == [kept.photo_path(identity).read_bytes() for identity in (0, 3, 8)]
+    kept.photo_path(3).unlink()
+    assert [each["name"] for each in ok(api.get(f"{BASE}/{key}/originals"))["missing"]] == [kept.photo(3).path]
+
+
+def test_a_large_zip_leaves_room_for_other_answers(kept):
+    """A zip lies in no memory: its size does not count among the answers that visitors have not taken yet."""
+    import httpx2
+
+    from smoothap.server.limits import Limits
+
+    kept.collections.add("all", range(96))
+    key = kept.collections["all"].key
+    (kept.root / kept.photo(0).path).write_bytes(b"x" * 30_000_000)
+    limits = Limits(unread_bytes=200_000)
+    with served({"letters": kept}, limits=limits) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        with client.stream("GET", f"{BASE}/{key}/originals.zip") as zipped:
+            size, pieces = int(zipped.headers["content-length"]), zipped.iter_bytes()
+            taken = len(next(pieces))
+            whole = client.get(f"{BASE}/{key}/export.json")  # while most of the zip waits
+            assert whole.status_code == 200
+            taken += sum(len(piece) for piece in pieces)
+        assert taken == size > 30_000_000
+
+
+def test_a_photo_that_changes_while_it_is_sent_breaks_the_answer_off(kept):
+    import httpx2
+
+    kept.collections.add("all", range(4))
+    key = kept.collections["all"].key
+    large = kept.root / kept.photo(2).path
+    large.write_bytes(b"x" * 20_000_000)
+    with served({"letters": kept}, local=True) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+
+        def take():
+            with client.stream("GET", f"{BASE}/{key}/originals.zip?places=true") as zipped:
+                pieces = zipped.iter_bytes()
+                next(pieces)
+                with large.open("r+b") as file:
+                    file.truncate(10_000_000)
+                for _ in pieces:
+                    pass
+
+        with pytest.raises(httpx2.RemoteProtocolError):
+            take()
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_list_is_exported_and_taken_in_again(api, kept, form):
+    kept.collections.mark("dog", right=[4, 2], wrong=[6])
+    answer = api.get(f"{BASE}/{kept.collections['dog'].key}/export.{form}")
+    assert answer.headers["content-disposition"].startswith(f'attachment; filename="dog.{form}"')
+    kept.collections.delete("dog")
+    taken = ok(api.post(f"{BASE}/import", content=answer.content))
+    assert taken["photos"] == {"dog": 3}
+    assert taken["collections"]["collections"][0]["right"] == 2
+    assert kept.collections["dog"].wrong == (6,)
+
+
+def test_a_list_of_many_photos_is_taken_in(api, kept):
+    lines = "".join(f"dog,{kept.photo(row % 96).path}\r\n" for row in range(20_000))
+    assert len(lines) > 256_000  # more than any other request may have
+    assert ok(api.post(f"{BASE}/import", content=f"collection,path\r\n{lines}".encode()))["photos"]["dog"] == 20_000
+    assert len(kept.collections["dog"].right) == 96
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "content", "status", "sentence"),
+    [
+        ("POST", BASE, {"name": "dog"}, 422, "There is a collection 'dog' already"),
+        ("POST", BASE, {"name": " "}, 422, "1 to 200 characters"),
+        ("GET", f"{BASE}/99", None, 404, "no collection 99: there is 'dog'"),
+        ("POST", f"{BASE}/99/marks", {"right": [1]}, 404, "no collection 99 any more"),
+        ("POST", f"{BASE}/1/marks", {"right": [4711]}, 404, "no photo 4711"),
+        ("POST", f"{BASE}/undo", {"step": 99}, 422, "Step 99 cannot be undone any more"),
+        ("POST", f"{BASE}/1/keep", {}, 409, "A search needs a photo"),
+        ("POST", f"{BASE}/import", {"x": 1}, 422, "no JSON that smoothap collection exported"),
+        ("POST", "/api/albums/0/search", {"photo": 0, "collection": 99}, 404, "no collection 99"),
+    ],
+)
+def test_mistakes_are_answered_in_a_sentence(api, kept, method, address, content, status, sentence):
+    kept.collections.add("dog", [1])
+    answer = api.request(method, address, json=content)
+    assert answer.status_code == status
+    assert sentence in answer.json()["error"]
+
+
+def test_an_album_in_memory_says_that_it_keeps_nothing(connect, album):
+    client = connect({"letters": album})
+    answer = client.post(BASE, json={"name": "dog"})
+    assert answer.status_code == 409
+    assert "in memory only" in answer.json()["error"]
+    assert json.loads(client.get("/api/albums").text)["albums"][0]["keeps"] is False

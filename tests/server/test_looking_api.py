@@ -1,0 +1,242 @@
+"""What the page asks to look at photos: filters, stacks, facts, folders; each against brute force."""
+
+import io
+import re
+from datetime import date, datetime
+from pathlib import Path
+
+import httpx2
+import numpy as np
+import pytest
+from page_server import served
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from smoothap.album import Album
+from smoothap.album.copies import copies_in
+from smoothap.server import _revealing, _server
+from smoothap.server._plain_jpeg import is_plain_jpeg
+
+
+def known(row):
+    """A photo in one of three folders, by one of two cameras, every fifth without a date; every tenth has a copy."""
+    content = row - 1 if row % 10 == 1 else row
+    return {
+        "path": f"{'abc'[row % 3]}/{row:03d}.jpg",
+        "taken": None if row % 5 == 0 else datetime(2020, 1 + row % 12, 1 + row % 28, 12).isoformat(),
+        "camera": ["Canon EOS R6", "Apple iPhone 15"][row % 2], "sha256": f"{content:064x}",
+        "bytes": 1000 + row, "width": 40, "height": 30,
+    }  # fmt: skip
+
+
+PHOTOS = 80
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(PHOTOS, 16))
+    vectors[1::10] = vectors[0::10]
+    root = tmp_path / "photos"
+    for row in range(PHOTOS):
+        file = root / known(row)["path"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (30, 40, 3), dtype=np.uint8)).save(file)
+    Album.from_arrays(vectors, [known(row) for row in range(PHOTOS)], tmp_path / "album", root=root)
+    return tmp_path / "album"
+
+
+@pytest.fixture
+def api(folder):
+    with (
+        served({"photos": Album.open(folder)}, local=True) as port,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}/api/albums/0", timeout=30) as client,
+    ):
+        yield client
+
+
+def ids(answer):
+    assert answer.status_code == 200, answer.text
+    return [photo["id"] for photo in answer.json().get("hits", answer.json().get("photos"))]
+
+
+FILTERS = {
+    "folder": ({"folder": "b"}, lambda photo: photo["path"].startswith("b/")),
+    "camera": ({"camera": "Apple iPhone 15"}, lambda photo: "Apple" in photo["camera"]),
+    "dates": (
+        {"since": "2020-03-01", "until": "2020-05-31"},
+        lambda photo: photo["taken"] is not None and "2020-03" <= photo["taken"][:7] <= "2020-05",
+    ),
+    "all": (
+        {"folder": "a", "camera": "canon", "since": "2020-01-01"},
+        lambda photo: photo["path"][0] == "a" and "Canon" in photo["camera"] and photo["taken"] is not None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_lists_and_searches_hold_what_passes_and_nothing_else(api, folder, name):
+    where, passes = FILTERS[name]
+    right = [row for row in range(PHOTOS) if passes(known(row))]
+    assert ids(api.post("/browse", json={"where": where, "limit": 200})) == right
+    album = Album.open(folder)
+    scores = {hit.id: hit.score for hit in album.search(7, everything=True)}
+    expected = sorted((row for row in right if row != 7), key=lambda row: (-scores[row], row))
+    answer = api.post("/search", json={"photo": 7, "where": where, "limit": 200})
+    assert ids(answer) == expected
+    assert (answer.json()["total"], answer.json()["ranked"]) == (len(expected), len(expected))
+    middle = scores[expected[len(expected) // 2]]
+    above = api.post("/search", json={"photo": 7, "where": where, "limit": 200, "minimum": middle})
+    assert ids(above) == [row for row in expected if scores[row] >= middle]
+
+
+def test_a_collection_and_what_is_in_none(api, folder):
+    album = Album.open(folder)
+    key = album.collections.add("dog", [3, 5, 8]).key
+    assert ids(api.post("/browse", json={"where": {"collection": key}})) == [3, 5, 8]
+    assert set(ids(api.post("/search", json={"photo": 0, "where": {"collection": key}}))) == {3, 5, 8}
+    rest = api.post("/browse", json={"where": {"in_no_collection": True}, "limit": 200})
+    assert set(ids(rest)) == set(range(PHOTOS)) - {3, 5, 8}
+    album.collections.add("dog", [9])  # a search that was kept must not be believed
+    assert set(ids(api.post("/search", json={"photo": 0, "where": {"collection": key}}))) == {3, 5, 8, 9}
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ({"folder": "none"}, "it has 'a', 'b', 'c'"), ({"folder": "../x"}, "relative to the photo folder"),
+        ({"camera": "Leica"}, "it has Apple iPhone 15, Canon EOS R6"),
+        ({"since": "2021-01-01", "until": "2020-01-01"}, "the earlier one first"), ({"since": "May"}, "date"),
+        ({"collection": 99}, "no collection"), ({"place": "Berlin"}, "place"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_filtered_by_is_said(api, where, sentence):
+    for path, rest in (("/browse", {}), ("/search", {"photo": 0})):
+        answer = api.post(path, json={"where": where, **rest})
+        assert answer.status_code in (404, 422)
+        assert sentence in answer.json()["error"]
+
+
+def test_what_there_is_to_choose_from(api):
+    choices = api.get("/choices").json()
+    dated = [known(row)["taken"][:10] for row in range(PHOTOS) if known(row)["taken"]]
+    assert choices == {
+        "folders": ["a", "b", "c"],
+        "cameras": [{"name": "Apple iPhone 15", "photos": 40}, {"name": "Canon EOS R6", "photos": 40}],
+        "first": min(dated), "last": max(dated), "undated": 16,
+    }  # fmt: skip
+    assert date.fromisoformat(choices["first"]) < date.fromisoformat(choices["last"])
+
+
+def test_copies_stand_where_the_first_of_them_stands(api):
+    answer = api.post("/browse", json={"stacked": True, "limit": 200})
+    assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 1]
+    assert (answer.json()["total"], answer.json()["folded"]) == (72, 8)
+    assert [photo["copies"] for photo in answer.json()["photos"]][:10] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    whole = ids(api.post("/search", json={"photo": 7, "limit": 200}))
+    shown, seen = [], set()
+    for row in whole:
+        content = known(row)["sha256"]
+        if content not in seen:
+            shown.append(row)
+        seen.add(content)
+    pages = [
+        api.post("/search", json={"photo": 7, "stacked": True, "limit": 30, "offset": offset}) for offset in (0, 30, 60)
+    ]
+    assert [row for page in pages for row in ids(page)] == shown
+    assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == [whole.index(row) + 1 for row in shown]
+    filtered = api.post("/browse", json={"stacked": True, "where": {"camera": "Canon"}, "limit": 200})
+    assert {photo["copies"] for photo in filtered.json()["photos"]} == {0}  # the copy is by another camera
+
+
+def test_what_is_no_copy_is_remembered_and_changes_the_version(api, folder):
+    before = api.post("/browse", json={"stacked": True}).json()
+    facts = api.get("/photos/0/facts").json()
+    assert [(photo["id"], photo["bytes"]) for photo in facts["stack"]] == [(1, 1001), (0, 1000)]  # the best first
+    assert api.post("/photos/1/not-a-copy").status_code == 204
+    after = api.post("/browse", json={"stacked": True}).json()
+    assert (after["total"], before["total"]) == (73, 72)
+    assert after["version"] != before["version"]
+    assert [photo["id"] for photo in api.get("/photos/0/facts").json()["stack"]] == [0]
+    assert len(copies_in(Album.open(folder))) == 7
+
+
+def test_facts_of_a_photo(api):
+    facts = api.get("/photos/7/facts").json()
+    assert [photo["id"] for photo in facts.pop("stack")] == [7]
+    assert facts | {"picture": ""} == {
+        "id": 7, "picture": "", "file": "007.jpg", "folder": "b", "label": None, "taken": "2020-08-08 12:00:00",
+        "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
+    }  # fmt: skip
+    assert api.get("/photos/99999/facts").status_code == 404
+
+
+def test_a_photo_is_looked_at_from_near_with_more_pixels_and_nothing_else(api, folder):
+    exif = Image.Exif()
+    exif.get_ifd(0x8825).update({1: "N", 2: (51.0, 30.0, 12.0)})
+    large = Image.fromarray(np.random.default_rng(0).integers(0, 256, (80, 60, 3), dtype=np.uint8)).resize((3375, 4500))
+    large.save(folder.parent / "photos" / known(5)["path"], exif=exif, quality=50)
+    for kind, size in (("image", (768, 1024)), ("detail", (3072, 4096))):
+        answer = api.get(f"/photos/5/{kind}")
+        with Image.open(io.BytesIO(answer.content)) as picture:
+            assert picture.size == size
+            assert not picture.getexif()
+            assert set(picture.info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density"}
+        assert answer.headers["cache-control"] == "no-store"
+        key = api.get("/photos/5").json()["picture"]
+        assert "immutable" in api.get(f"/photos/5/{kind}?picture={key}").headers["cache-control"]
+
+
+def test_a_photo_is_shown_in_its_folder_by_this_computer(api, folder, monkeypatch):
+    started = []
+    monkeypatch.setattr(_revealing.subprocess, "Popen", lambda command, **_: started.append(command))
+    monkeypatch.setattr(_revealing.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(_revealing.sys, "platform", "linux")
+    assert api.post("/photos/7/reveal").status_code == 204
+    assert started == [["xdg-open", str(folder.parent / "photos" / "b")]]
+    monkeypatch.setattr(_revealing.shutil, "which", lambda name: None)
+    answer = api.post("/photos/7/reveal")
+    assert answer.status_code == 422
+    assert "look in" in answer.json()["error"]
+    assert api.post("/photos/7/reveal", headers={"origin": "http://evil.example"}).status_code == 403
+    (folder.parent / "photos" / "b" / "007.jpg").unlink()
+    assert "not in its folder" in api.post("/photos/7/reveal").json()["error"]
+
+
+def test_no_folder_is_opened_for_others(folder, monkeypatch):
+    monkeypatch.setattr(_revealing.subprocess, "Popen", lambda *_, **__: pytest.fail("opened"))
+    with served({"photos": Album.open(folder)}) as port:
+        answer = httpx2.post(f"http://127.0.0.1:{port}/api/albums/0/photos/7/reveal")
+        assert answer.status_code == 403
+        assert httpx2.get(f"http://127.0.0.1:{port}/api/albums").json()["local"] is False
+
+
+def jpeg(**options):
+    stream = io.BytesIO()
+    Image.effect_noise((64, 48), 50).convert("RGB").save(stream, "JPEG", **options)
+    return stream.getvalue()
+
+
+def test_a_thumbnail_is_served_as_it_is_only_if_it_is_pixels_and_nothing_else():
+    exif = Image.Exif()
+    exif[0x010E] = "secret"
+    assert is_plain_jpeg(jpeg())
+    assert is_plain_jpeg(jpeg(progressive=True))
+    assert is_plain_jpeg(jpeg(restart_marker_blocks=2))
+    png = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(png, "PNG", pnginfo=PngInfo())
+    for other in (
+        jpeg(exif=exif), jpeg(comment=b"secret"), jpeg(icc_profile=b"x" * 200), jpeg() + b"secret", b"x" + jpeg(),
+        jpeg()[:-2], jpeg()[:100], b"", png.getvalue(), jpeg().replace(b"\xff\xd9", b"") + jpeg(exif=exif)[2:],
+    ):  # fmt: skip
+        assert not is_plain_jpeg(other)
+    large = io.BytesIO()
+    Image.new("RGB", (2000, 9)).save(large, "JPEG")
+    assert not is_plain_jpeg(large.getvalue())
+
+
+def test_the_page_asks_for_all_its_scripts_at_once():
+    page = (Path(_revealing.__file__).parent / "page.html").read_text()
+    asked = set(re.findall(r'<(?:link rel="modulepreload" href|script src)="(\w+)\.js"', page))
+    assert asked == set(_server._SCRIPTS) == {file.stem for file in Path(_revealing.__file__).parent.glob("*.js")}
