@@ -22,10 +22,10 @@ from smoothap import evaluate
 DIMENSION, TILE = 512, 2048
 
 
-def clustered(rows: int, per_class: int, spread: float = 2.5) -> tuple[torch.Tensor, torch.Tensor]:
+def clustered(rows: int, samples_per_class: int, spread: float = 2.5) -> tuple[torch.Tensor, torch.Tensor]:
     """Unit vectors of classes that overlap, so that positives and negatives mix as in a real set."""
     generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(rows) // per_class
+    labels = torch.arange(rows) // samples_per_class
     centres = torch.randn(int(labels.max()) + 1, DIMENSION, generator=generator)
     vectors = centres[labels] + spread * torch.randn(rows, DIMENSION, generator=generator)
     return torch.nn.functional.normalize(vectors), labels
@@ -41,8 +41,8 @@ def all_products(vectors: torch.Tensor) -> None:
 def against_the_product(rows: int) -> None:
     """The two settings of the aims: 5 images a class (products) and 338 (faces)."""
     print(f"{rows:,} x {DIMENSION}, {torch.get_num_threads()} threads")
-    for per_class, aim in ((5, 1.3), (338, 1.5)):
-        vectors, labels = clustered(rows, per_class)
+    for samples_per_class, aim in ((5, 1.3), (338, 1.5)):
+        vectors, labels = clustered(rows, samples_per_class)
         candidates = {
             "product": lambda x=vectors: all_products(x),
             "evaluate": lambda x=vectors, y=labels: evaluate(x, y, progress=False),
@@ -50,7 +50,7 @@ def against_the_product(rows: int) -> None:
         seconds = take_turns(candidates, rounds=5)
         report = evaluate(vectors, labels, progress=False)
         print(
-            f"  {per_class:>3} a class: product {milliseconds(seconds, 'product'):7.0f} ms, evaluate "
+            f"  {samples_per_class:>3} a class: product {milliseconds(seconds, 'product'):7.0f} ms, evaluate "
             f"{milliseconds(seconds, 'evaluate'):7.0f} ms, ratio {ratio(seconds, 'evaluate', 'product'):.2f} (aim: at "
             f"most {aim}), mAP {100 * report.mean_average_precision:.1f}",
             flush=True,
@@ -88,8 +88,8 @@ def against_peers(rows: int) -> None:
 
 def with_ties(rows: int) -> None:
     """Ties in bulk beside the same number of rows without: each pair of them is left open by every product."""
-    for per_class in (5, 338):
-        vectors, labels = clustered(rows, per_class)
+    for samples_per_class in (5, 338):
+        vectors, labels = clustered(rows, samples_per_class)
         generator = torch.Generator().manual_seed(1)
         halves = torch.cat([vectors[: rows // 2]] * 2)[torch.randperm(rows // 2 * 2, generator=generator)]
         three = vectors[torch.randint(0, 3, (rows,), generator=generator)]
@@ -101,7 +101,7 @@ def with_ties(rows: int) -> None:
         seconds = take_turns(candidates, rounds=3)
         for name in ("half are copies", "3 distinct vectors"):
             print(
-                f"  {per_class:>3} a class, {name}: {milliseconds(seconds, name):7.0f} ms, "
+                f"  {samples_per_class:>3} a class, {name}: {milliseconds(seconds, name):7.0f} ms, "
                 f"{ratio(seconds, name, 'no ties'):.2f} times without ties (aim: at most 3)",
                 flush=True,
             )
@@ -142,15 +142,15 @@ def against(source: str, rows: int, rounds: int = 5) -> None:
         print(words, file=worker.stdin, flush=True)
         return worker.stdout.readline()
 
-    for per_class, aim in ((5, 1.15), (338, 1.4)):
+    for samples_per_class, aim in ((5, 1.15), (338, 1.4)):
         seconds: dict[str, list[float]] = {name: [] for name in workers}
         for name in workers:
-            ask(name, f"{rows} {per_class}")
+            ask(name, f"{rows} {samples_per_class}")
         for number in range(rounds):
             for name in workers:
                 seconds[name].append(float(ask(name, "last" if number == rounds - 1 else "again")))
         print(
-            f"{rows:,} rows, {per_class:>3} a class: other {milliseconds(seconds, 'other'):7.0f} ms, this "
+            f"{rows:,} rows, {samples_per_class:>3} a class: other {milliseconds(seconds, 'other'):7.0f} ms, this "
             f"{milliseconds(seconds, 'this'):7.0f} ms, ratio {ratio(seconds, 'this', 'other'):.2f} (aim against the "
             f"version before certified ranks: at most {aim})",
             flush=True,

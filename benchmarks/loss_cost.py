@@ -19,11 +19,11 @@ DIMENSION = 512
 LIMITS = {(224, 4): 2.0, (384, 4): 2.0, (4096, 4): 1.2, (16384, 4): 1.2, (4096, 16): 1.8, (4096, 64): 4.0}
 
 
-def balanced(batch: int, per_class: int) -> tuple[Tensor, Tensor]:
+def balanced(batch: int, samples_per_class: int) -> tuple[Tensor, Tensor]:
     """Random embeddings and the labels of a class-balanced batch."""
     generator = torch.Generator().manual_seed(0)
     embeddings = torch.randn(batch, DIMENSION, generator=generator).requires_grad_()
-    return embeddings, torch.arange(batch // per_class).repeat_interleave(per_class)
+    return embeddings, torch.arange(batch // samples_per_class).repeat_interleave(samples_per_class)
 
 
 def product(embeddings: Tensor, upstream: Tensor) -> None:
@@ -44,8 +44,8 @@ def against_the_product(quick: bool) -> list[tuple[int, int, float, float, float
     cases = [(batch, 4) for batch in sizes] + [(4096, each) for each in (8, 16, 64)]
     rows = []
     print(f"{'batch':>6} {'|P|':>4} {'product ms':>11} {'Smooth-AP ms':>13} {'ratio':>6}  aim")
-    for batch, per_class in cases:
-        embeddings, labels = balanced(batch, per_class)
+    for batch, samples_per_class in cases:
+        embeddings, labels = balanced(batch, samples_per_class)
         upstream = torch.randn(batch, batch)
         function = SmoothAP()
         candidates = {
@@ -56,14 +56,15 @@ def against_the_product(quick: bool) -> list[tuple[int, int, float, float, float
         seconds = take_turns(candidates, rounds, repeats)
         row = (
             batch,
-            per_class,
+            samples_per_class,
             milliseconds(seconds, "product"),
             milliseconds(seconds, "loss"),
             ratio(seconds, "loss", "product"),
         )
-        aim = LIMITS.get((batch, per_class))
+        aim = LIMITS.get((batch, samples_per_class))
         print(
-            f"{batch:>6} {per_class:>4} {row[2]:>11.2f} {row[3]:>13.2f} {row[4]:>6.2f}  {f'<= {aim}' if aim else ''}",
+            f"{batch:>6} {samples_per_class:>4} {row[2]:>11.2f} {row[3]:>13.2f} {row[4]:>6.2f}  "
+            f"{f'<= {aim}' if aim else ''}",
             flush=True,
         )
         rows.append(row)

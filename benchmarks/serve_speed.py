@@ -9,7 +9,7 @@ the time. Clients are a process of their own, and its processor time is taken of
 parts" is the photos a second over what decoding and the network alone would allow, with every core busy all the time
 and the network at its best: full batches, one on each core. "of its time" is how much of the server's own processor
 time those two take, which other programs disturb less. "cpu ms" is that time for each answer. Ours is measured once
-for each number of --processes. The rival, benchmarks/plain_server.py, answers the same requests in the same run, in
+for each number of --processes. The baseline, benchmarks/plain_server.py, answers the same requests in the same run, in
 turns with ours. --folder keeps what was prepared for the next run, so that each kind can be measured in a run of its
 own.
 """
@@ -68,7 +68,7 @@ def drawn_photos(number: int, megapixels: float) -> list[bytes]:
     return photos
 
 
-def requests(kind: str, rival: bool, photos: list[bytes], vectors: np.ndarray) -> list[dict[str, str]]:
+def requests(kind: str, baseline: bool, photos: list[bytes], vectors: np.ndarray) -> list[dict[str, str]]:
     """What clients choose from."""
     found = []
     for number in range(64):
@@ -79,8 +79,8 @@ def requests(kind: str, rival: bool, photos: list[bytes], vectors: np.ndarray) -
             body = photos[number % len(photos)]
         else:
             vector = vectors[number].tolist()
-            body, form = json.dumps(vector if rival else {"vector": vector}).encode(), "application/json"
-        if rival:
+            body, form = json.dumps(vector if baseline else {"vector": vector}).encode(), "application/json"
+        if baseline:
             path = path.replace("/api/v1/albums/album/search", f"/{kind}")
         found.append({"path": path, "body": base64.b64encode(body).decode(), "type": form})
     return found

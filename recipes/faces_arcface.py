@@ -36,7 +36,7 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=224,
-    per_class=4,
+    samples_per_class=4,
     tau=0.01,
     validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
@@ -44,8 +44,8 @@ SETTINGS = Settings(
     weight_decay=4e-5,
     epochs=5,
     schedule="steps",
-    drops=(3, 4),
-    drop=0.3,
+    milestones=(3, 4),
+    gamma=0.3,
     precision="float32",
 )
 

@@ -30,7 +30,7 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=512,
-    per_class=2,
+    samples_per_class=2,
     by_size=True,
     validation_fraction=0,
     loss="arcface",
@@ -40,8 +40,8 @@ SETTINGS = Settings(
     weight_decay=5e-4,
     epochs=16,
     schedule="steps",
-    drops=(8, 12, 14),
-    drop=0.1,
+    milestones=(8, 12, 14),
+    gamma=0.1,
     warm_up=1000,
     precision="float32",
 )

@@ -19,7 +19,7 @@ model            not said                   best epoch on the test  the last epo
 precision        not said                   float32, TF32 as torch  float32 without TF32
 
 Options in brackets do it in the other way; "guess" marks what nobody has told. To train as the released code does, add
---weight-decay 4e-4 --crops released --include-query --embedding-factor 5.
+--weight-decay 4e-4 --crops released --include-query --head-lr-multiplier 5.
 Drawn by size, a class comes up once for every four of its images, and classes with fewer are left out.
 """
 
@@ -31,18 +31,18 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=384,
-    per_class=4,
+    samples_per_class=4,
     by_size=True,  # as the released code draws them
     tau=0.01,
     validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
-    embedding_factor=2,  # the supplement
+    head_lr_multiplier=2,  # the supplement
     epochs=90,
     schedule="steps",
-    drops=(40, 70),
-    drop=0.3,
+    milestones=(40, 70),
+    gamma=0.3,
     precision="float32",
 )
 

@@ -35,17 +35,17 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=384,
-    per_class=4,
+    samples_per_class=4,
     tau=0.01,
     validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
-    embedding_factor=5,  # the default of the released code
+    head_lr_multiplier=5,  # the default of the released code
     epochs=94,
     schedule="steps",
-    drops=(47, 70),
-    drop=0.3,
+    milestones=(47, 70),
+    gamma=0.3,
     precision="float32",
 )
 
@@ -65,7 +65,7 @@ def loss(settings: Settings) -> SmoothAP:
 def hard_negatives(images: ImageSet, settings: Settings, processes: Processes) -> PairBatches:
     """Half of a batch from each of two of the 12 super-categories, 10 batches of every pair in an epoch."""
     return PairBatches(
-        images.labels, images.groups, settings.batch_size, settings.per_class,
+        images.labels, images.groups, settings.batch_size, settings.samples_per_class,
         batches_per_pair=10, seed=settings.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 

@@ -31,8 +31,8 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=4000,
-    piece_size=200,
-    per_class=4,
+    micro_batch_size=200,
+    samples_per_class=4,
     by_size=True,
     tau=0.01,
     validation_fraction=0,
@@ -41,8 +41,8 @@ SETTINGS = Settings(
     weight_decay=4e-4,
     epochs=55,
     schedule="steps",
-    drops=(25, 50),
-    drop=0.3,
+    milestones=(25, 50),
+    gamma=0.3,
     precision="float32",
 )
 

@@ -31,16 +31,16 @@ from smoothap.training.settings import Settings
 NETWORK = "vit_small_patch16_224.dino"
 SETTINGS = Settings(
     batch_size=384,
-    per_class=4,
+    samples_per_class=4,
     tau=0.01,
     optimiser="adamw",
     learning_rate=3e-5,
     weight_decay=1e-4,
-    embedding_factor=5,
+    head_lr_multiplier=5,
     epochs=20,
     schedule="steps",
-    drops=(10, 15),
-    drop=0.3,
+    milestones=(10, 15),
+    gamma=0.3,
     warm_up=200,
     precision="float32",
 )
@@ -63,7 +63,7 @@ def loss(settings: Settings) -> SmoothAP:
 def hard_negatives(images: ImageSet, settings: Settings, processes: Processes) -> PairBatches:
     """Half of a batch from each of two of the 12 super-categories, 10 batches of every pair in an epoch."""
     return PairBatches(
-        images.labels, images.groups, settings.batch_size, settings.per_class,
+        images.labels, images.groups, settings.batch_size, settings.samples_per_class,
         batches_per_pair=10, seed=settings.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 

@@ -34,17 +34,17 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=384,
-    per_class=4,
+    samples_per_class=4,
     tau=0.01,
     validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
-    embedding_factor=1,  # as released for this set
+    head_lr_multiplier=1,  # as released for this set
     epochs=400,
     schedule="steps",
-    drops=(200, 300),
-    drop=0.3,
+    milestones=(200, 300),
+    gamma=0.3,
     precision="float32",
 )
 

@@ -39,20 +39,20 @@ def smooth_ap_losses(
     include_query: bool = False,
     ref_emb: Tensor | None = None,
     ref_labels: Tensor | None = None,
-    own: Tensor | None = None,
+    self_index: Tensor | None = None,
 ) -> Tensor:
     """1 - AP of each query by the loop; 0 for a query without a positive. (queries,)"""
     if ref_emb is None or ref_labels is None:
         ref_emb, ref_labels = embeddings, labels
-        own = torch.full_like(labels, -1) if include_query else torch.arange(len(labels))
-    if own is None:
-        own = torch.full_like(labels, -1)
+        self_index = torch.full_like(labels, -1) if include_query else torch.arange(len(labels))
+    if self_index is None:
+        self_index = torch.full_like(labels, -1)
     queries = embeddings / embeddings.norm(dim=1, keepdim=True)
     items = ref_emb / ref_emb.norm(dim=1, keepdim=True)
     losses = []
-    own, names, item_names = own.tolist(), labels.tolist(), ref_labels.tolist()
+    self_index, names, item_names = self_index.tolist(), labels.tolist(), ref_labels.tolist()
     for q in range(len(labels)):
-        members = [j for j in range(len(items)) if j != own[q]]
+        members = [j for j in range(len(items)) if j != self_index[q]]
         positives = [j for j in members if item_names[j] == names[q]]
         negatives = [j for j in members if item_names[j] != names[q]]
         if positives:
@@ -62,7 +62,7 @@ def smooth_ap_losses(
     return torch.stack(losses)
 
 
-def authors_loss(embeddings: Tensor, per_class: int, tau: float) -> Tensor:
+def authors_loss(embeddings: Tensor, samples_per_class: int, tau: float) -> Tensor:
     """What the authors' released code computes: B x B x B, equal classes in order, the query among its positives."""
     units = embeddings / embeddings.norm(dim=1, keepdim=True)
     batch = len(units)
@@ -71,10 +71,10 @@ def authors_loss(embeddings: Tensor, per_class: int, tau: float) -> Tensor:
     terms = torch.sigmoid(differences) * (1 - torch.eye(batch, dtype=units.dtype))
     rank = 1 + terms.sum(2)
     total = units.new_zeros(())
-    for start in range(0, batch, per_class):
-        members = slice(start, start + per_class)
+    for start in range(0, batch, samples_per_class):
+        members = slice(start, start + samples_per_class)
         among = 1 + terms[members, members, members].sum(2)
-        total = total + (among / rank[members, members]).sum() / per_class
+        total = total + (among / rank[members, members]).sum() / samples_per_class
     return 1 - total / batch
 
 

@@ -33,14 +33,14 @@ def photo_folder(root: Path, number: int, classes: int = 3) -> Path:
     return root
 
 
-def pattern_folder(root: Path, classes: int, per_class: int, side: int = 24) -> Path:
+def pattern_folder(root: Path, classes: int, samples_per_class: int, side: int = 24) -> Path:
     """A folder for each class: a coarse random pattern, and noisy copies of it, which a small network tells apart."""
     random = np.random.default_rng(0)
     for label in range(classes):
         coarse = random.integers(0, 256, (4, 4, 3)).repeat(side // 4, 0).repeat(side // 4, 1)
         folder = root / f"thing {label}"
         folder.mkdir(parents=True)
-        for number in range(per_class):
+        for number in range(samples_per_class):
             noisy = np.clip(coarse + random.normal(0, 60, coarse.shape), 0, 255).astype(np.uint8)
             Image.fromarray(noisy).save(folder / f"{number}.png")
     return root

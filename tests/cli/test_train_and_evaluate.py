@@ -110,7 +110,7 @@ def test_every_method_trains_by_its_name(photos, tmp_path, loss):
     train(photos, tmp_path / "run", "--steps", 2, "--loss", loss, *options)
     settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
     assert settings["loss"] == loss
-    assert settings["queue"] == (30 if loss == "xbm" else 0)
+    assert settings["memory_size"] == (30 if loss == "xbm" else 0)
 
 
 def test_options_reach_the_loss_and_belong_to_the_training(photos, tmp_path):
@@ -224,7 +224,7 @@ def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
     train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
     used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
     assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
-    assert used["embedding_start"] == "random"
+    assert used["head_init"] == "random"
     assert used["tau"] == 0.02
     assert used["batch_size"] == 24  # as many as 6 classes fill
 

@@ -41,7 +41,7 @@ def dataset_of(tmp_path):
 
 
 def balanced(images, **settings):
-    return BalancedBatches(images.labels, 16, per_class=2, **settings)
+    return BalancedBatches(images.labels, 16, samples_per_class=2, **settings)
 
 
 def train(dataset, epochs=2, **settings):

@@ -21,19 +21,27 @@ def shuffled_labels(sizes, seed=0, gap=3):
 @st.composite
 def balanced(draw):
     sizes = draw(st.lists(st.integers(1, 11), min_size=1, max_size=14))
-    per_class = draw(st.integers(1, 5))
+    samples_per_class = draw(st.integers(1, 5))
     classes_per_batch = draw(st.integers(1, len(sizes)))
-    settings = {"batch_size": classes_per_batch * per_class, "per_class": per_class, "seed": draw(st.integers(0, 99))}
+    settings = {
+        "batch_size": classes_per_batch * samples_per_class,
+        "samples_per_class": samples_per_class,
+        "seed": draw(st.integers(0, 99)),
+    }
     return shuffled_labels(sizes), settings | {"rounds": draw(st.sampled_from([None, 1, 3]))}
 
 
 @st.composite
 def paired(draw):
-    per_class, half = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    samples_per_class, half = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     groups = draw(st.lists(st.lists(st.integers(1, 11), min_size=half, max_size=7), min_size=2, max_size=4))
     labels = shuffled_labels([size for sizes in groups for size in sizes], gap=1)
     group_of_class = np.repeat(np.arange(len(groups)) * 5, [len(sizes) for sizes in groups])
-    settings = {"batch_size": 2 * half * per_class, "per_class": per_class, "seed": draw(st.integers(0, 99))}
+    settings = {
+        "batch_size": 2 * half * samples_per_class,
+        "samples_per_class": samples_per_class,
+        "seed": draw(st.integers(0, 99)),
+    }
     return labels, group_of_class[labels], settings | {"batches_per_pair": draw(st.integers(1, 5))}
 
 
@@ -41,24 +49,24 @@ def drawn_rows(batches, epoch, first_step=0):
     return [[draw.row for draw in step] for step in batches.draws(epoch, first_step)]
 
 
-def assert_batches_are_right(rows, labels, batch_size, per_class):
+def assert_batches_are_right(rows, labels, batch_size, samples_per_class):
     for batch in rows:
         counts = Counter(labels[batch].tolist())
-        assert set(counts.values()) == {per_class}
-        assert len(counts) == batch_size // per_class
+        assert set(counts.values()) == {samples_per_class}
+        assert len(counts) == batch_size // samples_per_class
 
 
-def assert_every_image_comes_before_one_repeats(rows, labels, per_class):
-    """Follow what each class hands out over time, `per_class` at a time."""
+def assert_every_image_comes_before_one_repeats(rows, labels, samples_per_class):
+    """Follow what each class hands out over time, `samples_per_class` at a time."""
     stream = np.concatenate(rows)
     for label in np.unique(labels):
         images = np.flatnonzero(labels == label)
-        handed_out = stream[labels[stream] == label].reshape(-1, per_class)
+        handed_out = stream[labels[stream] == label].reshape(-1, samples_per_class)
         for handful in handed_out:
             repeats = Counter(handful.tolist()).values()
-            assert len(repeats) == min(per_class, len(images))
+            assert len(repeats) == min(samples_per_class, len(images))
             assert max(repeats) - min(repeats) <= 1
-        in_a_cycle = -(-len(images) // per_class)
+        in_a_cycle = -(-len(images) // samples_per_class)
         for start in range(0, len(handed_out), in_a_cycle):
             cycle = handed_out[start : start + in_a_cycle].ravel()
             new = min(len(cycle), len(images))
@@ -73,7 +81,7 @@ def test_balanced_batches_hold_exactly_so_many_images_of_different_classes(case)
     for epoch in (0, 1, 17):
         rows = drawn_rows(batches, epoch)
         assert len(rows) == len(batches)
-        assert_batches_are_right(rows, labels, settings["batch_size"], settings["per_class"])
+        assert_batches_are_right(rows, labels, settings["batch_size"], settings["samples_per_class"])
 
 
 @quick
@@ -85,8 +93,8 @@ def test_every_class_comes_up_equally_often_in_an_epoch_and_over_epochs(case):
     for epoch in range(4):
         visits = Counter(labels[np.concatenate(drawn_rows(batches, epoch))].tolist())
         total += visits
-        classes, in_a_batch = len(set(labels.tolist())), settings["batch_size"] // settings["per_class"]
-        once_more = settings["per_class"] if classes % in_a_batch else 0
+        classes, in_a_batch = len(set(labels.tolist())), settings["batch_size"] // settings["samples_per_class"]
+        once_more = settings["samples_per_class"] if classes % in_a_batch else 0
         for counts in (visits, total):
             assert len(counts) == classes
             assert max(counts.values()) - min(counts.values()) <= once_more
@@ -98,7 +106,7 @@ def test_every_image_of_a_class_comes_before_one_repeats_over_epochs_too(case):
     labels, settings = case
     batches = BalancedBatches(labels, **settings)
     rows = [batch for epoch in range(5) for batch in drawn_rows(batches, epoch)]
-    assert_every_image_comes_before_one_repeats(rows, labels, settings["per_class"])
+    assert_every_image_comes_before_one_repeats(rows, labels, settings["samples_per_class"])
 
 
 def test_by_size_a_class_comes_up_once_for_every_handful_it_has_and_small_ones_are_left_out():
@@ -127,7 +135,7 @@ def test_paired_batches_hold_exactly_so_many_images_of_different_classes_half_fr
         rows = drawn_rows(batches, epoch)
         everything += rows
         assert len(rows) == len(batches)
-        assert_batches_are_right(rows, labels, settings["batch_size"], settings["per_class"])
+        assert_batches_are_right(rows, labels, settings["batch_size"], settings["samples_per_class"])
         pairs = Counter()
         for batch in rows:
             halves = Counter(groups[batch].tolist())
@@ -135,7 +143,7 @@ def test_paired_batches_hold_exactly_so_many_images_of_different_classes_half_fr
             pairs[tuple(sorted(halves))] += 1
         every_pair = combinations(np.unique(groups).tolist(), 2)
         assert pairs == dict.fromkeys(every_pair, settings["batches_per_pair"])
-    assert_every_image_comes_before_one_repeats(everything, labels, settings["per_class"])
+    assert_every_image_comes_before_one_repeats(everything, labels, settings["samples_per_class"])
 
 
 def test_in_a_group_classes_come_up_by_their_handfuls_and_every_image_is_used():
@@ -168,7 +176,7 @@ def test_groups_too_small_for_half_a_batch_are_put_together():
 
 def both_kinds(ranks=1, rank=0, seed=0):
     labels = shuffled_labels([5, 7, 2, 9, 4, 4, 1, 6, 8, 3], gap=1)
-    share = {"batch_size": 24, "per_class": 3, "ranks": ranks, "rank": rank, "seed": seed}
+    share = {"batch_size": 24, "samples_per_class": 3, "ranks": ranks, "rank": rank, "seed": seed}
     return BalancedBatches(labels, **share), PairBatches(labels, labels // 5, **share)
 
 
@@ -211,7 +219,7 @@ def test_no_two_draws_share_the_seed_of_their_view(kind):
 def test_classes_mix_over_the_epochs():
     """Any two of 20 classes meet in a batch of 5 with probability 4 / 19."""
     labels = np.repeat(np.arange(20), 8)
-    batches = BalancedBatches(labels, batch_size=10, per_class=2, rounds=1)
+    batches = BalancedBatches(labels, batch_size=10, samples_per_class=2, rounds=1)
     met = np.zeros((20, 20))
     for epoch in range(500):
         for batch in batches.rows(epoch):
@@ -225,7 +233,7 @@ def test_classes_mix_over_the_epochs():
 
 def test_images_of_a_class_mix_over_the_cycles():
     labels = np.repeat(np.arange(2), 8)
-    batches = BalancedBatches(labels, batch_size=4, per_class=2, rounds=4)
+    batches = BalancedBatches(labels, batch_size=4, samples_per_class=2, rounds=4)
     met = np.zeros((16, 16))
     for epoch in range(500):
         for batch in batches.rows(epoch):
@@ -265,7 +273,7 @@ LABELS = np.repeat(np.arange(10), 5)
         (lambda: BalancedBatches(LABELS, 2), "2 does not divide into parts of 4 images.*: take 4"),
         (lambda: BalancedBatches(LABELS, 20, ranks=3), "20 does not divide over 3 processes"),
         (lambda: BalancedBatches(LABELS, 20, ranks=2, rank=2), "this is number 2"),
-        (lambda: BalancedBatches(LABELS, 20, per_class=0), "does not divide"),
+        (lambda: BalancedBatches(LABELS, 20, samples_per_class=0), "does not divide"),
         (lambda: PairBatches(LABELS, None, 16), "no groups to pair.*balanced"),
         (lambda: PairBatches(LABELS, LABELS // 5, 20), "does not divide into parts of 8"),
         (lambda: PairBatches(LABELS, LABELS // 5, 48), "two groups of at least 6 classes.*10 classes in 2 groups"),

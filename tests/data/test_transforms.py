@@ -60,10 +60,10 @@ def test_the_papers_train_views_are_all_crops_of_the_resized_image_and_their_mir
     assert counts.max() < 40
 
 
-@pytest.mark.parametrize(("shape", "least_area"), [((200, 150), 0.08), ((150, 200), 0.5), ((600, 100), 0.08)])
-def test_the_released_train_views_are_spread_like_torchvisions(shape, least_area):
-    image, transform = ruler(*shape), Transform("released", 8, least_area=least_area)
-    crop = v2.RandomResizedCrop(8, scale=(least_area, 1), antialias=True)
+@pytest.mark.parametrize(("shape", "min_crop_area"), [((200, 150), 0.08), ((150, 200), 0.5), ((600, 100), 0.08)])
+def test_the_released_train_views_are_spread_like_torchvisions(shape, min_crop_area):
+    image, transform = ruler(*shape), Transform("released", 8, min_crop_area=min_crop_area)
+    crop = v2.RandomResizedCrop(8, scale=(min_crop_area, 1), antialias=True)
     reference = v2.Compose([crop, v2.RandomHorizontalFlip()])
     torch.manual_seed(0)
     ours = np.stack([transform.train(image, (0, 0, position)).numpy() for position in range(1500)]).astype(float)
@@ -169,7 +169,7 @@ def test_a_transform_survives_json():
         assert Transform.from_dict(json.loads(json.dumps(transform.to_dict()))) == transform
 
 
-@pytest.mark.parametrize("wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}, {"least_area": 1.5}])
+@pytest.mark.parametrize("wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}, {"min_crop_area": 1.5}])
 def test_a_wrong_setting_is_an_error_that_shows_it(wrong):
     with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
         Transform(**wrong)

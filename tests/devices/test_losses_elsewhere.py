@@ -25,7 +25,7 @@ OURS = {
 FORMS = {
     "batch": {},
     "reference": {"ref_emb": 30, "ref_labels": REFERENCE_LABELS},
-    "own": {"ref_emb": 30, "ref_labels": REFERENCE_LABELS, "own": torch.arange(20).where(LABELS > 0, -1)},
+    "self_index": {"ref_emb": 30, "ref_labels": REFERENCE_LABELS, "self_index": torch.arange(20).where(LABELS > 0, -1)},
     "pairs": {"indices_tuple": tuple(torch.tensor([[1, 3, 3, 0], [3, 7, 1, 14], [1, 3, 0, 14], [0, 2, 4, 5]]))},
     "triplets": {"indices_tuple": tuple(torch.tensor([[1, 3, 3], [3, 7, 1], [0, 2, 4]]))},
 }

@@ -81,7 +81,7 @@ def test_a_frozen_training_elsewhere_is_the_one_here(any_second, benchmark, tmp_
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache of {place}"))
         frozen = freeze(benchmark, small_model().to(place), views=1)
         head = frozen.head(16, hidden=8)
-        results.append(trained(frozen.benchmark, tmp_path / str(place), place, model=head, queue=16).best)
+        results.append(trained(frozen.benchmark, tmp_path / str(place), place, model=head, memory_size=16).best)
         assert head.device == torch.device(place)
         assert Embedder.load(tmp_path / str(place) / "model").embedding.hidden.out_features == 8
     assert results[0] == pytest.approx(results[1], abs=1e-6)
@@ -100,7 +100,8 @@ def test_evaluation_gives_the_same_bits_elsewhere(any_second, gallery):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"queue": 40}, {"piece_size": 5}, {"optimiser": "adam"}, {"clip": 1.0}, {"diagnose_every": 1}]
+    "changes",
+    [{}, {"memory_size": 40}, {"micro_batch_size": 5}, {"optimiser": "adam"}, {"clip": 1.0}, {"diagnose_every": 1}],
 )
 def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_path, changes):
     here = trained(benchmark, tmp_path / "here", "cpu", **changes)
@@ -125,7 +126,7 @@ def test_every_method_trains_elsewhere(second, benchmark, tmp_path, method):
 
 
 @pytest.mark.parametrize("way", ["to the CPU", "from the CPU"])
-@pytest.mark.parametrize("changes", [{}, {"queue": 40}])
+@pytest.mark.parametrize("changes", [{}, {"memory_size": 40}])
 def test_a_checkpoint_is_resumed_on_the_other_device(second, benchmark, tmp_path, way, changes):
     first, then = (second.place, "cpu") if way == "to the CPU" else ("cpu", second.place)
     trained(benchmark, tmp_path / "whole", "cpu", steps=4, **changes)

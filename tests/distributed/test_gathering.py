@@ -22,8 +22,8 @@ from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training._two_pass import two_pass
-from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import evaluate_set
+from smoothap.training.head_init import start_as_projection
 from smoothap.training.loop import loss_backward
 
 pytestmark = pytest.mark.alone

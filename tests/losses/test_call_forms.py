@@ -29,11 +29,11 @@ def test_a_reference_set_takes_the_place_of_the_batch(seed, rows, items, tau):
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_gradients_flow_to_queries_and_reference(core_path, reduction):
     embeddings, labels, reference, reference_labels = two_sets(1)
-    own = torch.tensor([3, -1, -1, 0, 14, -1])
+    self_index = torch.tensor([3, -1, -1, 0, 14, -1])
     loss = SmoothAP(0.2, reduction=reduction)
 
     def value(queries, items):
-        return loss(queries, labels, ref_emb=items, ref_labels=reference_labels, own=own)
+        return loss(queries, labels, ref_emb=items, ref_labels=reference_labels, self_index=self_index)
 
     pair = (embeddings.requires_grad_(), reference.requires_grad_())
     assert torch.autograd.gradcheck(value, pair)
@@ -53,9 +53,9 @@ def test_only_what_asks_for_a_gradient_gets_one(core_path):
 
 def test_the_own_column_is_left_out_whatever_its_label(core_path):
     embeddings, labels, reference, reference_labels = two_sets(3)
-    own = torch.tensor([0, 1, 2, 3, -1, 4])
-    ours = SmoothAP(0.1, reduction="none")(embeddings, labels, None, reference, reference_labels, own)
-    expected = smooth_ap_losses(embeddings, labels, 0.1, False, reference, reference_labels, own)
+    self_index = torch.tensor([0, 1, 2, 3, -1, 4])
+    ours = SmoothAP(0.1, reduction="none")(embeddings, labels, None, reference, reference_labels, self_index)
+    expected = smooth_ap_losses(embeddings, labels, 0.1, False, reference, reference_labels, self_index)
     assert (ours - expected).abs().max() <= 1e-10
 
 
@@ -64,7 +64,7 @@ def test_a_queue_of_the_batch_and_nothing_else_is_the_batch(core_path):
     plain = embeddings.clone().requires_grad_()
     queued = embeddings.clone().requires_grad_()
     first = SmoothAP(0.1)(plain, labels)
-    second = SmoothAP(0.1)(queued, labels, ref_emb=queued, ref_labels=labels, own=torch.arange(12))
+    second = SmoothAP(0.1)(queued, labels, ref_emb=queued, ref_labels=labels, self_index=torch.arange(12))
     first.backward()
     second.backward()
     assert torch.allclose(first, second, atol=1e-6)
@@ -74,9 +74,9 @@ def test_a_queue_of_the_batch_and_nothing_else_is_the_batch(core_path):
 def test_a_queue_is_the_batch_and_the_memory(core_path):
     embeddings, labels, memory, memory_labels = two_sets(5)
     reference, reference_labels = torch.cat([embeddings, memory]), torch.cat([labels, memory_labels])
-    own = torch.arange(len(labels))
-    ours = SmoothAP(0.1)(embeddings, labels, ref_emb=reference, ref_labels=reference_labels, own=own)
-    expected = smooth_ap_losses(embeddings, labels, 0.1, False, reference, reference_labels, own)
+    self_index = torch.arange(len(labels))
+    ours = SmoothAP(0.1)(embeddings, labels, ref_emb=reference, ref_labels=reference_labels, self_index=self_index)
+    expected = smooth_ap_losses(embeddings, labels, 0.1, False, reference, reference_labels, self_index)
     has_positive = torch.tensor([(reference_labels == label).sum() > 1 for label in labels])
     assert abs(ours - expected[has_positive].mean()) <= 1e-10
 
@@ -141,7 +141,7 @@ def test_the_librarys_cross_batch_memory_works_with_it():
         # the memory already holds this batch, whose own columns the library's pairs leave out
         reference = torch.cat(batches[max(0, seen - 1) : seen + 1])
         reference_labels = labels.repeat(len(reference) // 6)
-        own = torch.arange(6) + len(reference) - 6
-        expected = smooth_ap_losses(batch, labels, 0.1, False, reference, reference_labels, own).mean()
+        self_index = torch.arange(6) + len(reference) - 6
+        expected = smooth_ap_losses(batch, labels, 0.1, False, reference, reference_labels, self_index).mean()
         assert abs(loss.item() - expected.item()) < 1e-5
         assert embeddings.grad.abs().sum() > 0

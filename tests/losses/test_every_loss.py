@@ -166,8 +166,8 @@ def test_the_batch_as_its_own_retrieval_set_is_the_batch(name):
     loss = build(name)
     value, gradient = with_gradient(loss, rows(), LABELS)
     embeddings = rows().requires_grad_()
-    own = torch.arange(len(LABELS))
-    other = value_of(loss, embeddings, LABELS, ref_emb=embeddings.clone(), ref_labels=LABELS, own=own)
+    self_index = torch.arange(len(LABELS))
+    other = value_of(loss, embeddings, LABELS, ref_emb=embeddings.clone(), ref_labels=LABELS, self_index=self_index)
     assert torch.allclose(other, value, atol=1e-10)
     assert torch.allclose(torch.autograd.grad(other, embeddings)[0], gradient, atol=1e-10)
 
@@ -234,7 +234,7 @@ FORMS = {
     "batch": lambda queries, items: (queries, LABELS),
     "reference": lambda queries, items: (queries, LABELS, None, items, LABELS),
     "reference alone": lambda queries, items: (queries.detach(), LABELS, None, items, LABELS),
-    "own": lambda queries, items: (queries, LABELS, None, items, LABELS, torch.arange(len(LABELS))),
+    "self_index": lambda queries, items: (queries, LABELS, None, items, LABELS, torch.arange(len(LABELS))),
     "listed": lambda queries, items: (queries, None, tuple(torch.tensor([[1, 3, 4], [9, 7, 8], [0, 2, 5]]))),
 }
 
@@ -268,10 +268,10 @@ class Largest(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize(("batch", "per_class"), [(1024, 4), (512, 64)])
+@pytest.mark.parametrize(("batch", "samples_per_class"), [(1024, 4), (512, 64)])
 @pytest.mark.parametrize("name", OURS)
-def test_no_tensor_grows_with_the_cube_of_the_batch(name, batch, per_class):
-    labels = torch.arange(batch) % (batch // per_class)
+def test_no_tensor_grows_with_the_cube_of_the_batch(name, batch, samples_per_class):
+    labels = torch.arange(batch) % (batch // samples_per_class)
     embeddings = rows(4, batch, torch.float32).requires_grad_()
     loss = build(name, torch.float32)
     with Largest() as largest:

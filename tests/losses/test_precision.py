@@ -32,7 +32,7 @@ def test_half_precision_gradients_point_where_those_of_float64_do(core_path, dty
 @pytest.mark.parametrize("with_reference", [False, True])
 def test_autocast_outside_changes_nothing_inside(core_path, with_reference):
     embeddings, labels = clustered(torch.float32)
-    reference = {"ref_emb": embeddings, "ref_labels": labels, "own": torch.arange(96)} if with_reference else {}
+    reference = {"ref_emb": embeddings, "ref_labels": labels, "self_index": torch.arange(96)} if with_reference else {}
     values = []
     for enabled in (False, True):
         leaf = embeddings.clone().requires_grad_()

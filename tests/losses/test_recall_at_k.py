@@ -80,8 +80,8 @@ def test_gradcheck_to_queries_and_retrieval_set(k):
     queries, items = (torch.randn(n, 4, generator=generator, dtype=torch.float64).requires_grad_() for n in (5, 9))
     labels, item_labels = (torch.randint(0, 3, (n,), generator=generator) for n in (5, 9))
     loss = RecallAtK(k=k, tau2=0.1)
-    own = torch.tensor([0, -1, 3, -1, 8])
-    assert torch.autograd.gradcheck(lambda q, r: loss(q, labels, None, r, item_labels, own), (queries, items))
+    self_index = torch.tensor([0, -1, 3, -1, 8])
+    assert torch.autograd.gradcheck(lambda q, r: loss(q, labels, None, r, item_labels, self_index), (queries, items))
 
 
 @pytest.mark.parametrize(

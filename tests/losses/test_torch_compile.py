@@ -28,7 +28,7 @@ def batch(seed=0):
 
 
 REFERENCE = {"ref_emb": batch(1), "ref_labels": LABELS}
-FORMS = {"batch": {}, "reference": REFERENCE, "own": REFERENCE | {"own": torch.arange(24)}}
+FORMS = {"batch": {}, "reference": REFERENCE, "self_index": REFERENCE | {"self_index": torch.arange(24)}}
 
 
 def value_and_gradient(loss, form):

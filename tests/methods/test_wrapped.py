@@ -63,10 +63,10 @@ def test_the_triplet_loss_is_on_squared_distances_and_a_mean_over_all_anchors(ba
 def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
     embeddings, labels = batch
     embeddings = normalize(embeddings[labels] + 0.01 * embeddings, dim=1)  # no positive is farther than a negative
-    own = torch.arange(24)
+    self_index = torch.arange(24)
     for _ in range(20):
-        anchors, positives, _ = SemiHardMiner()(embeddings, labels, embeddings.clone(), labels, own)
-        assert not (positives == own[anchors]).any()
+        anchors, positives, _ = SemiHardMiner()(embeddings, labels, embeddings.clone(), labels, self_index)
+        assert not (positives == self_index[anchors]).any()
 
 
 def test_margin_is_that_of_its_paper(batch):

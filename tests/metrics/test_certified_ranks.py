@@ -50,12 +50,12 @@ def test_scores_that_a_product_cannot_tell_apart_are_ranked_by_the_definition(se
 
 
 @pytest.mark.promise(21)
-@pytest.mark.parametrize("per_class", [3, 60])
+@pytest.mark.parametrize("samples_per_class", [3, 60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_few_and_many_positives_in_many_tiles(core_path, per_class, dtype, monkeypatch):
+def test_few_and_many_positives_in_many_tiles(core_path, samples_per_class, dtype, monkeypatch):
     monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
-    vectors, _ = close_rows(per_class, 130, 8, dtype)
-    labels = np.random.default_rng(0).permutation(np.arange(130) // per_class)
+    vectors, _ = close_rows(samples_per_class, 130, 8, dtype)
+    labels = np.random.default_rng(0).permutation(np.arange(130) // samples_per_class)
     assert_defined(vectors, labels, block_sizes=(None, 64))
 
 

@@ -58,10 +58,10 @@ def test_queries_against_a_gallery_are_those_of_the_brute_force_ranking(seed, ro
 
 
 @pytest.mark.promise(3)
-@pytest.mark.parametrize("per_class", [1, 2, 5, 40])
-def test_real_cosines_of_any_length_are_ranked_exactly(core_path, per_class):
-    random = np.random.default_rng(per_class)
-    labels = np.repeat(np.arange(240 // per_class), per_class)
+@pytest.mark.parametrize("samples_per_class", [1, 2, 5, 40])
+def test_real_cosines_of_any_length_are_ranked_exactly(core_path, samples_per_class):
+    random = np.random.default_rng(samples_per_class)
+    labels = np.repeat(np.arange(240 // samples_per_class), samples_per_class)
     random.shuffle(labels)
     vectors = random.standard_normal((240, 24)) + 0.3 * random.standard_normal((240, 24))[labels]
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

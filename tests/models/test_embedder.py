@@ -75,7 +75,7 @@ def test_statistics_move_when_they_are_not_frozen():
 
 def test_parameter_groups_hold_every_parameter_once_at_its_rate():
     model = small_model()
-    backbone, embedding = model.parameter_groups(1e-5, embedding_factor=2)
+    backbone, embedding = model.parameter_groups(1e-5, head_lr_multiplier=2)
     assert (backbone["lr"], embedding["lr"]) == (1e-5, 2e-5)
     assert {id(each) for each in embedding["params"]} == {id(each) for each in model.embedding.parameters()}
     assert len(backbone["params"]) + len(embedding["params"]) == len(list(model.parameters()))

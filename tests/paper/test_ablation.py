@@ -10,12 +10,16 @@ from smoothap.paper.ablation import AblationRun, Cell, _agreement, runs_of
 
 
 def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
-    cells = runs_of(("tau", "per-class", "batch-size"), (0, 1, 2))
+    cells = runs_of(("tau", "samples-per-class", "batch-size"), (0, 1, 2))
     middle = AblationRun()
-    assert cells["tau", 0.01] == cells["per-class", 4] == cells["batch-size", 128]
+    assert cells["tau", 0.01] == cells["samples-per-class", 4] == cells["batch-size", 128]
     for runs in cells.values():
         for run in runs:
-            changed = [run.tau != middle.tau, run.per_class != middle.per_class, run.batch_size != middle.batch_size]
+            changed = [
+                run.tau != middle.tau,
+                run.samples_per_class != middle.samples_per_class,
+                run.batch_size != middle.batch_size,
+            ]
             assert sum(changed) <= 1
     distinct = {run for runs in cells.values() for run in runs}
     assert len(distinct) == 7 * 3 + 2
@@ -25,7 +29,7 @@ def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
 def test_all_see_the_same_number_of_images_and_large_batches_go_in_two_passes():
     seen = {size: AblationRun(batch_size=size).settings(7680) for size in (64, 128, 256, 512, 1024)}
     assert all(abs(settings.steps * size - 7680) <= size / 2 for size, settings in seen.items())
-    assert [seen[size].piece_size for size in seen] == [None, None, None, 128, 128]
+    assert [seen[size].micro_batch_size for size in seen] == [None, None, None, 128, 128]
     assert len({(each.learning_rate, each.optimiser, each.schedule) for each in seen.values()}) == 1
 
 
@@ -72,7 +76,7 @@ def test_a_finished_training_is_not_repeated_and_other_settings_are_refused(anal
 
 def test_too_few_images_or_classes_are_named_with_a_remedy(analyse, capsys):
     with pytest.raises(ValueError, match=r"No class of .* has 16 images.*--vary tau,batch-size"):
-        analyse("ablation", "--vary", "tau,per-class")
+        analyse("ablation", "--vary", "tau,samples-per-class")
     with pytest.raises(ValueError, match="9 classes are too few for batches of 128: take --batch-size 36"):
         analyse("ablation", "--vary", "tau")
     with pytest.raises(ValueError, match="nothing called 'margin' to vary"):

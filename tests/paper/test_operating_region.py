@@ -55,7 +55,7 @@ def test_every_batch_of_an_epoch_counts():
     labels = np.repeat(np.arange(32), 4)
     vectors = random.normal(size=(128, 8)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = regions("m", vectors, labels, (16, 64, 128), per_class=4, tau=0.01, seed=0)
+    rows = regions("m", vectors, labels, (16, 64, 128), samples_per_class=4, tau=0.01, seed=0)
     assert [(row.batch_size, row.batches) for row in rows] == [(16, 8), (64, 2), (128, 1)]
     near = [row.near_negatives for row in rows]
     assert near == sorted(near)

@@ -9,7 +9,7 @@ from pytorch_metric_learning.reducers import DoNothingReducer
 
 from smoothap.functional import average_precision
 from smoothap.losses import BlackboxAP, SmoothAP
-from smoothap.paper._rival_errors import RIVALS, MeasuredSmoothAP, rival_errors
+from smoothap.paper._baseline_errors import BASELINES, MeasuredSmoothAP, baseline_errors
 
 
 def test_every_temperature_starts_from_the_same_weights_and_batches(analyse):
@@ -40,17 +40,17 @@ def test_a_list_that_is_none_is_named(analyse):
         analyse("tightness", "--tau", "0.1;0.01")
 
 
-def test_the_rivals_are_measured_on_the_same_batches(analyse):
+def test_the_baselines_are_measured_on_the_same_batches(analyse):
     out = analyse("tightness", "--batch-size", 16, "--steps", 3, "--tau", "0.1,0.02")
     kept = json.loads((out / "tightness.json").read_text())
-    rivals = kept["numbers"]["rivals"]
-    assert rivals["tau"] == 0.02
-    assert list(rivals["curves"]) == list(RIVALS) == [row["AP of"] for row in kept["table"][2:]]
-    for row, values in zip(kept["table"][2:], rivals["curves"].values(), strict=True):
+    baselines = kept["numbers"]["baselines"]
+    assert baselines["tau"] == 0.02
+    assert list(baselines["curves"]) == list(BASELINES) == [row["AP of"] for row in kept["table"][2:]]
+    for row, values in zip(kept["table"][2:], baselines["curves"].values(), strict=True):
         assert (len(values), row["AP_e, first step"], row["AP_e, largest"]) == (3, values[0], max(values))
         assert all(value > 0 for value in values[:2])
     assert "on the batches of the training at tau 0.02, the mean AP_e of Smooth-AP is" in kept["agreement"]
-    assert (out / "tightness-rivals.svg").exists()
+    assert (out / "tightness-baselines.svg").exists()
 
 
 def test_the_errors_are_those_of_the_losses_themselves(batch):
@@ -70,7 +70,7 @@ def test_the_errors_are_those_of_the_losses_themselves(batch):
         given = {"ref_emb": embeddings[others], "ref_labels": labels[others]}
         value = 1 - BlackboxAP()(embeddings[[query]], labels[[query]], **given)
         apart.append(abs(float(value) - float(exact[query])))
-    assert rival_errors(embeddings, labels) == pytest.approx([*expected, sum(apart) / 22], abs=1e-9)
+    assert baseline_errors(embeddings, labels) == pytest.approx([*expected, sum(apart) / 22], abs=1e-9)
 
 
 def test_the_measured_loss_is_smooth_ap(batch):

@@ -83,7 +83,7 @@ def test_sop(tmp_path, capsys, batch_size, batches_used):
 @pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize("name", ["sop_recall_4000", "sop_vit_small"])
 def test_past_the_paper(tmp_path, name):
-    run(name, write_sop(tmp_path / "data"), tmp_path / "run", "--batch-size", 16, "--piece-size", 8, "--steps", 2)
+    run(name, write_sop(tmp_path / "data"), tmp_path / "run", "--batch-size", 16, "--micro-batch-size", 8, "--steps", 2)
     _, model = described(tmp_path / "run")
     assert model["transform"]["name"] == "released"
     assert list(model["metrics"]["after"]["test"]["recall"]) == ["1", "10", "100", "1000"]
@@ -104,7 +104,7 @@ def test_inaturalist(tmp_path, batch_size):
     data = write_inaturalist(tmp_path / "data")
     run(f"inaturalist_{batch_size}", data, tmp_path / "run", "--batch-size", 16, "--steps", 2)
     settings, model = described(tmp_path / "run")
-    assert settings["embedding_factor"] == 2
+    assert settings["head_lr_multiplier"] == 2
     assert list(model["metrics"]["after"]["test"]["recall"]) == ["1", "4", "16", "32"]
 
 
@@ -159,7 +159,7 @@ def test_an_arcface_network_trained_from_nothing_is_the_start_of_the_next(tmp_pa
     [
         ("ablation_tau", 6, ("--batch-size", 8), ["tau-0.1", "tau-0.01", "tau-0.001"]),
         ("ablation_positives", 12, ("--batch-size", 32), ["positives-4", "positives-8", "positives-16"]),
-        ("ablation_batch_size", 76, ("--piece-size", 128), ["batch-64", "batch-128", "batch-256"]),
+        ("ablation_batch_size", 76, ("--micro-batch-size", 128), ["batch-64", "batch-128", "batch-256"]),
     ],
 )
 def test_an_ablation_is_three_trainings_and_a_table(tmp_path, capsys, name, people, options, folders):
@@ -171,9 +171,9 @@ def test_an_ablation_is_three_trainings_and_a_table(tmp_path, capsys, name, peop
 
 
 @pytest.mark.usefixtures("networks")
-def test_the_rivals_on_inaturalist_are_four_trainings_and_a_table(tmp_path, capsys, batches_used):
+def test_the_baselines_on_inaturalist_are_four_trainings_and_a_table(tmp_path, capsys, batches_used):
     options = ("--batch-size", 8, "--steps", 1, "--no-by-size")
-    run("inaturalist_rivals", write_inaturalist(tmp_path / "data"), tmp_path / "run", *options)
+    run("inaturalist_baselines", write_inaturalist(tmp_path / "data"), tmp_path / "run", *options)
     names = ["triplet", "proxy-nca", "fast-ap", "blackbox-ap"]
     table = capsys.readouterr().out.rpartition("mAP in %")[2]
     assert re.findall(r"^(\S+) +\d+\.\d$", table, re.MULTILINE) == names
@@ -184,10 +184,10 @@ def test_the_rivals_on_inaturalist_are_four_trainings_and_a_table(tmp_path, caps
 
 
 @pytest.mark.usefixtures("networks")
-def test_the_rivals_on_faces_are_tested_on_both_sets(tmp_path):
+def test_the_baselines_on_faces_are_tested_on_both_sets(tmp_path):
     data, ijbc = write_vggface2(tmp_path / "data"), write_ijbc(tmp_path / "ijbc")
     further = ("--batch-size", 8, "--steps", 1, "--test-on", f"ijbc:{ijbc}")
-    run("faces_senet50_rivals", data, tmp_path / "run", *further)
+    run("faces_senet50_baselines", data, tmp_path / "run", *further)
     for name in ("contrastive", "triplet"):
         settings, model = described(tmp_path / "run" / name)
         assert settings["loss"] == name
@@ -198,15 +198,15 @@ def test_the_rivals_on_faces_are_tested_on_both_sets(tmp_path):
 @pytest.mark.parametrize(
     ("name", "loss", "paired"),
     [
-        ("sop_rivals", "fast-ap", True),
-        ("sop_rivals", "blackbox-recall", True),
-        ("sop_rivals", "xbm", False),
-        ("sop_margin_rivals", "margin", False),
-        ("sop_margin_rivals", "divide-and-conquer", False),
-        ("sop_margin_rivals", "mic", False),
+        ("sop_baselines", "fast-ap", True),
+        ("sop_baselines", "blackbox-recall", True),
+        ("sop_baselines", "xbm", False),
+        ("sop_margin_baselines", "margin", False),
+        ("sop_margin_baselines", "divide-and-conquer", False),
+        ("sop_margin_baselines", "mic", False),
     ],
 )
-def test_a_rival_on_sop_is_trained_alone_if_it_is_named(tmp_path, batches_used, name, loss, paired):
+def test_a_baseline_on_sop_is_trained_alone_if_it_is_named(tmp_path, batches_used, name, loss, paired):
     words = ("--loss", loss, "--batch-size", 16, "--steps", 2, "--no-by-size")
     run(name, write_sop(tmp_path / "data"), tmp_path / "run", *words)
     assert [type(each) is PairBatches for each in batches_used] == [paired]
@@ -214,9 +214,9 @@ def test_a_rival_on_sop_is_trained_alone_if_it_is_named(tmp_path, batches_used, 
     assert described(tmp_path / "run" / loss)[0]["loss"] == loss
 
 
-def test_a_recipe_of_rivals_says_which_it_has(tmp_path):
+def test_a_recipe_of_baselines_says_which_it_has(tmp_path):
     with pytest.raises(ValueError, match=r"no training with --loss softmax: it has contrastive, triplet"):
-        run("faces_senet50_rivals", tmp_path, tmp_path / "run", "--loss", "softmax")
+        run("faces_senet50_baselines", tmp_path, tmp_path / "run", "--loss", "softmax")
 
 
 def test_another_loss_takes_the_place_of_a_recipe_s(tmp_path, monkeypatch):
@@ -228,7 +228,7 @@ def test_another_loss_takes_the_place_of_a_recipe_s(tmp_path, monkeypatch):
 
 # From the paper, its supplement and the released code; epochs and drops of SOP and of the faces are our own choice.
 @pytest.mark.parametrize(
-    ("name", "batch_size", "epochs", "drops", "factor"),
+    ("name", "batch_size", "epochs", "milestones", "factor"),
     [
         ("sop_224", 224, 161, (81, 121), 5),
         ("sop_384", 384, 94, (47, 70), 5),
@@ -239,11 +239,16 @@ def test_another_loss_takes_the_place_of_a_recipe_s(tmp_path, monkeypatch):
         ("faces_arcface", 224, 5, (3, 4), 1),
     ],
 )
-def test_the_settings_are_those_that_the_recipe_states(name, batch_size, epochs, drops, factor):
+def test_the_settings_are_those_that_the_recipe_states(name, batch_size, epochs, milestones, factor):
     settings = load_recipe(FOLDER / f"{name}.py").settings
-    assert (settings.batch_size, settings.epochs, settings.drops) == (batch_size, epochs, drops)
+    assert (settings.batch_size, settings.epochs, settings.milestones) == (batch_size, epochs, milestones)
     assert (settings.learning_rate, settings.weight_decay, settings.optimiser) == (1e-5, 4e-5, "adam")
-    assert (settings.tau, settings.per_class, settings.embedding_factor, settings.drop) == (0.01, 4, factor, 0.3)
+    assert (settings.tau, settings.samples_per_class, settings.head_lr_multiplier, settings.gamma) == (
+        0.01,
+        4,
+        factor,
+        0.3,
+    )
     assert (settings.validation_fraction, settings.precision, settings.include_query) == (0, "float32", False)
     assert settings.by_size == name.startswith("inaturalist")
 
@@ -259,7 +264,7 @@ def test_each_ablation_changes_one_thing():
     changed = {file.stem: load_recipe(file).varies() for file in FOLDER.glob("ablation_*.py")}
     assert changed == {
         "ablation_tau": {"tau"},
-        "ablation_positives": {"per_class"},
+        "ablation_positives": {"samples_per_class"},
         "ablation_batch_size": {"batch_size"},
     }
 

@@ -15,22 +15,23 @@ from smoothap.training.settings import Settings
 SIDE = 24
 
 
-def patterns(classes: int, per_class: int, seed: int = 0) -> np.ndarray:
-    """Images (classes * per_class, SIDE, SIDE, 3): each class a coarse random pattern, each image a noisy copy."""
+def patterns(classes: int, samples_per_class: int, seed: int = 0) -> np.ndarray:
+    """Images (classes * samples_per_class, SIDE, SIDE, 3): each class a coarse random pattern, each image a noisy
+    copy."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 256, (classes, 4, 4, 3)).repeat(SIDE // 4, 1).repeat(SIDE // 4, 2)
-    noise = random.normal(0, 60, (classes, per_class, SIDE, SIDE, 3))
+    noise = random.normal(0, 60, (classes, samples_per_class, SIDE, SIDE, 3))
     return np.clip(coarse[:, None] + noise, 0, 255).astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
 
 
 @pytest.fixture
 def pattern_set() -> Callable[..., ImageSet]:
-    def make(classes: int = 12, per_class: int = 5, seed: int = 0, **columns) -> ImageSet:
-        pixels = patterns(classes, per_class, seed)
+    def make(classes: int = 12, samples_per_class: int = 5, seed: int = 0, **columns) -> ImageSet:
+        pixels = patterns(classes, samples_per_class, seed)
         return ImageSet(
             name="patterns",
             names=[f"{row}.png" for row in range(len(pixels))],
-            labels=np.repeat(np.arange(classes), per_class),
+            labels=np.repeat(np.arange(classes), samples_per_class),
             class_names=[str(label) for label in range(classes)],
             read=lambda row, _=None: Image.fromarray(pixels[row]),
             recall_at=(1, 2),
@@ -65,7 +66,7 @@ def small_model() -> Callable[..., Embedder]:
 def small_settings() -> Callable[..., Settings]:
     def make(**changes) -> Settings:
         return Settings(**{
-            "batch_size": 24, "epochs": 3, "learning_rate": 1e-3, "drops": (2,), "checkpoint_every": 1, **changes,
+            "batch_size": 24, "epochs": 3, "learning_rate": 1e-3, "milestones": (2,), "checkpoint_every": 1, **changes,
         })  # fmt: skip
 
     return make

@@ -68,8 +68,8 @@ def checkpoint_bytes(folder):
 @pytest.mark.parametrize("changes", [
     {"checkpoint_every": 1},
     {"checkpoint_every": 3},
-    {"checkpoint_every": 2, "queue": 40},
-    {"checkpoint_every": 2, "piece_size": 7, "optimiser": "adamw", "schedule": "cosine"},
+    {"checkpoint_every": 2, "memory_size": 40},
+    {"checkpoint_every": 2, "micro_batch_size": 7, "optimiser": "adamw", "schedule": "cosine"},
 ], ids=str)  # fmt: skip
 def test_cut_off_at_any_step_it_ends_with_the_same_bits(run, tmp_path, changes):
     result, _ = run("whole", **changes)
@@ -297,7 +297,7 @@ def test_a_finished_training_resumes_to_its_end(run, tmp_path):
 
 @pytest.mark.promise(14)
 def test_nothing_in_a_checkpoint_is_pickled(run, tmp_path):
-    run(steps=1, queue=10)
+    run(steps=1, memory_size=10)
     names = sorted(file.name for file in (tmp_path / "run").iterdir())
     assert names == [".lock", "checkpoint-1.safetensors", "checkpoint.json", "metrics.jsonl", "model"]
 

@@ -70,7 +70,7 @@ def test_images_with_the_same_pixels_are_counted_as_copies(pattern_set, small_mo
 
 
 def test_instances_are_the_mean_of_their_vectors(pattern_set):
-    images = pattern_set(classes=2, per_class=4, instances=np.array([3, 3, 1, 1, 0, 0, 0, 2]))
+    images = pattern_set(classes=2, samples_per_class=4, instances=np.array([3, 3, 1, 1, 0, 0, 0, 2]))
     vectors = np.random.default_rng(0).normal(size=(8, 5)).astype(np.float32)
     means = np.stack([vectors[4:7].mean(0), vectors[2:4].mean(0), vectors[7], vectors[:2].mean(0)])
     expected = evaluate(means, [1, 0, 1, 0], recall_at=(1, 2))

@@ -65,7 +65,7 @@ def losses(folder):
 
 def test_the_layer_learns_the_same_from_features_as_from_the_images(benchmark, small_model, small_settings, tmp_path):
     """With test views alone, and a backbone that does not learn: all weights and all figures are the same."""
-    settings = small_settings(steps=6, batch_size=16, embedding_start="projection")
+    settings = small_settings(steps=6, batch_size=16, head_init="projection")
     whole = small_model()
     whole.transform = replace(whole.transform, name="whole", flip=False)  # then every view is the test view
     frozen = freeze(benchmark, whole, views=0)
@@ -109,7 +109,7 @@ def test_a_resumed_training_ends_with_the_same_weights(benchmark, small_model, s
 
     def run(folder, steps, resume=False):
         head = frozen.head(16, saves_backbone=False)
-        loss, settings = StopsAfter(steps), small_settings(epochs=4, batch_size=16, queue=32)
+        loss, settings = StopsAfter(steps), small_settings(epochs=4, batch_size=16, memory_size=32)
         try:
             train(head, loss, images, validation, settings, tmp_path / folder, resume=resume, device="cpu")
         except KeyboardInterrupt:

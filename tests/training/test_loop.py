@@ -35,7 +35,7 @@ class Sabotaged(nn.Module):
 
 
 def test_training_finds_classes_it_never_saw(run, tmp_path):
-    result, _ = run(epochs=12, drops=())
+    result, _ = run(epochs=12, milestones=())
     rows = read_rows(tmp_path / "run")
     validation = [row["validation_map"] for row in rows if "validation_map" in row]
     assert len(validation) == 13
@@ -60,7 +60,7 @@ def test_every_step_is_written_down(run, tmp_path):
 
 
 def test_the_rate_falls_by_steps_as_released(run, tmp_path):
-    run(epochs=3, drops=(1, 2), learning_rate=1e-3)
+    run(epochs=3, milestones=(1, 2), learning_rate=1e-3)
     rates = [row["learning_rate"] for row in read_rows(tmp_path / "run") if "loss" in row]
     per_epoch = len(rates) // 3
     assert rates == pytest.approx([1e-3] * per_epoch + [3e-4] * per_epoch + [9e-5] * per_epoch)
@@ -76,7 +76,7 @@ def test_warm_up_and_cosine():
 
 def test_the_defaults_are_the_paper():
     paper = Settings()
-    assert (paper.learning_rate, paper.weight_decay, paper.per_class, paper.tau) == (1e-5, 4e-5, 4, 0.01)
+    assert (paper.learning_rate, paper.weight_decay, paper.samples_per_class, paper.tau) == (1e-5, 4e-5, 4, 0.01)
     assert (paper.optimiser, paper.warm_up, paper.clip) == ("adam", 0, None)
     assert [paper.rate_factor(10 * epoch, 10) for epoch in (199, 200, 299, 300)] == pytest.approx([1, 0.3, 0.3, 0.09])
 
@@ -84,7 +84,7 @@ def test_the_defaults_are_the_paper():
 def test_the_embedding_layer_learns_at_its_own_rate(run, small_model):
     model = small_model()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    run(model=model, embedding_factor=1e-12, steps=4, epochs=1)
+    run(model=model, head_lr_multiplier=1e-12, steps=4, epochs=1)
     after = model.state_dict()
     assert torch.allclose(after["embedding.weight"], before["embedding.weight"], atol=1e-9)
     assert not torch.allclose(after["backbone.conv1.0.weight"], before["backbone.conv1.0.weight"], atol=1e-9)
@@ -114,10 +114,10 @@ def test_a_queue_adds_past_embeddings_to_the_ranking(run):
             sizes.append(len(further["ref_emb"]) if further else len(embeddings))
             return super().forward(embeddings, labels, **further)
 
-    run(loss=Watched(), queue=40, steps=4)
+    run(loss=Watched(), memory_size=40, steps=4)
     assert sizes == [24, 48, 64, 64]
     sizes.clear()
-    run("later", loss=Watched(), queue=40, queue_after=2, steps=5)
+    run("later", loss=Watched(), memory_size=40, memory_after=2, steps=5)
     assert sizes == [24, 24, 24, 48, 64]
 
 
@@ -211,7 +211,7 @@ def test_a_killed_data_worker_stops_the_training_with_a_sentence(pattern_set, sm
 
 def test_one_image_a_class_is_too_few(run, pattern_set):
     with pytest.raises(ValueError, match=r"12 of the 12 classes of patterns have one image only.*at least 2"):
-        run(images=pattern_set(per_class=1))
+        run(images=pattern_set(samples_per_class=1))
 
 
 def test_a_batch_that_does_not_divide_is_refused(run):
@@ -284,7 +284,7 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"tau": -1.0}, "tau must be a positive number"),
         ({"clip": 0.0}, "clip must be positive, or left out"),
-        ({"per_class": 1}, "per_class must be at least 2"),
+        ({"samples_per_class": 1}, "samples_per_class must be at least 2"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(change, message):

@@ -39,14 +39,14 @@ def gradients(model):
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("piece_size", [1, 4, 7, 20, 21])
-def test_gradients_equal_those_of_one_pass(piece_size):
+@pytest.mark.parametrize("micro_batch_size", [1, 4, 7, 20, 21])
+def test_gradients_equal_those_of_one_pass(micro_batch_size):
     torch.manual_seed(0)
     model = Embedder("test_resnet", 16, size=24, pretrained=False)
     twin = copy.deepcopy(model)
     images = torch.randint(0, 256, (len(LABELS), 3, 24, 24), dtype=torch.uint8)
     loss, embeddings = one_pass(model, images)
-    again, embedded = two_pass(twin, twin, images, send_back, piece_size)
+    again, embedded = two_pass(twin, twin, images, send_back, micro_batch_size)
     torch.testing.assert_close(again, loss, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(embedded, embeddings, rtol=1e-5, atol=1e-6)
     for name, gradient in gradients(model).items():
@@ -111,6 +111,6 @@ def test_only_one_piece_is_embedded_at_a_time_and_only_the_second_pass_keeps_a_g
 
 def test_training_in_two_passes_is_training_in_one(run):
     whole = run("one", steps=3)[1].state_dict()
-    pieces = run("two", steps=3, piece_size=7)[1].state_dict()
+    pieces = run("two", steps=3, micro_batch_size=7)[1].state_dict()
     for name, value in whole.items():
         torch.testing.assert_close(pieces[name], value, rtol=0, atol=2e-4)

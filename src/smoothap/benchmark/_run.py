@@ -32,8 +32,8 @@ from smoothap.methods import Parts, Setup, open_methods
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint
-from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.frozen import freeze
+from smoothap.training.head_init import start_as_projection
 from smoothap.training.log import read_rows
 from smoothap.training.settings import Settings
 
@@ -53,9 +53,9 @@ class TrainingRun:
 
     def settings(self, plan: Plan) -> Settings:
         """Those of the plan with this run's values and seed; a later stage goes on with the layer that it has."""
-        start = plan.settings.embedding_start if self.start is None else "random"
+        start = plan.settings.head_init if self.start is None else "random"
         values = {name: value for name, value in self.values.items() if name not in self.options()}
-        return replace(plan.settings, **values, seed=self.seed, embedding_start=start)
+        return replace(plan.settings, **values, seed=self.seed, head_init=start)
 
     def options(self) -> dict[str, float]:
         """Those of the values that are options of the method, not settings of the training."""
@@ -141,7 +141,7 @@ def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, Setup, P
     if run.start is None and plan.frozen:
         held_out = "" if run.fold is None else f"-fold-{run.fold}"
         _start(model, images, settings, plan.out / "starts" / f"seed-{run.seed}{held_out}.pt")
-    balanced = BalancedBatches(images.labels, settings.batch_size, settings.per_class, seed=run.seed)
+    balanced = BalancedBatches(images.labels, settings.batch_size, settings.samples_per_class, seed=run.seed)
     setup = Setup(images, model, settings, ShortEpochs(balanced, plan.epoch_steps))
     torch.manual_seed(run.seed)
     (method,) = open_methods(run.method)
@@ -154,11 +154,11 @@ def _start(model: Embedder, images: ImageSet, settings: Settings, file: Path) ->
     assert layer is not None
     if not file.is_file():
         start_as_projection(
-            model, ImageDataset(images, model.transform, report=file.with_suffix(".csv")), settings.embedding_start
+            model, ImageDataset(images, model.transform, report=file.with_suffix(".csv")), settings.head_init
         )
         write_atomically(file, lambda path: torch.save(layer.state_dict(), path))
     layer.load_state_dict(torch.load(file, weights_only=True))
-    model.embedding_is_new, model.embedding_start = False, settings.embedding_start
+    model.embedding_is_new, model.head_init = False, settings.head_init
 
 
 def run_training(run: TrainingRun, plan: Plan) -> RunResult:

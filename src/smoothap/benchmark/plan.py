@@ -36,7 +36,7 @@ class Plan:
     size: int
     dimension: int
     batch_size: int
-    per_class: int = 4
+    samples_per_class: int = 4
     learning_rate: float  # the middle of the range that is searched
     trials: int = 0  # of each method in a round of the search; 0: no search, everything as published
     rounds: int = 2  # at most, where the best of a method lies at an edge
@@ -68,9 +68,9 @@ class Plan:
     def settings(self) -> Settings:
         """How all methods are trained, in trials and in the end, but for the values that are found for each."""
         return replace(
-            QUICK, steps=self.steps, batch_size=self.batch_size, per_class=self.per_class,
-            learning_rate=self.learning_rate, warm_up=min(QUICK.warm_up, self.steps), embedding_factor=1.0,
-            embedding_start="components" if self.frozen else "random", diagnose_every=self.steps + 1,
+            QUICK, steps=self.steps, batch_size=self.batch_size, samples_per_class=self.samples_per_class,
+            learning_rate=self.learning_rate, warm_up=min(QUICK.warm_up, self.steps), head_lr_multiplier=1.0,
+            head_init="components" if self.frozen else "random", diagnose_every=self.steps + 1,
         )  # fmt: skip
 
     @property
@@ -122,7 +122,7 @@ class Plan:
     def fitted(self) -> "Plan":
         """The plan with a batch that is no larger than few training classes allow."""
         classes = min(images.classes for split in range(self.splits) for images in self.training_classes(split))
-        return replace(self, batch_size=min(self.batch_size, classes * self.per_class))
+        return replace(self, batch_size=min(self.batch_size, classes * self.samples_per_class))
 
     def described(self) -> dict[str, Any]:
         """All options but where it runs, as JSON gives them back: those that make the same comparison again."""

@@ -78,7 +78,7 @@ def _check_data(plan: Plan) -> None:
     tested, settings = set(), plan.settings
     for split in range(plan.splits):
         for images in plan.training_classes(split):
-            BalancedBatches(images.labels, settings.batch_size, settings.per_class)
+            BalancedBatches(images.labels, settings.batch_size, settings.samples_per_class)
         benchmark = plan.open_benchmark(split)
         tested.add(frozenset(map(str, next(iter(benchmark.tests.values())).class_names)))
     if len(tested) < plan.splits:

@@ -21,7 +21,7 @@ from smoothap.training.loop import MODEL, alone_in
 from smoothap.training.settings import DEMO, NETWORK
 
 _STEPS_A_MINUTE = 48  # what two cores manage, validation included; the number of steps decides the result, not a clock
-_CROPS = {"name": "released", "least_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
+_CROPS = {"name": "released", "min_crop_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
 _DIMENSION = 512
 _TEST_SCALE = 1.2  # a random crop shows an emoji larger than its test view does; a larger view makes up for that
 

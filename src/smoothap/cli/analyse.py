@@ -121,7 +121,7 @@ def operating_region(
     weights: options.Weights = None,
     size: options.NetworkSize = 64,
     batch_sizes: str = "64,128,256,512,1024,2048,4096",
-    per_class: options.PerClass = 4,
+    samples_per_class: options.PerClass = 4,
     tau: options.Tau = 0.01,
     seed: options.Seed = 0,
     device: options.Device = None,
@@ -149,7 +149,7 @@ def ablation(
     model: Network = NETWORK,
     weights: options.Weights = None,
     size: options.Size = 48,
-    vary: str = "tau,per-class,batch-size",
+    vary: str = "tau,samples-per-class,batch-size",
     images_seen: int = 7680,
     batch_size: int = 128,
     seeds: int = 3,
@@ -165,7 +165,7 @@ def ablation(
     data
         NAME or NAME:PATH; its classes with at least as many images as the largest |P| are used.
     vary
-        What to vary, with commas between: tau, per-class, batch-size.
+        What to vary, with commas between: tau, samples-per-class, batch-size.
     images_seen
         Images that each training sees: a larger batch makes fewer steps.
     batch_size

@@ -37,7 +37,7 @@ def compare(
     size: options.Size = 64,
     dimension: int = 512,
     batch_size: int | None = None,
-    per_class: options.PerClass = 4,
+    samples_per_class: options.PerClass = 4,
     classes: int | None = None,
     learning_rate: float | None = None,
     validations: int | None = None,

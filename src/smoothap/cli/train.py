@@ -55,14 +55,14 @@ def train(
     frozen: Annotated[bool, Parameter(negative=())] = False,
     feature_views: Annotated[int | None, Parameter(show_default=lambda _: FEATURE_VIEWS)] = None,
     crops: Literal["paper", "released", "whole"] | None = None,
-    least_area: Annotated[float | None, _shown("0.08")] = None,
+    min_crop_area: Annotated[float | None, _shown("0.08")] = None,
     flip: Annotated[bool | None, _shown("--flip")] = None,
     settings: Annotated[Literal["quick", "paper"] | None, Parameter(show_default=lambda _: "quick")] = None,
     epochs: Annotated[int | None, _setting("epochs")] = None,
     steps: Annotated[int | None, _setting("steps")] = None,
     minutes: Annotated[float | None, Parameter(group="Settings of the training")] = None,
     batch_size: Annotated[int | None, _setting("batch_size")] = None,
-    per_class: Annotated[int | None, _setting("per_class")] = None,
+    samples_per_class: Annotated[int | None, _setting("samples_per_class")] = None,
     by_size: Annotated[bool | None, _setting("by_size")] = None,
     loss: Annotated[str | None, Parameter(group="Settings of the training")] = None,
     loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Settings of the training")] = None,
@@ -70,15 +70,13 @@ def train(
     include_query: Annotated[bool | None, _setting("include_query")] = None,
     validation_fraction: Annotated[float | None, _setting("validation_fraction")] = None,
     learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
-    embedding_start: Annotated[
-        Literal["random", "components", "projection"] | None, _setting("embedding_start")
-    ] = None,
-    embedding_factor: Annotated[float | None, _setting("embedding_factor")] = None,
+    head_init: Annotated[Literal["random", "components", "projection"] | None, _setting("head_init")] = None,
+    head_lr_multiplier: Annotated[float | None, _setting("head_lr_multiplier")] = None,
     weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
     warm_up: Annotated[int | None, _setting("warm_up")] = None,
     clip: Annotated[float | None, _setting("clip")] = None,
-    piece_size: Annotated[int | None, _setting("piece_size")] = None,
-    queue: Annotated[int | None, _setting("queue")] = None,
+    micro_batch_size: Annotated[int | None, _setting("micro_batch_size")] = None,
+    memory_size: Annotated[int | None, _setting("memory_size")] = None,
     precision: Annotated[
         Literal["auto", "float32", "tf32", "bfloat16", "float16"] | None, _setting("precision")
     ] = None,
@@ -121,7 +119,7 @@ def train(
         How many random views of each training image have their features computed, besides the test view.
     crops
         The paper's random crops, those of the authors' released code, or none; by default what the model takes.
-    least_area
+    min_crop_area
         The smallest share of an image that a crop of the released kind takes; more keeps small images whole.
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
@@ -136,11 +134,11 @@ def train(
         Stop after so many minutes.
     batch_size
         Images in a batch, over all processes.
-    per_class
+    samples_per_class
         Images of each class in a batch.
     by_size
-        Let classes come up in proportion to their images, and leave out those with fewer than --per-class, as the
-        authors' released code does; by default all classes come up equally often.
+        Let classes come up in proportion to their images, and leave out those with fewer than --samples-per-class, as
+        the authors' released code does; by default all classes come up equally often.
     loss
         A method of smoothap compare by its name, such as triplet, in the place of Smooth-AP or of the recipe's loss.
         With a recipe that compares losses: that training alone.
@@ -155,10 +153,10 @@ def train(
         as the paper does.
     learning_rate
         The learning rate of the backbone.
-    embedding_start
+    head_init
         Of a new embedding layer: a projection of the training images' own features, their principal components, or
         random as in the paper.
-    embedding_factor
+    head_lr_multiplier
         The learning rate of the embedding layer, as a multiple of the backbone's.
     weight_decay
         The weight decay.
@@ -166,9 +164,9 @@ def train(
         Steps over which the learning rate rises from 0.
     clip
         The greatest length of the gradient; longer ones are shortened to it.
-    piece_size
+    micro_batch_size
         Images held at a time: batches larger than the memory, in two passes with the same gradient.
-    queue
+    memory_size
         Embeddings of past batches to rank among.
     precision
         Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere; tf32 is faster than
@@ -191,7 +189,7 @@ def train(
     changes = {field.name: given[field.name] for field in fields(QUICK) if field.name in given}
     if loss_option:
         changes["loss_options"] = options.key_values(loss_option, "--loss-option")
-    views = {"name": crops, "size": size, "least_area": least_area, "flip": flip}
+    views = {"name": crops, "size": size, "min_crop_area": min_crop_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
     if rehearse and resume:

@@ -2,9 +2,9 @@
 
 Two rules make it even. A *round* deals every class out once (or as often as its `turns` say) over whole batches, no
 class twice in one; where the classes do not fill the last batch, a few come up once more, all of them in turn over the
-rounds. Each class hands out its images in *cycles*: shuffled, `per_class` at a time, every image before one repeats;
-where they do not divide, the last handful is filled from the cycle's first, and a class shorter than `per_class`
-repeats its own images as evenly as it can.
+rounds. Each class hands out its images in *cycles*: shuffled, `samples_per_class` at a time, every image before one
+repeats; where they do not divide, the last handful is filled from the cycle's first, and a class shorter than
+`samples_per_class` repeats its own images as evenly as it can.
 """
 
 from typing import NamedTuple
@@ -25,9 +25,10 @@ class _Turns(NamedTuple):
 
 
 class ClassStream:
-    """Batches of `classes_per_batch` x `per_class` rows out of `rows`, numbered 0, 1, 2 ... without end.
+    """Batches of `classes_per_batch` x `samples_per_class` rows out of `rows`, numbered 0, 1, 2 ... without end.
 
-    labels (n,) of the rows (n,). With `by_size` a class comes up once for every `per_class` images it has (as far as
+    labels (n,) of the rows (n,). With `by_size` a class comes up once for every `samples_per_class` images it has (as
+    far as
     batches of different classes allow), otherwise all classes come up equally often.
     """
 
@@ -36,7 +37,7 @@ class ClassStream:
         rows: np.ndarray,
         labels: np.ndarray,
         classes_per_batch: int,
-        per_class: int,
+        samples_per_class: int,
         *,
         seed: tuple[int, int],
         by_size: bool,
@@ -44,8 +45,8 @@ class ClassStream:
         order = np.argsort(labels, kind="stable")
         _, self._start, self._images = np.unique(labels[order], return_index=True, return_counts=True)
         self._rows = rows[order]
-        self._classes_per_batch, self._per_class, self._seed = classes_per_batch, per_class, seed
-        self._handfuls = -(-self._images // per_class)  # per cycle
+        self._classes_per_batch, self._per_class, self._seed = classes_per_batch, samples_per_class, seed
+        self._handfuls = -(-self._images // samples_per_class)  # per cycle
         self._turns = _spread(self._handfuls if by_size else np.ones_like(self._handfuls), classes_per_batch, seed)
 
     @property
@@ -53,7 +54,8 @@ class ClassStream:
         return self._turns.batches
 
     def batches(self, first: int, last: int) -> np.ndarray:
-        """Batches first ... last - 1: rows (last - first, classes_per_batch * per_class), the classes one by one."""
+        """Batches first ... last - 1: rows (last - first, classes_per_batch * samples_per_class), the classes one by
+        one."""
         first_round, last_round = first // self.batches_per_round, -(-last // self.batches_per_round)
         classes = np.concatenate([self._round(number) for number in range(first_round, last_round)])
         turn = self._turns_before(first_round)[classes] + _occurrence(classes.ravel()).reshape(classes.shape)
@@ -83,7 +85,7 @@ class ClassStream:
         return before
 
     def _handful(self, classes: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        """The rows (m, per_class) that class classes[i] hands out when it comes up for the turn[i]-th time."""
+        """The rows (m, samples_per_class) that class classes[i] hands out when it comes up for the turn[i]-th time."""
         cycle, handful = np.divmod(turn, self._handfuls[classes])
         # Shuffle the images of every class and cycle that occurs, all in one sort.
         deck_key, deck_of = np.unique(classes * (cycle.max() + 1) + cycle, return_inverse=True)

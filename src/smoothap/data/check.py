@@ -74,10 +74,18 @@ def check(benchmark: Benchmark, read: bool = True) -> Findings:
 
 
 def _part(images: ImageSet) -> Part:
-    per_class = np.bincount(images.labels, minlength=images.classes)
+    samples_per_class = np.bincount(images.labels, minlength=images.classes)
     instances = None if images.instances is None else len(np.unique(images.instances))
-    median = float(np.median(per_class))
-    return Part(images.name, len(images), images.classes, int(per_class.min()), median, int(per_class.max()), instances)
+    median = float(np.median(samples_per_class))
+    return Part(
+        images.name,
+        len(images),
+        images.classes,
+        int(samples_per_class.min()),
+        median,
+        int(samples_per_class.max()),
+        instances,
+    )
 
 
 def _digests(images: ImageSet, unreadable: list[Unreadable], progress: Progress) -> np.ndarray:

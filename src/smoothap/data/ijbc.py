@@ -111,8 +111,8 @@ def _with_enough_instances(images: ImageSet) -> ImageSet:
     """The identities that have at least 5 instances."""
     assert images.instances is not None
     _, first = np.unique(images.instances, return_index=True)
-    per_class = np.bincount(images.labels[first], minlength=images.classes)
-    kept = np.flatnonzero(per_class[images.labels] >= _FEWEST)
+    samples_per_class = np.bincount(images.labels[first], minlength=images.classes)
+    kept = np.flatnonzero(samples_per_class[images.labels] >= _FEWEST)
     if not len(kept):
         raise ValueError(f"{images.name}: no identity has {_FEWEST} instances or more.")
     return images.rows(kept)

@@ -35,18 +35,20 @@ class Batches(Protocol):
 
 
 class BalancedBatches:
-    """`per_class` images of each of batch_size / per_class classes, all different; `class_stream` says how they mix.
+    """`samples_per_class` images of each of batch_size / samples_per_class classes, all different; `class_stream` says
+    how they mix.
 
     An epoch is a whole number of rounds over the classes, by default about as many images as the set has. Every class
     comes up equally often in it, or once more where the classes do not divide into batches. With `by_size` a class
-    comes up once for every `per_class` images it has, and classes with fewer are left out, as in the released code.
+    comes up once for every `samples_per_class` images it has, and classes with fewer are left out, as in the released
+    code.
     """
 
     def __init__(
         self,
         labels: np.ndarray,
         batch_size: int,
-        per_class: int = 4,
+        samples_per_class: int = 4,
         *,
         seed: int = 0,
         rounds: int | None = None,
@@ -56,15 +58,17 @@ class BalancedBatches:
     ) -> None:
         labels = np.asarray(labels)
         _, class_of, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-        rows = np.flatnonzero(sizes[class_of] >= per_class) if by_size else np.arange(len(labels))
-        self._share = _Share(batch_size, per_class, seed, rank, ranks)
-        classes, wanted = len(np.unique(labels[rows])), batch_size // per_class
+        rows = np.flatnonzero(sizes[class_of] >= samples_per_class) if by_size else np.arange(len(labels))
+        self._share = _Share(batch_size, samples_per_class, seed, rank, ranks)
+        classes, wanted = len(np.unique(labels[rows])), batch_size // samples_per_class
         if classes < wanted:
             raise ValueError(
-                f"a batch of {batch_size} with {per_class} images of each class needs {wanted} classes, and the set "
-                f"has {classes}{' with so many' if by_size else ''}: take a batch size of at most {classes * per_class}"
+                f"a batch of {batch_size} with {samples_per_class} images of each class needs {wanted} classes, and "
+                f"the set "
+                f"has {classes}{' with so many' if by_size else ''}: take a batch size of at most "
+                f"{classes * samples_per_class}"
             )
-        self._stream = ClassStream(rows, labels[rows], wanted, per_class, seed=(seed, 0), by_size=by_size)
+        self._stream = ClassStream(rows, labels[rows], wanted, samples_per_class, seed=(seed, 0), by_size=by_size)
         in_a_round = self._stream.batches_per_round
         self._steps = in_a_round * (rounds or max(1, round(len(rows) / (in_a_round * batch_size))))
 
@@ -84,8 +88,9 @@ class PairBatches:
     """Hard negatives: half of a batch from each of two groups, as FastAP and Blackbox AP do for the 12 of SOP.
 
     An epoch is `batches_per_pair` batches of every pair of groups, in random order. Within a group the images of a
-    class are cut into handfuls of `per_class`, which come up in random order, all before one repeats. Groups with too
-    few classes for half a batch are put together, the smallest first. A class belongs to the group of its first image.
+    class are cut into handfuls of `samples_per_class`, which come up in random order, all before one repeats. Groups
+    with too few classes for half a batch are put together, the smallest first. A class belongs to the group of its
+    first image.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class PairBatches:
         labels: np.ndarray,
         groups: np.ndarray | None,
         batch_size: int,
-        per_class: int = 4,
+        samples_per_class: int = 4,
         *,
         batches_per_pair: int = 10,
         seed: int = 0,
@@ -103,19 +108,20 @@ class PairBatches:
         if groups is None:
             raise ValueError("this set has no groups to pair: give it a group column, or take balanced batches")
         labels, groups = np.asarray(labels), np.asarray(groups)
-        self._share = _Share(batch_size, 2 * per_class, seed, rank, ranks)
-        half = batch_size // per_class // 2
+        self._share = _Share(batch_size, 2 * samples_per_class, seed, rank, ranks)
+        half = batch_size // samples_per_class // 2
         _, first_image, class_of = np.unique(labels, return_index=True, return_inverse=True)
         group_of_class = _put_together(groups[first_image], half)
         names = np.unique(group_of_class)
         if len(names) < 2:
             raise ValueError(
-                f"half of a batch of {batch_size} with {per_class} images of each class needs two groups of at least "
+                f"half of a batch of {batch_size} with {samples_per_class} images of each class needs two groups of "
+                f"at least "
                 f"{half} classes, and the set has {len(first_image)} classes in {len(np.unique(groups))} groups: "
                 "take smaller batches, or balanced ones"
             )
         self._streams = [
-            ClassStream(rows, labels[rows], half, per_class, seed=(seed, group), by_size=True)
+            ClassStream(rows, labels[rows], half, samples_per_class, seed=(seed, group), by_size=True)
             for group, rows in enumerate(np.flatnonzero(group_of_class[class_of] == name) for name in names)
         ]
         self._pairs = np.repeat(list(combinations(range(len(names)), 2)), batches_per_pair, axis=0)
@@ -144,7 +150,8 @@ class _Share:
     def __init__(self, batch_size: int, unit: int, seed: int, rank: int, ranks: int) -> None:
         if unit < 1 or batch_size < unit or batch_size % unit:
             raise ValueError(
-                f"a batch of {batch_size} does not divide into parts of {unit} images (per_class, twice that for pairs "
+                f"a batch of {batch_size} does not divide into parts of {unit} images (samples_per_class, twice that "
+                f"for pairs "
                 f"of groups): take {max(batch_size // max(unit, 1), 1) * max(unit, 1)}"
             )
         if not 0 <= rank < ranks or batch_size % ranks:

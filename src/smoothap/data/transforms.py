@@ -33,7 +33,7 @@ class Transform:
 
     `paper`: resize to 256 x 256, crop 224 x 224 at random, flip half of the time; test: the centre crop.
     `released` (the authors' code): crop a random part of 8% to 100% of the area, resize it to 224 x 224, flip;
-    test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73); `least_area` may
+    test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73); `min_crop_area` may
     take the place of the 8%.
     `whole`: the image as it is, resized to `size` x `size`, flipped in training; for faces that are cut out already.
 
@@ -47,7 +47,7 @@ class Transform:
     std: tuple[float, float, float] = IMAGENET_STD
     channel_order: str = "RGB"
     scale: float = 1 / 255
-    least_area: float = 0.08  # the smallest share of the image that a random crop takes, for `released`
+    min_crop_area: float = 0.08  # the smallest share of the image that a random crop takes, for `released`
     flip: bool = True  # False where a mirror image is another thing: arrows, clocks, letters
 
     def __post_init__(self) -> None:
@@ -57,8 +57,10 @@ class Transform:
             raise ValueError(f"channel_order is RGB or BGR, not {self.channel_order!r}")
         if self.size < 1:
             raise ValueError(f"size is the side of the square in pixels, at least 1, not {self.size}")
-        if not 0 < self.least_area <= 1:
-            raise ValueError(f"least_area is a share of the image, more than 0 and at most 1, not {self.least_area}")
+        if not 0 < self.min_crop_area <= 1:
+            raise ValueError(
+                f"min_crop_area is a share of the image, more than 0 and at most 1, not {self.min_crop_area}"
+            )
 
     @property
     def resized(self) -> int:
@@ -74,7 +76,7 @@ class Transform:
         """
         if not train or self.name != "released":
             return self.resized
-        share = self.least_area if seed is None else np.random.default_rng(seed).uniform(self.least_area, 1)
+        share = self.min_crop_area if seed is None else np.random.default_rng(seed).uniform(self.min_crop_area, 1)
         return ceil(self.size / sqrt(share))
 
     def train(self, image: Image.Image, seed: tuple[int, int, int]) -> Tensor:
@@ -84,7 +86,7 @@ class Transform:
             left, top = random.integers(self.resized - self.size + 1, size=2).tolist()
             corners = self._cut(image, (self.resized, self.resized), left, top)
         else:
-            corners = _random_part(image.width, image.height, self.least_area, random)
+            corners = _random_part(image.width, image.height, self.min_crop_area, random)
         view = self._view(image, corners)
         if self.flip and random.random() < 0.5:
             view = view.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -163,13 +165,13 @@ def _pixels(view: Image.Image) -> Tensor:
     return torch.from_numpy(np.array(view)).permute(2, 0, 1)
 
 
-def _random_part(width: int, height: int, least_area: float, random: np.random.Generator) -> Corners:
+def _random_part(width: int, height: int, min_crop_area: float, random: np.random.Generator) -> Corners:
     """The box of torchvision's RandomResizedCrop: ten attempts at an area and a ratio, then the centre.
 
     It is not rounded to whole pixels, so that an image decoded at half its size has the same part taken out.
     """
     for _ in range(_ATTEMPTS):
-        area = width * height * random.uniform(least_area, 1)
+        area = width * height * random.uniform(min_crop_area, 1)
         ratio = exp(random.uniform(log(_RATIO[0]), log(_RATIO[1])))
         across, down = sqrt(area * ratio), sqrt(area / ratio)
         if across <= width and down <= height:

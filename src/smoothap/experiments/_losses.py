@@ -59,7 +59,7 @@ def build_loss(
 
     if batches is None:
         batches = BalancedBatches(
-            images.labels, settings.batch_size, settings.per_class, by_size=settings.by_size,
+            images.labels, settings.batch_size, settings.samples_per_class, by_size=settings.by_size,
             seed=settings.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
     torch.manual_seed(settings.seed)  # proxies and class weights begin as in `smoothap compare`

@@ -322,12 +322,12 @@ class _Experiment:
 
 def _smaller_batches(settings: Settings, training: ImageSet, shown: bool) -> Settings:
     """The settings with batches that are no larger than few training classes allow; says so where they are smaller."""
-    largest = training.classes * settings.per_class
+    largest = training.classes * settings.samples_per_class
     if settings.batch_size <= largest:
         return settings
     if shown:
         print(
-            f"Batches have {largest} images, not {settings.batch_size}: {settings.per_class} of each of "
+            f"Batches have {largest} images, not {settings.batch_size}: {settings.samples_per_class} of each of "
             f"{training.classes} classes."
         )
     return replace(settings, batch_size=largest)

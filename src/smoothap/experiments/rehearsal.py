@@ -124,7 +124,8 @@ class Rehearsal:
                     yield name, tuned
             except torch.OutOfMemoryError as error:
                 raise ValueError(
-                    f"The memory of {device} does not hold a batch of this training: --piece-size 96 computes the same "
+                    f"The memory of {device} does not hold a batch of this training: --micro-batch-size 96 computes "
+                    f"the same "
                     "gradient in pieces, --batch-size another one"
                 ) from error
             if processes.rank == 0:
@@ -256,7 +257,11 @@ class _Measured:
         rate = statistics.median(rates or [row["images_per_second"] for row in read_rows(self.folder) if "loss" in row])
         read = None
         if workers:
-            made = self.batches[-1] if self.batches else BalancedBatches(training.labels, batch_size, used["per_class"])
+            made = (
+                self.batches[-1]
+                if self.batches
+                else BalancedBatches(training.labels, batch_size, used["samples_per_class"])
+            )
             read = self.processes.number * self._read_per_second(training, made, workers)
         rate, forward = (min(value, read or value) for value in (rate, _FORWARD * rate))
         validations = 2 + math.ceil(steps / in_an_epoch)  # also before the training, with and without the new layer

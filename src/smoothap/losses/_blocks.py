@@ -62,7 +62,7 @@ class SmoothAPBlock(Block):
 
 # An operator takes tensors and numbers, and answers with tensors: a gradient that is not made is an empty one.
 _SCHEMA = """(
-    Tensor embeddings, Tensor? ref_emb, Tensor? labels, Tensor? ref_labels, Tensor? own,
+    Tensor embeddings, Tensor? ref_emb, Tensor? labels, Tensor? ref_labels, Tensor? self_index,
     Tensor? positive_pairs, Tensor? negative_pairs,
     Tensor? weights, float tau, bool include_query, bool mean, bool with_gradient, bool with_reference_gradient
 ) -> (Tensor, Tensor, Tensor)"""

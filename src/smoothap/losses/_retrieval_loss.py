@@ -37,15 +37,15 @@ class RetrievalLoss(nn.Module):
         indices_tuple: tuple[Tensor, ...] | None = None,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
+        self_index: Tensor | None = None,
     ) -> Tensor:
         """The loss of embeddings (b, d) with labels (b,), whatever their order, length or device.
 
         ref_emb (m, d), ref_labels (m,): take the place of the batch as the retrieval set.
-        own (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
+        self_index (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
         """
-        call = Call(embeddings, labels, indices_tuple, ref_emb, ref_labels, own)
+        call = Call(embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index)
         if torch.compiler.is_compiling() and not self.one_operator:
             return torch.compiler.disable(self.loss_of)(call)
         return self.loss_of(call)

@@ -6,29 +6,30 @@ import torch
 from torch import Tensor
 
 from smoothap.functional.block import OUTSIDE, padded_columns
-from smoothap.losses.inputs import Call, check_own
+from smoothap.losses.inputs import Call, check_self_index
 
 
 @dataclass(frozen=True)
 class LabelledSets:
-    """P_q is every item with the query's label, N_q every other; `own` (queries,) is the column left out, or -1."""
+    """P_q is every item with the query's label, N_q every other; `self_index` (queries,) is the column left out, or
+    -1."""
 
     order: Tensor  # (items,) columns sorted by label
     positives: Tensor  # (queries,) how many positives each query has
     first: Tensor  # (queries,) where the query's class begins in `order`
     size: Tensor  # (queries,) items of the query's class
-    own: Tensor | None
+    self_index: Tensor | None
 
     @classmethod
-    def of(cls, labels: Tensor, item_labels: Tensor, own: Tensor | None) -> "LabelledSets":
-        """Sort the retrieval set by label once; `own` may have any label."""
+    def of(cls, labels: Tensor, item_labels: Tensor, self_index: Tensor | None) -> "LabelledSets":
+        """Sort the retrieval set by label once; `self_index` may have any label."""
         sorted_labels, order = torch.sort(item_labels, stable=True)
         first = torch.searchsorted(sorted_labels, labels)
         size = torch.searchsorted(sorted_labels, labels, right=True) - first
-        if own is None:
-            return cls(order, size, first, size, own)
-        own_is_positive = (own >= 0) & (item_labels[own.clamp(min=0)] == labels)
-        return cls(order, size - own_is_positive.long(), first, size, own)
+        if self_index is None:
+            return cls(order, size, first, size, self_index)
+        self_is_positive = (self_index >= 0) & (item_labels[self_index.clamp(min=0)] == labels)
+        return cls(order, size - self_is_positive.long(), first, size, self_index)
 
     @property
     def counts(self) -> list[Tensor]:
@@ -44,11 +45,11 @@ class LabelledSets:
         columns, valid = padded_columns(self.order, self.first[queries], self.size[queries], widest)
         positive_scores = scores.gather(1, columns)
         scores.scatter_(1, columns, OUTSIDE)
-        if self.own is not None:
-            own = self.own[queries, None]
-            valid &= columns != own
-            here = own.clamp(min=0)
-            scores.scatter_(1, here, torch.where(own >= 0, OUTSIDE, scores.gather(1, here)))
+        if self.self_index is not None:
+            self_index = self.self_index[queries, None]
+            valid &= columns != self_index
+            here = self_index.clamp(min=0)
+            scores.scatter_(1, here, torch.where(self_index >= 0, OUTSIDE, scores.gather(1, here)))
         return columns, valid, positive_scores
 
 
@@ -114,8 +115,8 @@ def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
             labels, labels, None if include_query else torch.arange(len(labels), device=labels.device)
         )
     assert call.ref_labels is not None
-    own = call.own
-    if own is not None:
-        own = own.to(queries.device, torch.long)
-        check_own(own, len(items))
-    return LabelledSets.of(labels, call.ref_labels.to(queries.device, torch.long), own)
+    self_index = call.self_index
+    if self_index is not None:
+        self_index = self_index.to(queries.device, torch.long)
+        check_self_index(self_index, len(items))
+    return LabelledSets.of(labels, call.ref_labels.to(queries.device, torch.long), self_index)

@@ -16,7 +16,7 @@ class Call(NamedTuple):
     indices_tuple: tuple[Tensor, ...] | None = None
     ref_emb: Tensor | None = None
     ref_labels: Tensor | None = None
-    own: Tensor | None = None
+    self_index: Tensor | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -32,15 +32,15 @@ class Call(NamedTuple):
     def tensors(self) -> tuple[Tensor | None, ...]:
         """The call as a flat row, for autograd to keep and for an operator; the two that may learn come first."""
         pairs = self.pairs() or (None, None)
-        return self.embeddings, self.ref_emb, self.labels, self.ref_labels, self.own, *pairs
+        return self.embeddings, self.ref_emb, self.labels, self.ref_labels, self.self_index, *pairs
 
     @classmethod
     def of_tensors(cls, *tensors: Tensor | None) -> "Call":
         """The call that `tensors` made flat."""
-        embeddings, ref_emb, labels, ref_labels, own, positive_pairs, negative_pairs = tensors
+        embeddings, ref_emb, labels, ref_labels, self_index, positive_pairs, negative_pairs = tensors
         assert embeddings is not None
         listed = None if positive_pairs is None or negative_pairs is None else (*positive_pairs, *negative_pairs)
-        return cls(embeddings, labels, listed, ref_emb, ref_labels, own)
+        return cls(embeddings, labels, listed, ref_emb, ref_labels, self_index)
 
     def pairs(self) -> tuple[Tensor, Tensor] | None:
         """The listed (query, positive) and (query, negative) pairs, (2, n) each, from pairs or triplets."""
@@ -53,14 +53,14 @@ class Call(NamedTuple):
 
 def check_inputs(call: Call, include_query: bool = False) -> None:
     """Refuse shapes and types that do not fit together; numbers are looked at by `normalise`."""
-    embeddings, labels, listed, ref_emb, ref_labels, own = call
+    embeddings, labels, listed, ref_emb, ref_labels, self_index = call
     _check_matrix(embeddings, "embeddings")
     if listed is None:
         if labels is None:
             raise ValueError("labels are missing: give one whole number per embedding, or an indices_tuple")
         _check_labels(labels, "labels", len(embeddings), "embeddings")
     if ref_emb is None:
-        for value, name in ((ref_labels, "ref_labels"), (own, "own")):
+        for value, name in ((ref_labels, "ref_labels"), (self_index, "self_index")):
             if value is not None:
                 raise ValueError(f"{name} goes with ref_emb, which is missing: give the retrieval set too")
     else:
@@ -102,7 +102,7 @@ def _check_reference(call: Call, ref_emb: Tensor, include_query: bool) -> None:
     if include_query:
         raise ValueError(
             "include_query=True is for a batch that retrieves from itself; with ref_emb the query is in the "
-            "retrieval set only if you put it there: use include_query=False, and `own` to leave it out"
+            "retrieval set only if you put it there: use include_query=False, and `self_index` to leave it out"
         )
     if ref_emb.shape[1] != embeddings.shape[1]:
         raise ValueError(
@@ -112,16 +112,17 @@ def _check_reference(call: Call, ref_emb: Tensor, include_query: bool) -> None:
         if ref_labels is None:
             raise ValueError("ref_labels are missing: give one label per row of ref_emb")
         _check_labels(ref_labels, "ref_labels", len(ref_emb), "ref_emb")
-    if call.own is not None:
-        _check_labels(call.own, "own", len(embeddings), "embeddings")
+    if call.self_index is not None:
+        _check_labels(call.self_index, "self_index", len(embeddings), "embeddings")
 
 
-def check_own(own: Tensor, items: int) -> None:
+def check_self_index(self_index: Tensor, items: int) -> None:
     """Refuse a column that is not in the retrieval set."""
-    wrong = (own < -1) | (own >= items)
+    wrong = (self_index < -1) | (self_index >= items)
     if bool(wrong.any()):
         raise ValueError(
-            f"own names a column outside ref_emb, which has {items} rows, at row {first_of(wrong)}: use the row of the "
+            f"self_index names a column outside ref_emb, which has {items} rows, at row {first_of(wrong)}: use the "
+            f"row of the "
             "query in ref_emb, or -1 where it is not there"
         )
 
@@ -129,9 +130,10 @@ def check_own(own: Tensor, items: int) -> None:
 def _check_listed(call: Call, listed: tuple[Tensor, ...], include_query: bool) -> None:
     if len(listed) not in (3, 4):
         raise ValueError(f"indices_tuple must be pairs (a, p, a, n) or triplets (a, p, n), not {len(listed)} tensors")
-    if include_query or call.own is not None:
+    if include_query or call.self_index is not None:
         raise ValueError(
-            "indices_tuple already says who is in the retrieval set: leave out include_query and own, and list the "
+            "indices_tuple already says who is in the retrieval set: leave out include_query and self_index, and "
+            "list the "
             "pairs you want"
         )
     queries, items = len(call.embeddings), len(call.embeddings if call.ref_emb is None else call.ref_emb)

@@ -89,7 +89,9 @@ def xbm(
 ) -> Parts:
     """`memory` is by default as large as the training set; nothing is remembered in the first `warm_up` steps."""
     start = min(_WARM_UP, setup.steps // _WARM_UP_SHARE) if warm_up is None else warm_up
-    return Parts(ContrastiveWithMemory(margin, weight), {"queue": memory or len(setup.images), "queue_after": start})
+    return Parts(
+        ContrastiveWithMemory(margin, weight), {"memory_size": memory or len(setup.images), "memory_after": start}
+    )
 
 
 def divide_and_conquer(setup: Setup, *, clusters: int = 8, sliced: float = 0.4, divided: float = 0.95) -> Parts:
@@ -100,7 +102,7 @@ def divide_and_conquer(setup: Setup, *, clusters: int = 8, sliced: float = 0.4, 
         divided_steps=round(divided * setup.steps), sliced_steps=round(sliced * setup.steps), seed=settings.seed,
     )  # fmt: skip
     batches = ClusterBatches(
-        loss, images.labels, setup.batches, settings.batch_size, settings.per_class, seed=settings.seed
+        loss, images.labels, setup.batches, settings.batch_size, settings.samples_per_class, seed=settings.seed
     )
     return Parts(loss, batches=batches, callbacks=loss)
 

@@ -80,10 +80,17 @@ class ClusterBatches:
     """Batches of one cluster each, every cluster equally often, for `divided_steps`; then the shared ones."""
 
     def __init__(
-        self, loss: SlicedMargin, labels: np.ndarray, shared: Batches, batch_size: int, per_class: int, *, seed: int
+        self,
+        loss: SlicedMargin,
+        labels: np.ndarray,
+        shared: Batches,
+        batch_size: int,
+        samples_per_class: int,
+        *,
+        seed: int,
     ) -> None:
         self._loss, self._labels, self._shared, self._seed = loss, labels, shared, seed
-        self._batch_size, self._per_class = batch_size, per_class
+        self._batch_size, self._per_class = batch_size, samples_per_class
 
     def __len__(self) -> int:
         return len(self._shared)
@@ -105,7 +112,7 @@ class ClusterBatches:
         yield from self._shared.draws(epoch, max(first_step, divided))
 
     def _rows(self, members: np.ndarray, seed: tuple[int, ...]) -> list[int]:
-        """A batch out of a cluster: up to `per_class` images of one class after the other, round and round."""
+        """A batch out of a cluster: up to `samples_per_class` images of one class after the other, round and round."""
         random = np.random.default_rng(seed)
         labels = self._labels[members]
         of_class = [random.permutation(members[labels == label]) for label in random.permutation(np.unique(labels))]

@@ -19,14 +19,19 @@ class SemiHardMiner(nn.Module):
         labels: Tensor,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
+        self_index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows of anchors, positives and negatives, (t,) each; `own` (b,) is each anchor's place among the others."""
+        """Rows of anchors, positives and negatives, (t,) each; `self_index` (b,) is each anchor's place among the
+        others."""
         if ref_emb is None or ref_labels is None:
-            ref_emb, ref_labels, own = embeddings, labels, torch.arange(len(labels), device=labels.device)
+            ref_emb, ref_labels, self_index = embeddings, labels, torch.arange(len(labels), device=labels.device)
         cosines = normalize(embeddings, dim=1) @ normalize(ref_emb, dim=1).T  # falls with the distance
         same = labels[:, None] == ref_labels
-        positive = same if own is None else same & (torch.arange(len(ref_labels), device=own.device) != own[:, None])
+        positive = (
+            same
+            if self_index is None
+            else same & (torch.arange(len(ref_labels), device=self_index.device) != self_index[:, None])
+        )
         anchors = (positive.any(1) & ~same.all(1)).nonzero()[:, 0]
         if not len(anchors):
             return anchors, anchors, anchors

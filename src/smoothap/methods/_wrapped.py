@@ -39,13 +39,13 @@ class Wrapped(nn.Module):
         labels: Tensor,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
-        own: Tensor | None = None,
+        self_index: Tensor | None = None,
     ) -> Tensor:
         """The loss of embeddings (b, d) with labels (b,), among themselves or against ref_emb (m, d), ref_labels (m,).
 
-        own (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
+        self_index (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
         """
-        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, own))
+        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, self_index))
         embeddings = as_floats(embeddings, "embeddings")
         if self.classes is not None and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise ValueError(
@@ -57,9 +57,9 @@ class Wrapped(nn.Module):
             return self.loss(embeddings, labels, indices)
         ref_emb = as_floats(ref_emb, "ref_emb")
         if self.miner is None:
-            indices = _without_own(get_all_pairs_indices(labels, ref_labels), own)
+            indices = _without_self(get_all_pairs_indices(labels, ref_labels), self_index)
         else:
-            indices = self.miner(embeddings, labels, ref_emb, ref_labels, own)
+            indices = self.miner(embeddings, labels, ref_emb, ref_labels, self_index)
         return self.loss(embeddings, labels, indices, ref_emb, ref_labels)
 
 
@@ -115,10 +115,10 @@ def as_floats(matrix: Tensor, name: str) -> Tensor:
     return matrix.to(torch.promote_types(matrix.dtype, torch.float32))
 
 
-def _without_own(pairs: tuple[Tensor, ...], own: Tensor | None) -> tuple[Tensor, ...]:
+def _without_self(pairs: tuple[Tensor, ...], self_index: Tensor | None) -> tuple[Tensor, ...]:
     """Pairs (a, p, a, n) without those whose positive is the anchor's own row."""
-    if own is None:
+    if self_index is None:
         return pairs
     anchors, positives = pairs[:2]
-    kept = positives != own.to(anchors.device)[anchors]
+    kept = positives != self_index.to(anchors.device)[anchors]
     return (anchors[kept], positives[kept], *pairs[2:])

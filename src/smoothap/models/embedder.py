@@ -87,7 +87,7 @@ class Embedder(nn.Module):
             self.embedding = EmbeddingLayer(features, dimension, hidden) if hidden else nn.Linear(features, dimension)
         self.dimension = features if dimension is None else dimension
         self.embedding_is_new = dimension is not None  # until weights are loaded
-        self.embedding_start = "random" if dimension is not None else None  # what training made of the new layer
+        self.head_init = "random" if dimension is not None else None  # what training made of the new layer
 
     @property
     def feature_dimension(self) -> int:
@@ -138,11 +138,12 @@ class Embedder(nn.Module):
                     module.eval()
         return self
 
-    def parameter_groups(self, learning_rate: float, embedding_factor: float = 1.0) -> list[dict[str, Any]]:
-        """Groups for an optimiser: the backbone at `learning_rate`, the linear layer at `embedding_factor` times it."""
+    def parameter_groups(self, learning_rate: float, head_lr_multiplier: float = 1.0) -> list[dict[str, Any]]:
+        """Groups for an optimiser: the backbone at `learning_rate`, the linear layer at `head_lr_multiplier` times
+        it."""
         layers = [(self.backbone, learning_rate)]
         if self.embedding is not None:
-            layers.append((self.embedding, learning_rate * embedding_factor))
+            layers.append((self.embedding, learning_rate * head_lr_multiplier))
         return [
             {"params": [parameter for parameter in layer.parameters() if parameter.requires_grad], "lr": rate}
             for layer, rate in layers
@@ -203,7 +204,7 @@ class Embedder(nn.Module):
         description = {
             "architecture": self.architecture,
             "dimension": None if self.embedding is None else self.dimension,
-            "embedding_start": self.embedding_start,
+            "head_init": self.head_init,
             "freeze_batch_norm": self.freeze_batch_norm,
             "transform": self.transform.to_dict(),
             "data_set": data_set,
@@ -231,7 +232,7 @@ class Embedder(nn.Module):
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{folder}: model.json does not describe a model: {error}") from error
         model.transform = transform
-        model.embedding_start = described.get("embedding_start", model.embedding_start)
+        model.head_init = described.get("head_init", model.head_init)
         load_state(model, state, folder)
         return model.eval()
 

@@ -19,24 +19,26 @@ OURS, AUTHORS, FASTAP, BLACKBOX = "Smooth-AP, ours", "Smooth-AP, as the authors 
 class AuthorsSmoothAP(nn.Module):
     """Smooth-AP as the released code computes it, operation for operation, with batch x batch x batch tensors.
 
-    Labels are sorted by class and all classes have `per_class` images; the query is among its own positives.
+    Labels are sorted by class and all classes have `samples_per_class` images; the query is among its own positives.
     """
 
-    def __init__(self, per_class: int = PER_CLASS, tau: float = 0.01) -> None:
+    def __init__(self, samples_per_class: int = PER_CLASS, tau: float = 0.01) -> None:
         super().__init__()
-        self.per_class, self.tau = per_class, tau
+        self.samples_per_class, self.tau = samples_per_class, tau
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """The loss of a batch (b, d); its vectors are first brought to length 1, as by the authors' network."""
         units = nn.functional.normalize(embeddings)
-        batch, classes = len(units), len(units) // self.per_class
+        batch, classes = len(units), len(units) // self.samples_per_class
         rank = self._ranks((units @ units.T)[None])[0]  # R(i, S_Omega), of i for each query: (b, b)
-        of_class = units.view(classes, self.per_class, -1)
+        of_class = units.view(classes, self.samples_per_class, -1)
         rank_among_positives = self._ranks(of_class @ of_class.transpose(1, 2))  # R(i, S_P): (classes, p, p)
         precision = units.new_zeros(())
         for place in range(classes):  # as released; what is cut out is small, batch x batch
-            here = slice(place * self.per_class, (place + 1) * self.per_class)
-            precision = precision + (rank_among_positives[place] / rank[here, here]).sum() / self.per_class / batch
+            here = slice(place * self.samples_per_class, (place + 1) * self.samples_per_class)
+            precision = (
+                precision + (rank_among_positives[place] / rank[here, here]).sum() / self.samples_per_class / batch
+            )
         return 1 - precision
 
     def _ranks(self, scores: Tensor) -> Tensor:

@@ -29,15 +29,15 @@ from smoothap.training.settings import QUICK, Settings
 
 VALUES: dict[str, tuple[float, ...]] = {
     "tau": (0.1, 0.01, 0.001),
-    "per-class": (4, 8, 16),
+    "samples-per-class": (4, 8, 16),
     "batch-size": (64, 128, 256, 512, 1024),
 }
-SYMBOLS = {"tau": "τ", "per-class": "|P|", "batch-size": "B"}
+SYMBOLS = {"tau": "τ", "samples-per-class": "|P|", "batch-size": "B"}
 _LABELS = {"τ": "temperature τ", "|P|": "images of a class |P|", "B": "batch size B"}
 # Table 5: mAP on VGGFace2-Test and IJB-C. B = 512 and 1,024 are beyond it.
 PAPER: dict[str, dict[float, tuple[float, float]]] = {
     "tau": {0.1: (0.824, 0.726), 0.01: (0.844, 0.736), 0.001: (0.839, 0.733)},
-    "per-class": {4: (0.844, 0.736), 8: (0.833, 0.734), 16: (0.824, 0.726)},
+    "samples-per-class": {4: (0.844, 0.736), 8: (0.833, 0.734), 16: (0.824, 0.726)},
     "batch-size": {64: (0.824, 0.726), 128: (0.844, 0.736), 256: (0.853, 0.754)},
 }
 _LARGEST_IN_ONE_PASS = 256  # above it in two passes, and with the first seed only
@@ -50,21 +50,21 @@ class AblationRun:
     """One training: what is varied from tau 0.01, |P| = 4, B = 128, and the seed."""
 
     tau: float = 0.01
-    per_class: int = 4
+    samples_per_class: int = 4
     batch_size: int = 128
     seed: int = 0
 
     @property
     def folder(self) -> str:
-        return f"tau-{self.tau:g}-per-class-{self.per_class}-batch-{self.batch_size}-seed-{self.seed}"
+        return f"tau-{self.tau:g}-per-class-{self.samples_per_class}-batch-{self.batch_size}-seed-{self.seed}"
 
     def settings(self, images_seen: int) -> Settings:
         """As `smoothap train` has them, for as many steps as show about `images_seen` images."""
         steps = max(1, round(images_seen / self.batch_size))
         return replace(
-            QUICK, tau=self.tau, per_class=self.per_class, batch_size=self.batch_size, seed=self.seed, steps=steps,
-            warm_up=min(QUICK.warm_up, steps - 1), embedding_start="random",
-            piece_size=_PIECE if self.batch_size > _LARGEST_IN_ONE_PASS else None,
+            QUICK, tau=self.tau, samples_per_class=self.samples_per_class, batch_size=self.batch_size, seed=self.seed,
+            steps=steps, warm_up=min(QUICK.warm_up, steps - 1), head_init="random",
+            micro_batch_size=_PIECE if self.batch_size > _LARGEST_IN_ONE_PASS else None,
         )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def ablation(
     command = command_line("ablation", **locals())
     benchmark = open_data(data)
     cells = runs_of(vary, range(seed, seed + seeds), batch_size)
-    least = int(max(run.per_class for runs in cells.values() for run in runs))
+    least = int(max(run.samples_per_class for runs in cells.values() for run in runs))
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     kept = replace(benchmark, train=large_classes(benchmark.train, least))
@@ -150,7 +150,8 @@ def ablation(
     test_name, test = next((name, large_classes(test, least)) for name, test in benchmark.tests.items())
     tested = replace(benchmark, tests={test_name: test}, averages={})
     cells = {
-        cell: [run for run in runs if run.batch_size // run.per_class <= images.classes] for cell, runs in cells.items()
+        cell: [run for run in runs if run.batch_size // run.samples_per_class <= images.classes]
+        for cell, runs in cells.items()
     }
     left_out = [f"{SYMBOLS[varied]} = {value:g}" for (varied, value), runs in cells.items() if not runs]
     if left_out:

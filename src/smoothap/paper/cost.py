@@ -168,7 +168,7 @@ def cost(
         title="What the AP losses cost",
         numbers={
             "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__,
-            "dimension": measured_losses.DIMENSION, "per_class": measured_losses.PER_CLASS,
+            "dimension": measured_losses.DIMENSION, "samples_per_class": measured_losses.PER_CLASS,
             "backbone": network.architecture, "size": network.transform.size, "backbone_ms_of_an_image": per_image,
             "paper_backbone_ms": PAPER_BACKBONE,
             "how": (

@@ -69,14 +69,14 @@ def regions(
     vectors: np.ndarray,
     labels: np.ndarray,
     batch_sizes: Sequence[int],
-    per_class: int,
+    samples_per_class: int,
     tau: float,
     seed: int,
 ) -> list[RegionShares]:
     """The mean over the batches of an epoch for each batch size, of vectors (n, d) of length 1 with labels (n,)."""
     width, rows = operating_width(tau), []
     for batch_size in batch_sizes:
-        batches = BalancedBatches(labels, batch_size, per_class, seed=seed).rows(0)
+        batches = BalancedBatches(labels, batch_size, samples_per_class, seed=seed).rows(0)
         counted = []
         with Progress(f"{name}, batches of {batch_size:,}", len(batches), "batches") as line:
             for batch in batches:
@@ -94,7 +94,7 @@ def operating_region(
     weights: str | None = None,
     size: int | None = 64,
     batch_sizes: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
-    per_class: int = 4,
+    samples_per_class: int = 4,
     tau: float = 0.01,
     seed: int = 0,
     device: str | None = None,
@@ -110,7 +110,7 @@ def operating_region(
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     sets = [benchmark.train]
-    if sets[0].classes * per_class < largest:
+    if sets[0].classes * samples_per_class < largest:
         sets.append(next(iter(benchmark.tests.values())))
         print(f"{sets[0].classes:,} training classes are too few for batches of {largest:,}: the test images join.")
     rows: list[RegionShares] = []
@@ -119,14 +119,15 @@ def operating_region(
         embedder = open_model(name, size=size, weights=weights, seed=seed).to(device)
         vectors, labels = embed_sets(embedder, sets, unreadable=folder / "unreadable.csv")
         label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
-        rows += regions(label, vectors, labels, batch_sizes, per_class, tau, seed)
+        rows += regions(label, vectors, labels, batch_sizes, samples_per_class, tau, seed)
     width = operating_width(tau)
     return Analysis(
         name="operating-region",
         title="The share of the difference matrix in the sigmoid's operating region",
         numbers={
-            "data": data, "tau": tau, "gradient": NEGLIGIBLE_GRADIENT, "width": width, "per_class": per_class,
-            "seed": seed, "images": len(labels), "classes": len(np.unique(labels)),
+            "data": data, "tau": tau, "gradient": NEGLIGIBLE_GRADIENT, "width": width,
+            "samples_per_class": samples_per_class, "seed": seed,
+            "images": len(labels), "classes": len(np.unique(labels)),
             "derivative": "of G(D; tau) with respect to D",
             "embedded": "once, forward only; the batches are those of an epoch of training",
         },

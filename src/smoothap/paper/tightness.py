@@ -16,7 +16,7 @@ from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments.data_sets import open_data
 from smoothap.experiments.finetune import train_and_test
 from smoothap.models import open_model
-from smoothap.paper._rival_errors import RIVALS, MeasuredSmoothAP
+from smoothap.paper._baseline_errors import BASELINES, MeasuredSmoothAP
 from smoothap.paper.analysis import Analysis, column, columns
 from smoothap.paper.command_line import command_line
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
@@ -25,7 +25,7 @@ from smoothap.training.log import read_rows
 from smoothap.training.settings import QUICK
 
 _PAPERS_TAU = 0.01
-_CURVES = (("green", "-"), ("blue", "--"), ("blue", ":"), ("red", "-."))  # of Smooth-AP, then of `RIVALS`
+_CURVES = (("green", "-"), ("blue", "--"), ("blue", ":"), ("red", "-."))  # of Smooth-AP, then of `BASELINES`
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StepError:
 
 @dataclass(frozen=True)
 class ErrorsOverSteps:
-    """AP_e over the steps of a training: of Smooth-AP at its temperature, or of a rival on the same batches."""
+    """AP_e over the steps of a training: of Smooth-AP at its temperature, or of a baseline on the same batches."""
 
     approximation: str = column("AP of")
     tau: float | None = column("tau")
@@ -65,17 +65,17 @@ def tightness(
 ) -> Analysis:
     """AP_e of every step, one training for each temperature: the same first weights, the same views and batches.
 
-    The rivals are measured on the batches of the training whose temperature is nearest to the paper's 0.01.
+    The baselines are measured on the batches of the training whose temperature is nearest to the paper's 0.01.
     `steps` cuts the epoch. The trainings stay in `folder`; one that was cut off goes on.
     """
     command = command_line("tightness", **locals())
     images, validation = open_data(data).train_and_validation(seed)
-    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed, embedding_start="random")
+    settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed, head_init="random")
     parts = (Path(model).name, data, size, batch_size, steps or "epoch", seed)
     trainings = folder / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
-    total = settings.total_steps(len(BalancedBatches(images.labels, batch_size, settings.per_class, seed=seed)))
+    total = settings.total_steps(len(BalancedBatches(images.labels, batch_size, settings.samples_per_class, seed=seed)))
     errors: dict[float, list[StepError]] = {}
-    of_rivals: dict[float, np.ndarray] = {}  # (steps, rivals)
+    of_baselines: dict[float, np.ndarray] = {}  # (steps, baselines)
     for temperature in tau:
         network = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         place = trainings / f"tau-{temperature:g}"
@@ -84,7 +84,7 @@ def tightness(
             network, loss, images, validation, replace(settings, tau=temperature, diagnose_every=1), place,
             resume=True, device=device,
         )  # fmt: skip
-        of_rivals[temperature] = loss.errors.cpu().numpy()
+        of_baselines[temperature] = loss.errors.cpu().numpy()
         errors[temperature] = [
             StepError(row["step"], row["approximation_error"], row["loss"])
             for row in read_rows(place)
@@ -95,24 +95,24 @@ def tightness(
         for temperature, steps_of in errors.items()
     ]
     nearest = min(errors, key=lambda temperature: abs(np.log(temperature / _PAPERS_TAU)))
-    rivals = dict(zip(RIVALS, of_rivals[nearest].T.tolist(), strict=True))
-    rival_rows = [_over_steps(name, None, values) for name, values in rivals.items()]
+    baselines = dict(zip(BASELINES, of_baselines[nearest].T.tolist(), strict=True))
+    baseline_rows = [_over_steps(name, None, values) for name, values in baselines.items()]
     return Analysis(
         name="tightness",
         title="The AP approximation error over one epoch of training",
         numbers={
             "data": data, "images": len(images), "settings": settings.to_dict(),
             "curves": {f"{temperature:g}": list(map(asdict, steps_of)) for temperature, steps_of in errors.items()},
-            "rivals": {"tau": nearest, "curves": rivals},
+            "baselines": {"tau": nearest, "curves": baselines},
         },
-        figures={"": _figure(errors), "rivals": _rivals_figure(errors[nearest], nearest, rivals)},
-        table=[columns(row) for row in (*rows, *rival_rows)],
+        figures={"": _figure(errors), "baselines": _baselines_figure(errors[nearest], nearest, baselines)},
+        table=[columns(row) for row in (*rows, *baseline_rows)],
         paper=(
             "Figure 4 (a figure without numbers): over one training epoch of Online Products, a lower tau leads to a "
             "tighter approximation, shown by the low AP_e = |AP_pred - AP|. Section 4 (without numbers): Smooth-AP "
             "provides a closer approximation to AP than FastAP and Blackbox AP."
         ),
-        agreement=f"{_agreement(errors, data)} {_comparison(errors[nearest], nearest, rivals)}",
+        agreement=f"{_agreement(errors, data)} {_comparison(errors[nearest], nearest, baselines)}",
         command=command,
     )  # fmt: skip
 
@@ -122,14 +122,15 @@ def _over_steps(approximation: str, tau: float | None, values: Sequence[float]) 
     return ErrorsOverSteps(approximation, tau, len(values), values[0], mean, values[-1], max(values))
 
 
-def _comparison(steps: Sequence[StepError], tau: float, rivals: Mapping[str, Sequence[float]]) -> str:
-    """Whether Smooth-AP is closer to AP than each of its rivals, on the same batches."""
+def _comparison(steps: Sequence[StepError], tau: float, baselines: Mapping[str, Sequence[float]]) -> str:
+    """Whether Smooth-AP is closer to AP than each of its baselines, on the same batches."""
     own = [step.approximation_error for step in steps]
-    agrees = all(np.mean(own) < np.mean(values) for values in rivals.values())
-    means = ", ".join(f"{np.mean(values):.4f} ({name})" for name, values in rivals.items())
-    closest = sum(ours < min(theirs) for ours, *theirs in zip(own, *rivals.values(), strict=True))
+    agrees = all(np.mean(own) < np.mean(values) for values in baselines.values())
+    means = ", ".join(f"{np.mean(values):.4f} ({name})" for name, values in baselines.items())
+    closest = sum(ours < min(theirs) for ours, *theirs in zip(own, *baselines.values(), strict=True))
     return (
-        f"{'Agrees' if agrees else 'Does not agree'} on the rivals: on the batches of the training at tau {tau:g}, the "
+        f"{'Agrees' if agrees else 'Does not agree'} on the baselines: on the batches of the training at tau "
+        f"{tau:g}, the "
         f"mean AP_e of Smooth-AP is {np.mean(own):.4f}, against {means}; Smooth-AP is the closest at {closest} of the "
         f"{len(own)} steps. Without its margin Blackbox AP has no error: it approximates the gradient, not the value."
     )
@@ -173,15 +174,15 @@ def _figure(errors: Mapping[float, Sequence[StepError]]) -> Figure:
     return figure
 
 
-def _rivals_figure(steps: Sequence[StepError], tau: float, rivals: Mapping[str, Sequence[float]]) -> Figure:
-    """AP_e of Smooth-AP and of its rivals against the step, on the same batches, by powers of ten."""
+def _baselines_figure(steps: Sequence[StepError], tau: float, baselines: Mapping[str, Sequence[float]]) -> Figure:
+    """AP_e of Smooth-AP and of its baselines against the step, on the same batches, by powers of ten."""
     figure = panel_figure(7.5, 4.2)
     axes = figure.add_subplot(xlabel="training step", yscale="log", ylabel="AP approximation error, AP$_e$")
-    curves = {f"Smooth-AP, τ = {tau:g}": [step.approximation_error for step in steps], **rivals}
+    curves = {f"Smooth-AP, τ = {tau:g}": [step.approximation_error for step in steps], **baselines}
     for (name, values), (colour, dash) in zip(curves.items(), _CURVES, strict=True):
         axes.plot([step.step for step in steps], values, dash, color=LIGHT[colour], linewidth=2.2, label=name)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.legend(fontsize=10, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.08), **LEGEND)
-    style_axes(axes, "Smooth-AP and its rivals on the same batches")
+    style_axes(axes, "Smooth-AP and its baselines on the same batches")
     return figure

@@ -23,10 +23,11 @@ class EmbeddingQueue:
     def extend(self, embeddings: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """The retrieval set of a batch and of what is remembered, as arguments of a loss.
 
-        embeddings (b, d), labels (b,) -> ref_emb (b + n, d), ref_labels (b + n,), own (b,): each query's own row.
+        embeddings (b, d), labels (b,) -> ref_emb (b + n, d), ref_labels (b + n,), self_index (b,): each query's own
+        row.
         """
         return {
             "ref_emb": torch.cat([embeddings, self.embeddings]),
             "ref_labels": torch.cat([labels, self.labels]),
-            "own": torch.arange(len(labels), device=labels.device),
+            "self_index": torch.arange(len(labels), device=labels.device),
         }

@@ -19,7 +19,7 @@ Backward = Callable[[Tensor], Tensor]  # embeddings (b, d) -> the loss, whose gr
 
 
 def two_pass(
-    model: nn.Module, embed: Embed, images: Tensor, backward: Backward, piece_size: int
+    model: nn.Module, embed: Embed, images: Tensor, backward: Backward, micro_batch_size: int
 ) -> tuple[Tensor, Tensor]:
     """The loss and the embeddings (b, d) of a batch, holding one piece's activations at a time.
 
@@ -27,7 +27,7 @@ def two_pass(
     statistics must be frozen. Dropout draws the same numbers in both passes.
     """
     refuse_batch_statistics(model)
-    pieces = images.split(piece_size)
+    pieces = images.split(micro_batch_size)
     place = next(model.parameters()).device
     drawn_from, embedded = [], []
     with torch.no_grad():
@@ -38,7 +38,7 @@ def two_pass(
     loss = backward(embeddings)
     assert embeddings.grad is not None
     rng_states_afterwards = rng_states(place)
-    gradients = embeddings.grad.split(piece_size)
+    gradients = embeddings.grad.split(micro_batch_size)
     for piece, gradient, states in zip(pieces, gradients, drawn_from, strict=True):
         # Several processes exchange their gradients once, when the last piece has added its own.
         waits = isinstance(model, DistributedDataParallel) and piece is not pieces[-1]
@@ -55,5 +55,5 @@ def refuse_batch_statistics(model: nn.Module) -> None:
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or module.running_mean is None):
             raise ValueError(
                 f"The batch-norm layer {name!r} takes its statistics from the batch, which two passes cut into pieces: "
-                "freeze them (freeze_batch_norm=True), or leave piece_size out"
+                "freeze them (freeze_batch_norm=True), or leave micro_batch_size out"
             )

@@ -35,8 +35,8 @@ from smoothap.training._loss_parameters import parameter_groups
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training._two_pass import refuse_batch_statistics, two_pass
 from smoothap.training.checkpoint import State
-from smoothap.training.embedding_start import start_as_projection
 from smoothap.training.evaluation import embed_set, evaluate_embedded
+from smoothap.training.head_init import start_as_projection
 from smoothap.training.log import Log
 from smoothap.training.precision import loss_scaler, network_precision, warn_of_noise
 from smoothap.training.settings import Settings
@@ -146,7 +146,7 @@ def train(
     _check_classes(images, validation, settings)
     if batches is None:
         batches = BalancedBatches(
-            images.labels, settings.batch_size, settings.per_class, by_size=settings.by_size,
+            images.labels, settings.batch_size, settings.samples_per_class, by_size=settings.by_size,
             seed=settings.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
     per_epoch, total = len(batches), settings.total_steps(len(batches))
@@ -163,30 +163,30 @@ def train(
     # Model, optimiser and what else a checkpoint holds.
     model.to(device).train()
     loss.to(device)
-    if settings.piece_size is not None:
+    if settings.micro_batch_size is not None:
         refuse_batch_statistics(model)
-    groups = model.parameter_groups(settings.learning_rate, settings.embedding_factor)
+    groups = model.parameter_groups(settings.learning_rate, settings.head_lr_multiplier)
     groups += parameter_groups(loss, settings)
     adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     optimiser = adam(groups, weight_decay=settings.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
     dtype, tf32 = network_precision(settings, loss, device), settings.precision == "tf32"
     scaler = loss_scaler(dtype, device)
-    queue = EmbeddingQueue(settings.queue, model.dimension, device) if settings.queue else None
+    queue = EmbeddingQueue(settings.memory_size, model.dimension, device) if settings.memory_size else None
     state = State(model, loss, optimiser, scaler, queue)
     described = {
         **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
         "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
-        "least_area": model.transform.least_area, "flip": model.transform.flip,
+        "min_crop_area": model.transform.min_crop_area, "flip": model.transform.flip,
         "trained_on": dataset.identity(),
         "validated_on": None if validation_dataset is None else validation_dataset.identity(),
     }  # fmt: skip
-    projects = settings.embedding_start != "random" and model.embedding_is_new
+    projects = settings.head_init != "random" and model.embedding_is_new
     if resume and checkpoint.exists(folder):
         checkpoint.read(folder, state, described)
-        model.embedding_start = settings.embedding_start if projects else model.embedding_start
+        model.head_init = settings.head_init if projects else model.head_init
     elif projects:
-        start_as_projection(model, dataset, settings.embedding_start, workers=workers)
+        start_as_projection(model, dataset, settings.head_init, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor, dtype: torch.dtype = dtype) -> Tensor:
@@ -253,11 +253,11 @@ def train(
                 if callbacks is not None:
                     callbacks.before_step(processes.gather(batch.rows.to(device)))
                 backward = partial(loss_backward, loss, labels, processes=processes, queue=queue, scaler=scaler)
-                if settings.piece_size is None or settings.piece_size >= len(batch.images):
+                if settings.micro_batch_size is None or settings.micro_batch_size >= len(batch.images):
                     embeddings = embed(batch.images)
                     value = backward(embeddings)
                 else:
-                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.piece_size)
+                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.micro_batch_size)
                 mean_loss = float(value)
                 if not np.isfinite(mean_loss):
                     raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")
@@ -277,7 +277,7 @@ def train(
                 diagnosed = state.step % settings.diagnose_every == 0
                 if queue is not None or diagnosed:
                     embeddings = processes.gather(embeddings.detach())
-                if queue is not None and state.step > settings.queue_after:
+                if queue is not None and state.step > settings.memory_after:
                     queue.add(embeddings, labels)
                 if diagnosed:
                     row["operating_share"] = operating_share(embeddings, settings.tau)
@@ -364,7 +364,7 @@ def _check_classes(images: ImageSet, validation: ImageSet | None, settings: Sett
     if 2 * lonely > len(sizes):
         raise ValueError(
             f"{lonely} of the {len(sizes)} classes of {images.name} have one image only, and a query of theirs has "
-            f"nothing to find: training wants at least 2 images of a class, better {settings.per_class} or more"
+            f"nothing to find: training wants at least 2 images of a class, better {settings.samples_per_class} or more"
         )
     if validation is not None and np.bincount(validation.labels).max() < 2:
         raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 Optimiser = Literal["adam", "adamw"]
 Schedule = Literal["steps", "cosine"]
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
-EmbeddingStart = Literal["random", "components", "projection"]
+HeadInit = Literal["random", "components", "projection"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Settings:
     """The paper's training of Stanford Online Products, at the step schedule of the released code."""
 
     batch_size: int = 384  # over all processes
-    per_class: int = 4  # |P|, the images of each class in a batch
+    samples_per_class: int = 4  # |P|, the images of each class in a batch
     by_size: bool = False  # classes come up in proportion to their images, as in the released code, not equally often
     tau: float = 0.01  # temperature of the sigmoid, Eq. 6
     include_query: bool = False  # whether a query is one of its own positives, as in the released code
@@ -25,18 +25,20 @@ class Settings:
     steps: int | None = None  # stop after so many steps, whatever `epochs` says
     optimiser: Optimiser = "adam"
     learning_rate: float = 1e-5
-    embedding_start: EmbeddingStart = "random"  # of a new layer: `training/embedding_start.py` has the others
-    embedding_factor: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
+    head_init: HeadInit = "random"  # of a new layer: `training/head_init.py` has the others
+    head_lr_multiplier: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
     loss_factor: float = 1.0  # times the learning rate, for parameters of the loss itself
     weight_decay: float = 4e-5
     schedule: Schedule = "steps"
-    drops: tuple[int, ...] = (200, 300)  # epochs after which the step schedule multiplies the rate by `drop`
-    drop: float = 0.3
+    milestones: tuple[int, ...] = (200, 300)  # epochs after which the step schedule multiplies the rate by `gamma`
+    gamma: float = 0.3
     warm_up: int = 0  # steps over which the rate rises from 0
     clip: float | None = None  # the greatest length of the gradient
-    piece_size: int | None = None  # images at a time, of this process: large batches in little memory, in two passes
-    queue: int = 0  # embeddings of past batches that join the retrieval set
-    queue_after: int = 0  # steps before the first of them is kept
+    micro_batch_size: int | None = (
+        None  # images at a time, of this process: large batches in little memory, in two passes
+    )
+    memory_size: int = 0  # embeddings of past batches that join the retrieval set
+    memory_after: int = 0  # steps before the first of them is kept
     loss: str | None = None  # a method by its name, as `smoothap compare` has them; None: Smooth-AP, or the recipe's
     loss_options: Mapping[str, Any] = field(default_factory=dict)  # of that method
     # Of the network: auto is float16 on a GPU where the loss bears it, else float32. On a GPU tf32 rounds the inputs of
@@ -48,29 +50,32 @@ class Settings:
 
     def __post_init__(self) -> None:
         choices = {
-            "optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "embedding_start": EmbeddingStart,
+            "optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "head_init": HeadInit,
         }  # fmt: skip
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
-        for name in ("batch_size", "per_class", "epochs", "checkpoint_every", "diagnose_every"):
+        for name in ("batch_size", "samples_per_class", "epochs", "checkpoint_every", "diagnose_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("tau", "learning_rate"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a positive number, not {getattr(self, name)}")
-        for name in ("steps", "clip", "piece_size"):
+        for name in ("steps", "clip", "micro_batch_size"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, or left out, not {value}")
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is a share of the classes below 1, not {self.validation_fraction}")
-        if self.per_class < 2:
-            raise ValueError("per_class must be at least 2: with one image of a class a query has nothing to find")
-        if self.batch_size < 2 * self.per_class:
+        if self.samples_per_class < 2:
             raise ValueError(
-                f"a batch of {self.batch_size} with {self.per_class} images of each class has one class, nothing to "
-                f"rank it against: take at least {2 * self.per_class}"
+                "samples_per_class must be at least 2: with one image of a class a query has nothing to find"
+            )
+        if self.batch_size < 2 * self.samples_per_class:
+            raise ValueError(
+                f"a batch of {self.batch_size} with {self.samples_per_class} images of each class has one class, "
+                f"nothing to "
+                f"rank it against: take at least {2 * self.samples_per_class}"
             )
 
     def total_steps(self, steps_per_epoch: int) -> int:
@@ -84,11 +89,11 @@ class Settings:
             return (step + 1) / self.warm_up
         if self.schedule == "cosine":
             return (1 + cos(pi * (step - self.warm_up) / max(1, total - self.warm_up))) / 2
-        return self.drop ** sum(step // steps_per_epoch >= epoch for epoch in self.drops)
+        return self.gamma ** sum(step // steps_per_epoch >= epoch for epoch in self.milestones)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for json."""
-        return {**asdict(self), "drops": list(self.drops)}
+        return {**asdict(self), "milestones": list(self.milestones)}
 
 
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
@@ -96,12 +101,13 @@ PAPER = Settings()
 # A small set of images and a pretrained network, in minutes. A higher rate makes photos of things that the network
 # knows already rank worse than before; the new layer may learn faster.
 QUICK = Settings(
-    batch_size=128, epochs=3, optimiser="adamw", learning_rate=2e-4, embedding_factor=5.0, schedule="cosine", warm_up=5,
-    embedding_start="projection",
+    batch_size=128, epochs=3, optimiser="adamw", learning_rate=2e-4, head_lr_multiplier=5.0, schedule="cosine",
+    warm_up=5,
+    head_init="projection",
 )  # fmt: skip
 # The embedding layer alone, behind a frozen backbone. On validation classes of photos and emoji no other rate, number
 # of steps or batch was better on all: emoji want more of each, photos do not.
 FEATURE_VIEWS = 4  # random ones of each training image, besides the test view
-FROZEN = replace(QUICK, batch_size=256, steps=300, learning_rate=5e-4, embedding_factor=1.0)
+FROZEN = replace(QUICK, batch_size=256, steps=300, learning_rate=5e-4, head_lr_multiplier=1.0)
 # The emoji at 80 pixels in five minutes on two cores, tuned on validation classes.
-DEMO = replace(QUICK, batch_size=256, learning_rate=1e-3, embedding_factor=1.0)
+DEMO = replace(QUICK, batch_size=256, learning_rate=1e-3, head_lr_multiplier=1.0)

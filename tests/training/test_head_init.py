@@ -9,19 +9,19 @@ import torch
 from smoothap.data.dataset import ImageDataset
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
-from smoothap.training import embedding_start
-from smoothap.training.embedding_start import projection, start_as_projection
+from smoothap.training import head_init
 from smoothap.training.evaluation import embed_set
+from smoothap.training.head_init import projection, start_as_projection
 from smoothap.training.log import read_rows
 
 
-def classes_in_noise(classes, per_class, seed, features=40):
+def classes_in_noise(classes, samples_per_class, seed, features=40):
     """Features whose first half tells classes apart, and whose second half is loud and tells nothing."""
     random = np.random.default_rng(seed)
-    middles = random.normal(size=(classes, features // 2)).repeat(per_class, 0)
+    middles = random.normal(size=(classes, features // 2)).repeat(samples_per_class, 0)
     quiet = middles + random.normal(scale=0.3, size=middles.shape)
     loud = random.normal(scale=1.5, size=middles.shape)
-    return np.concatenate([quiet, loud], 1) + 5, np.arange(classes).repeat(per_class)
+    return np.concatenate([quiet, loud], 1) + 5, np.arange(classes).repeat(samples_per_class)
 
 
 def mean_average_precision(features, labels):
@@ -54,7 +54,7 @@ def test_principal_components_know_no_classes(small_model, pattern_set, tmp_path
     _, _, directions = np.linalg.svd(features - features.mean(0))
     cosines = np.abs((model.embedding.weight.detach().numpy() * directions[:4]).sum(1))
     np.testing.assert_allclose(cosines, 1, atol=1e-4)
-    assert model.embedding_start == "components"
+    assert model.head_init == "components"
 
 
 def test_rows_beyond_the_features_stay_random_and_small(small_model, pattern_set, tmp_path):
@@ -67,45 +67,43 @@ def test_rows_beyond_the_features_stay_random_and_small(small_model, pattern_set
 
 def test_a_training_starts_from_the_projection_and_says_so(run, tmp_path):
     run("random", steps=1)
-    _, model = run("projected", steps=1, embedding_start="projection")
+    _, model = run("projected", steps=1, head_init="projection")
     started, random = (read_rows(tmp_path / name)[0]["validation_map"] for name in ("projected", "random"))
     assert started > random
-    assert model.embedding_start == "projection"
+    assert model.head_init == "projection"
     described = json.loads((tmp_path / "projected" / "model" / "model.json").read_text())
-    assert described["embedding_start"] == "projection"
-    assert json.loads((tmp_path / "random" / "model" / "model.json").read_text())["embedding_start"] == "random"
-    assert json.loads((tmp_path / "projected" / "checkpoint.json").read_text())["settings"]["embedding_start"] == (
+    assert described["head_init"] == "projection"
+    assert json.loads((tmp_path / "random" / "model" / "model.json").read_text())["head_init"] == "random"
+    assert json.loads((tmp_path / "projected" / "checkpoint.json").read_text())["settings"]["head_init"] == (
         "projection"
     )
-    assert Embedder.load(tmp_path / "projected" / "model").embedding_start == "projection"
+    assert Embedder.load(tmp_path / "projected" / "model").head_init == "projection"
 
 
 def test_a_layer_that_was_trained_is_not_replaced(run, small_model, tmp_path):
     small_model(seed=5).save(tmp_path / "trained")
     trained = Embedder.load(tmp_path / "trained")
     before = trained.embedding.weight.detach().clone()
-    run("further", model=trained, steps=1, to_beat=1.0, embedding_start="projection")
+    run("further", model=trained, steps=1, to_beat=1.0, head_init="projection")
     assert torch.equal(trained.embedding.weight, before)
 
 
 def test_a_training_that_goes_on_does_not_look_at_the_features_again(run, tmp_path, monkeypatch):
-    whole, model = run("whole", epochs=2, embedding_start="projection")
-    run("cut", epochs=2, embedding_start="projection", minutes=1e-9)  # ends after one step
-    monkeypatch.setattr(embedding_start, "embed_set", None)
-    result, resumed = run("cut", epochs=2, embedding_start="projection", resume=True)
+    whole, model = run("whole", epochs=2, head_init="projection")
+    run("cut", epochs=2, head_init="projection", minutes=1e-9)  # ends after one step
+    monkeypatch.setattr(head_init, "embed_set", None)
+    result, resumed = run("cut", epochs=2, head_init="projection", resume=True)
     assert result == whole
-    assert resumed.embedding_start == "projection"
+    assert resumed.head_init == "projection"
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in resumed.state_dict().items())
 
 
 def test_large_sets_are_looked_at_in_part(small_model, pattern_set, tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding_start, "_IMAGES", 10)
+    monkeypatch.setattr(head_init, "_IMAGES", 10)
     model = small_model()
     dataset = ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv")
     seen = []
-    monkeypatch.setattr(
-        embedding_start, "embed_set", lambda *given, **how: seen.append(embed_set(*given, **how)) or seen[0]
-    )
+    monkeypatch.setattr(head_init, "embed_set", lambda *given, **how: seen.append(embed_set(*given, **how)) or seen[0])
     start_as_projection(model, dataset)
     (embedded,) = seen
     assert len(embedded.vectors) == len(embedded.rows) == 10

@@ -1,11 +1,11 @@
-"""Table 3, right, the four rivals that the paper trained itself: iNaturalist 2018, ResNet-50, images of 224 x 224.
+"""Table 3, right, the four baselines that the paper trained itself: iNaturalist 2018, ResNet-50, images of 224 x 224.
 
 Paper   Recall@1 / 4 / 16 / 32:
         triplet      58.1  75.5  86.8  90.7
         proxy-nca    61.6  77.4  87.0  90.6
         fast-ap      60.6  77.0  87.2  90.6
         blackbox-ap  62.9  79.0  88.9  92.1
-Run     smoothap train recipe:inaturalist-rivals --data PATH --out runs/inaturalist-rivals
+Run     smoothap train recipe:inaturalist-baselines --data PATH --out runs/inaturalist-baselines
 Data    PATH is the folder with train_val2018 and the split files Inaturalist_{train,test}_set1.txt
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
@@ -42,17 +42,17 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=224,
-    per_class=4,
+    samples_per_class=4,
     by_size=True,
     validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
-    embedding_factor=2,  # the supplement, for all experiments on this set
+    head_lr_multiplier=2,  # the supplement, for all experiments on this set
     epochs=90,
     schedule="steps",
-    drops=(40, 70),
-    drop=0.3,
+    milestones=(40, 70),
+    gamma=0.3,
     precision="float32",
 )
 
@@ -68,7 +68,7 @@ def backbone_alone(weights: Weights) -> Embedder:
 def batches(images: ImageSet, settings: Settings, processes: Processes) -> BalancedBatches:
     """Proxy NCA compares with proxies alone: its batches have one image of each class, and so more classes."""
     return BalancedBatches(
-        images.labels, settings.batch_size, 1 if settings.loss == "proxy-nca" else settings.per_class,
+        images.labels, settings.batch_size, 1 if settings.loss == "proxy-nca" else settings.samples_per_class,
         by_size=settings.by_size, seed=settings.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 

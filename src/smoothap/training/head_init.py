@@ -12,7 +12,7 @@ import torch
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
 from smoothap.training.evaluation import embed_set
-from smoothap.training.settings import EmbeddingStart
+from smoothap.training.settings import HeadInit
 
 _IMAGES = 4096  # enough to know the directions of some thousand features; more would only take longer
 _SHRINKAGE = 0.1  # towards a scatter that is equal in all directions, since few images vary in few of them
@@ -21,7 +21,7 @@ _SMALL = 0.01  # factor on rows beyond the number of features: they disturb litt
 
 
 def start_as_projection(
-    model: Embedder, dataset: ImageDataset, start: EmbeddingStart = "projection", *, workers: int = 0
+    model: Embedder, dataset: ImageDataset, start: HeadInit = "projection", *, workers: int = 0
 ) -> None:
     """Let the embedding layer of the model be a projection that fits the features and labels of a set.
 
@@ -39,7 +39,7 @@ def start_as_projection(
         layer.bias.mul_(_SMALL)
         layer.weight[: len(weight)] = torch.from_numpy(weight)
         layer.bias[: len(bias)] = torch.from_numpy(bias)
-    model.embedding_start = start
+    model.head_init = start
 
 
 def projection(

@@ -36,15 +36,15 @@ def margin_ap(scores: Tensor, relevant: Tensor, margin: float = MARGIN) -> Tenso
     return average_precision(scores - margin * (relevant.to(scores.dtype) - 0.5), relevant)
 
 
-RIVALS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+BASELINES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "FastAP, 10 bins": partial(histogram_ap, bins=10),
     "FastAP, 20 bins": partial(histogram_ap, bins=20),
     "Blackbox AP, margin 0.02": margin_ap,
 }
 
 
-def rival_errors(embeddings: Tensor, labels: Tensor) -> list[float]:
-    """The mean of |AP of the rival - AP| over the queries of a batch, for each of `RIVALS`.
+def baseline_errors(embeddings: Tensor, labels: Tensor) -> list[float]:
+    """The mean of |AP of the baseline - AP| over the queries of a batch, for each of `BASELINES`.
 
     embeddings (b, d) of length 1, labels (b,); each row is a query, and all others are its retrieval set.
     """
@@ -52,11 +52,11 @@ def rival_errors(embeddings: Tensor, labels: Tensor) -> list[float]:
     scores = (rows @ rows.T).fill_diagonal_(-torch.inf)
     relevant = (labels[:, None] == labels).fill_diagonal_(False)
     exact = average_precision(scores, relevant)
-    return [float((measure(scores, relevant) - exact).abs().nanmean()) for measure in RIVALS.values()]
+    return [float((measure(scores, relevant) - exact).abs().nanmean()) for measure in BASELINES.values()]
 
 
 class MeasuredSmoothAP(nn.Module):
-    """Smooth-AP that notes the errors of its rivals at every step; they are saved with the checkpoint."""
+    """Smooth-AP that notes the errors of its baselines at every step; they are saved with the checkpoint."""
 
     errors: Tensor
     step: Tensor
@@ -65,10 +65,10 @@ class MeasuredSmoothAP(nn.Module):
         super().__init__()
         self.loss = SmoothAP(tau)
         self.tolerated_noise = self.loss.tolerated_noise
-        self.register_buffer("errors", torch.zeros(steps, len(RIVALS)))
+        self.register_buffer("errors", torch.zeros(steps, len(BASELINES)))
         self.register_buffer("step", torch.tensor(0))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        self.errors[int(self.step)] = self.errors.new_tensor(rival_errors(embeddings, labels))
+        self.errors[int(self.step)] = self.errors.new_tensor(baseline_errors(embeddings, labels))
         self.step += 1
         return self.loss(embeddings, labels)

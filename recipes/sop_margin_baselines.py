@@ -4,7 +4,7 @@ Paper   Recall@1 / 10 / 100 / 1000, each as its own authors report it:
         margin              72.7  86.2  93.8  98.0
         divide-and-conquer  75.9  88.4  94.9  98.1
         mic                 77.2  89.4  95.6     -
-Run     smoothap train recipe:sop-margin-rivals --data PATH --out runs/sop-margin-rivals
+Run     smoothap train recipe:sop-margin-baselines --data PATH --out runs/sop-margin-baselines
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
@@ -33,19 +33,19 @@ from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
-    per_class=4,
+    samples_per_class=4,
     by_size=True,
     validation_fraction=0,  # all of these train on all classes
     optimiser="adam",
     learning_rate=1e-5,
     schedule="steps",
-    drop=0.3,
+    gamma=0.3,
     precision="float32",
 )
 TRAININGS = {
-    "margin": replace(SETTINGS, batch_size=112, weight_decay=4e-4, epochs=40, drops=(25,)),
-    "divide-and-conquer": replace(SETTINGS, batch_size=80, weight_decay=1e-4, epochs=200, drops=()),
-    "mic": replace(SETTINGS, batch_size=112, weight_decay=4e-4, epochs=45, drops=(20, 35)),
+    "margin": replace(SETTINGS, batch_size=112, weight_decay=4e-4, epochs=40, milestones=(25,)),
+    "divide-and-conquer": replace(SETTINGS, batch_size=80, weight_decay=1e-4, epochs=200, milestones=()),
+    "mic": replace(SETTINGS, batch_size=112, weight_decay=4e-4, epochs=45, milestones=(20, 35)),
 }
 
 

@@ -4,7 +4,7 @@ Paper   mAP on VGGFace2 test and IJB-C:
         softmax      0.828  0.726  (before this training)
         contrastive  0.828  0.728  (+Pairwise)
         triplet      0.845  0.740  (+Triplet)
-Run     smoothap train recipe:faces-senet50-rivals --data PATH --test-on ijbc:DIR --weights FILE --out runs/pairs
+Run     smoothap train recipe:faces-senet50-baselines --data PATH --test-on ijbc:DIR --weights FILE --out runs/pairs
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is NIST's with images and protocols
 Weights FILE is senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2
 
@@ -36,15 +36,15 @@ from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
     batch_size=224,
-    per_class=4,
+    samples_per_class=4,
     validation_fraction=0,  # the paper trains on all classes
     optimiser="adam",
     learning_rate=1e-5,
     weight_decay=4e-5,
     epochs=5,
     schedule="steps",
-    drops=(3, 4),
-    drop=0.3,
+    milestones=(3, 4),
+    gamma=0.3,
     precision="float32",
 )
 

@@ -4,7 +4,7 @@ Paper   Recall@1 / 10 / 100 / 1000, each as its own authors report it:
         fast-ap          76.4  89.0  95.1  98.2
         blackbox-recall  78.6  90.5  96.0  98.7  (the table calls it "Blackbox AP")
         xbm              80.6  91.6  96.2  98.7  (the table calls it "Cont. w/M")
-Run     smoothap train recipe:sop-rivals --data PATH --out runs/sop-rivals
+Run     smoothap train recipe:sop-baselines --data PATH --out runs/sop-baselines
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
@@ -22,7 +22,7 @@ precision        float32 without TF32       float32 without TF32              fl
 
 Settings are those of each method's released code; "guess" marks what is not in it: Blackbox has those of Smooth-AP at
 batch 224, and the memory's code lowers the rate when Recall@1 stands still. This runs three trainings, each in a folder
-of its own; --loss xbm runs that one alone, and with --crops released --least-area 0.2 it has its own views.
+of its own; --loss xbm runs that one alone, and with --crops released --min-crop-area 0.2 it has its own views.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings
 
 SETTINGS = Settings(
-    per_class=4,
+    samples_per_class=4,
     validation_fraction=0,  # all of these train on all classes
     optimiser="adam",
     learning_rate=1e-5,
@@ -44,12 +44,12 @@ SETTINGS = Settings(
     precision="float32",
 )
 TRAININGS = {
-    "fast-ap": replace(SETTINGS, batch_size=256, weight_decay=0, embedding_factor=10, epochs=30, drops=()),
+    "fast-ap": replace(SETTINGS, batch_size=256, weight_decay=0, head_lr_multiplier=10, epochs=30, milestones=()),
     "blackbox-recall": replace(
-        SETTINGS, batch_size=224, weight_decay=4e-5, embedding_factor=5, epochs=161, drops=(81, 121)
+        SETTINGS, batch_size=224, weight_decay=4e-5, head_lr_multiplier=5, epochs=161, milestones=(81, 121)
     ),
     "xbm": replace(
-        SETTINGS, batch_size=64, learning_rate=1e-4, weight_decay=5e-4, steps=35_000, drops=(19, 28), drop=0.1
+        SETTINGS, batch_size=64, learning_rate=1e-4, weight_decay=5e-4, steps=35_000, milestones=(19, 28), gamma=0.1
     ),
 }
 
@@ -66,11 +66,11 @@ def batches(images: ImageSet, settings: Settings, processes: Processes) -> Batch
     """Half of a batch from each of two of the 12 super-categories; where memory brings hard negatives, balanced."""
     if settings.loss == "xbm":
         return BalancedBatches(
-            images.labels, settings.batch_size, settings.per_class,
+            images.labels, settings.batch_size, settings.samples_per_class,
             seed=settings.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
     return PairBatches(
-        images.labels, images.groups, settings.batch_size, settings.per_class,
+        images.labels, images.groups, settings.batch_size, settings.samples_per_class,
         batches_per_pair=10, seed=settings.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 
