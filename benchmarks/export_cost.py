@@ -1,11 +1,11 @@
-"""What a model outside Python costs in mAP and gains in time, in each precision.
+"""What a model outside Python costs in mAP and gains in time.
 
     python benchmarks/export_cost.py --photos FOLDER [--model NAME] [--size 224] [--most 1000] [--rounds 20]
 
 FOLDER has a folder of photos for each class. An album's vectors come from the files, where a large JPEG is decoded at a
 reduced size; the graph gets all pixels of the same file. "asked" is the mAP of that album asked with the graph's
 vectors, "alone" that of the graph's vectors among themselves. Times are of one photo on one thread, the decoded pixels
-in memory, each candidate in turn. int8 takes its ranges from every tenth photo, and those are not ranked.
+in memory, each candidate in turn.
 """
 
 import argparse
@@ -22,25 +22,21 @@ from smoothap._core.progress import Progress
 from smoothap.album.walking import walk
 from smoothap.data.reading import read_image
 from smoothap.models import Embedder
-from smoothap.models.export import PRECISIONS, export_onnx
+from smoothap.models.export import export_onnx
 
 
-def sessions(model: Embedder, photos: list[Path], folder: Path) -> dict[str, onnxruntime.InferenceSession]:
-    """The model in each precision, on one thread."""
+def session_of(model: Embedder, photos: list[Path], file: Path) -> onnxruntime.InferenceSession:
+    """The exported model on one thread, checked on some photos."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    found = {}
-    for precision in PRECISIONS:
-        file = folder / f"{precision}.onnx"
-        exported = export_onnx(model, file, precision=precision, photos=photos)
-        found[precision] = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
-        print(
-            f"{precision:8} {exported.bytes / 1e6:6.1f} MB  cosine to torch from the same pixels: smallest "
-            f"{exported.cosines.min():.5f}, median {np.median(exported.cosines):.5f}"
-        )
-        if precision == "float32" and (files := exported.cosines_from_files) is not None:
-            print(f"                    from files: smallest {files.min():.4f}, median {np.median(files):.4f}")
-    return found
+    exported = export_onnx(model, file, photos=photos)
+    print(
+        f"{exported.bytes / 1e6:6.1f} MB  cosine to torch from the same pixels: smallest {exported.cosines.min():.5f}, "
+        f"median {np.median(exported.cosines):.5f}"
+    )
+    if (files := exported.cosines_from_files) is not None:
+        print(f"           from files: smallest {files.min():.4f}, median {np.median(files):.4f}")
+    return onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
 
 
 def main() -> None:
@@ -55,13 +51,13 @@ def main() -> None:
     torch.set_num_threads(1)
     files = [options.photos / file.path for file in walk(options.photos).files]
     files = [files[place] for place in np.random.default_rng(0).permutation(len(files))[: options.most]]
-    ranges, ranked = files[::10], sorted(set(files) - set(files[::10]))
+    ranked = sorted(files)
     model = Embedder(options.model, None, size=options.size).eval()
     labels = np.unique([file.parent.name for file in ranked], return_inverse=True)[1]
     album = model.embed(ranked).numpy()
     himself = np.eye(len(ranked), dtype=bool)
     with tempfile.TemporaryDirectory() as folder:
-        graphs = sessions(model, ranges, Path(folder))
+        graphs = {"onnx": session_of(model, ranked[::10], Path(folder) / "model.onnx")}
         vectors = {name: np.empty_like(album) for name in graphs}
         with Progress("Graphs", len(ranked), "photos") as line:
             for place, file in enumerate(ranked):

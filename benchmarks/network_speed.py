@@ -4,7 +4,7 @@
                                        [--compile] [--processor]
 
 Plain is timm's network, channels last, with frozen batch norm. Ours is the same network as `Embedder` has it: folded,
-with the layers of `models/fast_layers.py`, freed memory kept. With --compile, torch.compile of the plain network takes
+with the layers of `models/cpu`, freed memory kept. With --compile, torch.compile of the plain network takes
 part too, where there is a C++ compiler. "of the product" is the time that the machine's matrix product would need for
 the same arithmetic, as a share of ours. Ratios are medians over the rounds, each against plain in the same round. With
 --processor the seconds are those of the processor, which waiting for a core does not lengthen: for a busy machine.
@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap.models import Embedder
-from smoothap.models.timm_networks import timm_backbone
+from smoothap.models.weights import timm_backbone
 
 NETWORKS = ("tf_efficientnet_lite0", "mobilenetv3_large_100", "convnext_tiny", "resnet50", "vit_small_patch16_224")
 IMAGES = {64: 128, 112: 64, 224: 16}  # in a batch

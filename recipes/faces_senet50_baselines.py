@@ -30,7 +30,7 @@ from pathlib import Path
 
 from smoothap.data.vggface2 import vggface2
 from smoothap.models import Embedder
-from smoothap.models.senet import vggface2_senet50
+from smoothap.models.faces.senet import vggface2_senet50
 from smoothap.training.recipe import Recipe, Weights
 from smoothap.training.settings import Settings
 

@@ -32,7 +32,7 @@ from smoothap.experiments.named_evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
-from smoothap.models._weights import read_state
+from smoothap.models.weights import read_state
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 from smoothap.training.log import read_rows

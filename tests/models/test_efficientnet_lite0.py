@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smoothap._core.torchvision_guard import ensure_torchvision
-from smoothap.models._folding import _pairs
+from smoothap.models.cpu.folding import _pairs
 from smoothap.models.efficientnet_lite import EfficientNetLite0
 
 ensure_torchvision()

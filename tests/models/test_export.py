@@ -1,4 +1,4 @@
-"""A model outside Python: from pixels of any shape to torch's vectors, in every precision."""
+"""A model outside Python: from pixels of any shape to torch's vectors."""
 
 import json
 
@@ -57,7 +57,7 @@ def session_of(file):
 @pytest.mark.parametrize("name", ["paper", "released", "whole"])
 @pytest.mark.parametrize("size", [32, 64, 65, 224])
 def test_the_graph_makes_of_an_image_of_any_shape_what_pillow_makes_of_it(name, size):
-    from smoothap.models._onnx_preprocessing import preprocessing_model
+    from smoothap.models.onnx_preprocessing import preprocessing_model
 
     transform = Transform(name=name, size=size)
     session = session_of(preprocessing_model(transform, ir_version=10).SerializeToString())
@@ -108,7 +108,7 @@ def test_an_album_gives_the_model_that_made_it(model, tmp_path, capsys):
 
 def test_the_bare_file_takes_squares_and_says_how_to_make_them(model, tmp_path, capsys):
     file = tmp_path / "bare.onnx"
-    arguments = ["export", str(model.save(tmp_path / "model")), "--out", str(file), "--bare"]
+    arguments = ["export", str(model.save(tmp_path / "model")), "--out", str(file), "--no-preprocessing"]
     app(arguments, result_action="return_value")
     assert "Resize the image to 37 x 37 pixels, bilinear and antialiased" in capsys.readouterr().out
     session = session_of(file)
@@ -122,27 +122,7 @@ def test_the_bare_file_takes_squares_and_says_how_to_make_them(model, tmp_path, 
     assert "channels in the order BGR, mean 91 104 131, std 1 2 3" in sentence
 
 
-@pytest.mark.parametrize("precision", ["float16", "int8"])
-def test_fewer_bits_make_a_smaller_file_with_nearly_the_same_vectors(precision, tmp_path):
-    torch.manual_seed(0)
-    model = Embedder("tf_efficientnet_lite0", 64, size=64, pretrained=False)
-    photos = [picture(80, 100, seed) for seed in range(40)]
-    whole = export_onnx(model, tmp_path / "whole.onnx", photos=photos, progress=False)
-    fewer = export_onnx(model, tmp_path / "fewer.onnx", photos=photos, precision=precision, progress=False)
-    assert whole.cosines.min() >= 0.9999
-    assert len(fewer.cosines) == (40 if precision == "float16" else 20)  # the others set the ranges
-    assert fewer.bytes < whole.bytes * {"float16": 0.55, "int8": 0.4}[precision]
-    session = session_of(tmp_path / "fewer.onnx")
-    (vectors,) = session.run(None, {"images": np.stack([np.asarray(photo) for photo in photos[:3]])})
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    assert np.median(fewer.cosines) > {"float16": 0.9999, "int8": 0.95}[precision]
-
-
-def test_int8_needs_photos_and_a_precision_is_one_of_three(model, tmp_path):
-    with pytest.raises(ValueError, match="at least 20 of them, not 3: give more"):
-        export_onnx(model, tmp_path / "model.onnx", precision="int8", photos=[picture(40, 40)] * 3)
-    with pytest.raises(ValueError, match="float32, float16, int8, not 'int4'"):
-        export_onnx(model, tmp_path / "model.onnx", precision="int4")
+def test_photos_that_cannot_be_read_are_an_error_and_leave_no_file(model, tmp_path):
     with pytest.raises(ValueError, match="None of the 1 photos can be read"):
         export_onnx(model, tmp_path / "model.onnx", photos=[tmp_path / "nowhere.jpg"])
     assert list(tmp_path.iterdir()) == []

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from smoothap.models import Embedder
-from smoothap.models._folding import fold_batch_norm
-from smoothap.models._weights import build_backbone
+from smoothap.models.cpu.folding import fold_batch_norm
+from smoothap.models.weights import build_backbone
 
 
 def with_statistics(network: nn.Module) -> nn.Module:

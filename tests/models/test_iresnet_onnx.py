@@ -8,7 +8,7 @@ import torch
 from test_iresnet import published_state
 
 from smoothap.models import Embedder
-from smoothap.models._iresnet import IResNet
+from smoothap.models.faces.iresnet import IResNet
 
 onnx = pytest.importorskip("onnx")
 

@@ -7,7 +7,7 @@ from torch.nn.functional import adaptive_avg_pool2d, batch_norm, conv2d, linear,
 
 from smoothap.data.transforms import SENET
 from smoothap.models import Embedder
-from smoothap.models.senet import vggface2_senet50
+from smoothap.models.faces.senet import vggface2_senet50
 
 BLOCKS = (3, 4, 6, 3)
 

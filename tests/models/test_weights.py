@@ -6,9 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from smoothap.models import Embedder
-from smoothap.models import _weights as weights
-from smoothap.models._weights import build_backbone
+from smoothap.models import Embedder, weights
+from smoothap.models.weights import build_backbone
 
 
 @pytest.fixture(scope="module")

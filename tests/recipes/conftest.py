@@ -2,8 +2,8 @@ import pytest
 
 from smoothap._core.torchvision_guard import ensure_torchvision
 from smoothap.models import embedder
-from smoothap.models._iresnet import IResNet
-from smoothap.models._weights import build_backbone
+from smoothap.models.faces.iresnet import IResNet
+from smoothap.models.weights import build_backbone
 
 ensure_torchvision()
 import timm  # noqa: E402

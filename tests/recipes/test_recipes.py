@@ -24,7 +24,7 @@ from smoothap.cli._options import NOT_IMPROVED
 from smoothap.data.samplers import PairBatches
 from smoothap.experiments import finetune as fine_tuning
 from smoothap.models import embedder
-from smoothap.models._weights import build_backbone
+from smoothap.models.weights import build_backbone
 from smoothap.training.loop import train
 from smoothap.training.recipe import load_recipe
 

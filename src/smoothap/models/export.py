@@ -19,8 +19,7 @@ from smoothap._core.progress import Progress
 from smoothap.data.reading import UnreadableImage, as_rgb, read_image
 from smoothap.models.embedder import Embedder
 
-# The cosine to torch below which no file is written: in float32 of any photo, in fewer bits of half of them.
-PRECISIONS = {"float32": 0.9999, "float16": 0.999, "int8": 0.9}
+_LEAST_COSINE = 0.9999  # to torch's vector of any photo; with less, no file is written
 Photos = Sequence[Path | str | Image.Image]
 _SHAPES = ((64, 64), (97, 64), (64, 150), (480, 640), (640, 480), (31, 50), (300, 900))  # height, width
 
@@ -45,7 +44,6 @@ def export_onnx(
     path: Path | str,
     *,
     preprocessing: bool = True,
-    precision: str = "float32",
     photos: Photos = (),
     progress: bool = True,
 ) -> Exported:
@@ -55,42 +53,28 @@ def export_onnx(
         print(exported.cosines.min())
 
     Without `preprocessing`, "images" are (n, 3, size, size), and resizing and cropping are left to the caller; the
-    metadata of every file say how, as `transform` (JSON) and `sentence`. `precision` is one of `PRECISIONS`; "int8"
-    reads its ranges off one half of the `photos` and is checked on the other. The file is run by onnxruntime on the
-    photos, or on made-up images without any, and is not written if a vector is too far from torch's. A photo that
-    cannot be read is left out.
+    metadata of every file say how, as `transform` (JSON) and `sentence`. The file is run by onnxruntime on the photos,
+    or on made-up images without any, and is not written if a vector is too far from torch's. A photo that cannot be
+    read is left out. For fewer bits, give the file to onnxruntime's own tools.
     """
     _check_extra()
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision is one of {', '.join(PRECISIONS)}, not {precision!r}.")
-    if precision == "int8" and len(photos) < 20:
-        raise ValueError(
-            f"int8 reads its ranges off photos of yours, at least 20 of them, not {len(photos)}: give more."
-        )
     model = copy.deepcopy(model).cpu().eval()
-    calibrating, checked = (photos[::2], photos[1::2]) if precision == "int8" else ((), photos)
-    images = list(checked) or _made_up_images()
+    images = list(photos) or _made_up_images()
     results: list[Exported] = []
 
     def write(file: Path) -> None:
         with Progress("Exporting", len(images), "photos checked", shown=progress) as line:
-            content = _onnx_file(model, preprocessing, precision, calibrating)
+            content = _onnx_file(model, preprocessing)
             file.write_bytes(content)
             results.append(_checked(model, content, Path(path), images, preprocessing, line))
-        _refuse_if_far(results[0].cosines, precision)
+        if not (least := results[0].cosines.min()) >= _LEAST_COSINE:
+            raise ValueError(
+                f"ONNX and torch differ: the smallest cosine of {len(images)} photos is {least:.4f}, less than "
+                f"{_LEAST_COSINE}: no file written; report it, with the model."
+            )
 
     write_atomically(path, write)
     return results[0]
-
-
-def _refuse_if_far(cosines: np.ndarray, precision: str) -> None:
-    kind, value = ("smallest", cosines.min()) if precision == "float32" else ("median", np.median(cosines))
-    if not value >= PRECISIONS[precision]:
-        remedy = "report it, with the model" if precision == "float32" else "this model does not bear it, use float32"
-        raise ValueError(
-            f"ONNX in {precision} and torch differ: the {kind} cosine of {len(cosines)} photos is {value:.4f}, less "
-            f"than {PRECISIONS[precision]}: no file written; {remedy}."
-        )
 
 
 def _check_extra() -> None:
@@ -99,38 +83,31 @@ def _check_extra() -> None:
         raise ValueError(f"Export needs {', '.join(absent)}: pip install 'smoothap[export]'")
 
 
-def _onnx_file(model: Embedder, preprocessing: bool, precision: str, calibrating: Photos) -> bytes:
-    """The bytes of the file: the network in its precision, and what comes before it."""
+def _onnx_file(model: Embedder, preprocessing: bool) -> bytes:
+    """The bytes of the file: the network, and what comes before it."""
     import onnx
 
-    from smoothap.models import _onnx_precision as precisions
-    from smoothap.models._onnx_preprocessing import preprocessing_model
+    from smoothap.models.onnx_preprocessing import preprocessing_model
 
     network = _network(model)
-    if precision == "float16":
-        network = precisions.in_float16(network)
-    elif precision == "int8":
-        views = (model.transform.test(image)[None].numpy() for _, image in _decoded(calibrating))
-        network = precisions.in_int8(network, views)
     if preprocessing:
         before = preprocessing_model(model.transform, network.ir_version)
         network = onnx.compose.merge_models(before, network, io_map=[("pixels", "images")])
     network.doc_string = "Photos to vectors of length 1, whose cosine says how alike two photos are. Made by smoothap."
     takes = "of any size" if preprocessing else "already resized and cropped"
-    described = {
+    metadata = {
         "transform": json.dumps(model.transform.to_dict()),
         "sentence": f"Takes RGB {takes}. {model.transform.sentence()}",
         "preprocessing": "in the graph" if preprocessing else "left to you",
-        "precision": precision,
     }
-    onnx.helper.set_model_props(network, described)
+    onnx.helper.set_model_props(network, metadata)
     onnx.checker.check_model(network)
     return network.SerializeToString()
 
 
 def _network(model: Embedder) -> Any:
     """The network from bytes (n, 3, size, size), with its normalisation, as ONNX."""
-    from smoothap.models._onnx_preprocessing import OPSET
+    from smoothap.models.onnx_preprocessing import OPSET
 
     images = torch.zeros(3, 3, model.transform.size, model.transform.size, dtype=torch.uint8)
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from smoothap._core.distributed import Processes
 from smoothap._core.files import write_atomically
 from smoothap._core.sealed_json import Kinds, SealedJson
-from smoothap.models.fast_layers import kernels
+from smoothap.models.cpu import kernels
 from smoothap.training._queue import EmbeddingQueue
 from smoothap.training.settings import Settings
 

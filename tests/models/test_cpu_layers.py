@@ -8,9 +8,10 @@ from torch import nn
 from torch.nn.functional import conv2d, pad
 
 from smoothap._core.threads import numba_is_there
-from smoothap.models import Embedder, _depthwise, fast_layers
-from smoothap.models._depthwise import NO_ACTIVATION, Geometry
-from smoothap.models.fast_layers import convolve
+from smoothap.models import Embedder
+from smoothap.models.cpu import convolution, depthwise
+from smoothap.models.cpu.convolution import convolve
+from smoothap.models.cpu.depthwise import NO_ACTIVATION, Geometry
 
 pytestmark = pytest.mark.skipif(not numba_is_there(), reason="the loop is compiled by numba")
 
@@ -57,14 +58,14 @@ def test_result_and_gradients_are_torchs_for_any_shape(shape, bounds):
     geometry = geometry_of(shape)
     down, across = geometry.further
     expected = conv2d(pad(images, [0, across, 0, down]), weight, bias, *geometry[:4]).clamp(*bounds)
-    result = _depthwise.convolve(images.detach(), weight, bias, geometry, bounds)
+    result = depthwise.convolve(images.detach(), weight, bias, geometry, bounds)
     torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
     gradient = torch.randn_like(expected)
     given = {} if bounds == NO_ACTIVATION else {"result": result, "bounds": bounds}
-    computed = _depthwise.gradients(images, weight, gradient, geometry, **given, of_images=True)
+    computed = depthwise.gradients(images, weight, gradient, geometry, **given, of_images=True)
     for ours, theirs in zip(computed, torch.autograd.grad(expected, (images, weight, bias), gradient), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    alone = _depthwise.gradients(images, weight, gradient, geometry, **given, of_images=False)
+    alone = depthwise.gradients(images, weight, gradient, geometry, **given, of_images=False)
     assert alone[0] is None
     assert torch.equal(alone[1], computed[1])
 
@@ -72,7 +73,7 @@ def test_result_and_gradients_are_torchs_for_any_shape(shape, bounds):
 def test_the_slope_at_a_bad_number_is_torchs():
     result = torch.tensor([float("nan"), 0.0, 3.0, 6.0]).reshape(1, 1, 2, 2)
     gradient = torch.ones(1, 1, 2, 2)
-    slopes, total = _depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))
+    slopes, total = depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))
     assert torch.equal(slopes, torch.ops.aten.hardtanh_backward(gradient, result, 0.0, 6.0))
     assert total.item() == 2
 
@@ -85,14 +86,14 @@ def test_a_bad_number_is_not_hidden_by_an_activation(where, value):
     geometry = Geometry(padding=(1, 1), groups=2)
     if where == "result":
         images[0, 0, 1, 1] = value
-        result = _depthwise.convolve(images, weight, bias, geometry, (0.0, 6.0))
+        result = depthwise.convolve(images, weight, bias, geometry, (0.0, 6.0))
         expected = nn.functional.relu6(conv2d(images, weight, bias, *geometry[:4]))
         torch.testing.assert_close(result, expected, equal_nan=True)
         return
     gradient = torch.ones(1, 2, 3, 3)
     gradient[0, 0, 1, 1] = value
     for activation in ({}, {"result": torch.ones(1, 2, 3, 3), "bounds": (0.0, 6.0)}):
-        for slopes in _depthwise.gradients(images, weight, gradient, geometry, **activation, of_images=True):
+        for slopes in depthwise.gradients(images, weight, gradient, geometry, **activation, of_images=True):
             assert not slopes.isfinite().all()
 
 
@@ -118,7 +119,7 @@ def test_the_whole_backward_pass_has_the_slopes_of_the_function(weight, geometry
     torch.manual_seed(0)
     bias = torch.randn(weight[0], dtype=torch.float64, requires_grad=True)
     inputs = channels_last(3, 4, 2, 5), channels_last(*weight), bias
-    assert fast_layers._is_on_cpu(*inputs[:2])
+    assert convolution._is_on_cpu(*inputs[:2])
     down, across = geometry.further
     expected = conv2d(pad(inputs[0], [0, across, 0, down]), *inputs[1:], *geometry[:4])
     expected = expected if activation is None else activation(expected * 1)
@@ -136,9 +137,9 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
     try:
         for threads in (1, 2, 3, 16):
             torch.set_num_threads(threads)
-            result = _depthwise.convolve(images, weight, None, geometry, (0.0, 6.0))
-            slopes = _depthwise.gradients(images, weight, gradient, geometry, result, (0.0, 6.0), of_images=True)
-            results.append([result, *slopes, *_depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))])
+            result = depthwise.convolve(images, weight, None, geometry, (0.0, 6.0))
+            slopes = depthwise.gradients(images, weight, gradient, geometry, result, (0.0, 6.0), of_images=True)
+            results.append([result, *slopes, *depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))])
     finally:
         torch.set_num_threads(before)
     for values in results[1:]:
@@ -155,10 +156,10 @@ def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
     images, target = torch.randn(5, 3, 48, 48).double(), torch.randn(5, 8)
     gradients = []
     used = []
-    own = _depthwise.gradients
-    monkeypatch.setattr(_depthwise, "gradients", lambda *what, **how: used.append(1) or own(*what, **how))
+    own = depthwise.gradients
+    monkeypatch.setattr(depthwise, "gradients", lambda *what, **how: used.append(1) or own(*what, **how))
     for numba in (True, False):
-        monkeypatch.setattr(fast_layers, "numba_is_there", lambda numba=numba: numba)
+        monkeypatch.setattr(convolution, "numba_is_there", lambda numba=numba: numba)
         model.zero_grad()
         torch.manual_seed(1)
         (model(images) * target).sum().backward()
@@ -172,26 +173,26 @@ def test_which_way_is_taken_follows_from_the_shapes():
     images, small = torch.zeros(8, 64, 9, 9), torch.zeros(8, 64, 2, 2)
     three, five, seven, one = (torch.zeros(64, 1, side, side) for side in (3, 5, 7, 1))
     depthwise, few = Geometry(groups=64), Geometry(groups=63)
-    assert fast_layers._has_our_gradient(images, three, depthwise)
-    assert not fast_layers._has_our_gradient(images[:, :63], three[:63], few)
-    assert fast_layers._has_our_gradient(small[:, :63], three[:63], few)
-    assert fast_layers._has_our_gradient(images[:, :63], five[:63], few)
-    assert not fast_layers._has_our_gradient(images, five, Geometry())
-    assert fast_layers._has_our_image_gradient(five, depthwise)
-    assert not fast_layers._has_our_image_gradient(seven, depthwise)
-    assert not fast_layers._has_our_image_gradient(five[:63], few)
+    assert convolution._has_our_gradient(images, three, depthwise)
+    assert not convolution._has_our_gradient(images[:, :63], three[:63], few)
+    assert convolution._has_our_gradient(small[:, :63], three[:63], few)
+    assert convolution._has_our_gradient(images[:, :63], five[:63], few)
+    assert not convolution._has_our_gradient(images, five, Geometry())
+    assert convolution._has_our_image_gradient(five, depthwise)
+    assert not convolution._has_our_image_gradient(seven, depthwise)
+    assert not convolution._has_our_image_gradient(five[:63], few)
     uneven = Geometry(groups=64, further=(0, 1))
-    assert fast_layers._has_our_image_gradient(seven, uneven)
-    assert fast_layers._is_our_result(images, five, uneven)
-    assert not fast_layers._is_our_result(images[:7], five, uneven)
-    assert not fast_layers._is_our_result(images, five, depthwise)
-    assert fast_layers._is_product(one, Geometry(), 100)
-    assert not fast_layers._is_product(one, Geometry(), 100_000)
-    assert not fast_layers._is_product(one, Geometry(stride=(2, 2)), 100)
+    assert convolution._has_our_image_gradient(seven, uneven)
+    assert convolution._is_our_result(images, five, uneven)
+    assert not convolution._is_our_result(images[:7], five, uneven)
+    assert not convolution._is_our_result(images, five, depthwise)
+    assert convolution._is_product(one, Geometry(), 100)
+    assert not convolution._is_product(one, Geometry(), 100_000)
+    assert not convolution._is_product(one, Geometry(stride=(2, 2)), 100)
     last = images.contiguous(memory_format=torch.channels_last)
-    assert fast_layers._is_on_cpu(last, five)
-    assert not fast_layers._is_on_cpu(images, five)
-    assert not fast_layers._is_on_cpu(last.bfloat16(), five)
+    assert convolution._is_on_cpu(last, five)
+    assert not convolution._is_on_cpu(images, five)
+    assert not convolution._is_on_cpu(last.bfloat16(), five)
 
 
 @given(shapes.filter(fits))
@@ -202,7 +203,7 @@ def test_tensorflows_padding_is_timms(shape):
     images, weight = layer(shape, torch.float32)
     how = {"stride": shape["stride"], "dilation": shape["dilation"], "groups": len(weight), "bias": False}
     ours, theirs = (
-        kind(len(weight), len(weight), shape["kernel"], **how) for kind in (fast_layers.SamePadding, Conv2dSame)
+        kind(len(weight), len(weight), shape["kernel"], **how) for kind in (convolution.SamePadding, Conv2dSame)
     )
     theirs.load_state_dict(ours.state_dict())
     assert torch.equal(ours(images), theirs(images))

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from smoothap.data.transforms import SENET
-from smoothap.models._weights import load_state, read_state
 from smoothap.models.embedder import Embedder
+from smoothap.models.weights import load_state, read_state
 
 ARCHITECTURE = "legacy_seresnet50"
 

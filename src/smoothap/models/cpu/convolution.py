@@ -4,7 +4,7 @@
   backward pass is the result alone.
 - **Depthwise convolutions.** oneDNN has a fast weight gradient for kernels up to 3 wide on maps that are no smaller
   than the kernel. For all others it treats each channel as a convolution by itself, which takes up to a hundred times
-  as long as a plain loop over the taps. Those loops are in `_depthwise.py`; with many channels they are also faster
+  as long as a plain loop over the taps. Those loops are in `depthwise.py`; with many channels they are also faster
   where oneDNN does its best, since the activation is part of them, and a border need not be copied around the image.
 - **Convolutions of 1 x 1** on few pixels: their weight gradient takes half of the time as a matrix product.
 - **The slope of an activation** and the gradient of the bias, which is its sum, in one pass.
@@ -12,7 +12,6 @@
 Which way a layer goes follows from its shapes alone, so that two runs of a training are the same run.
 """
 
-from functools import partial
 from math import inf
 from typing import Any, TypeGuard
 
@@ -21,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from smoothap._core.threads import numba_is_there
-from smoothap.models import _depthwise
-from smoothap.models._depthwise import Geometry
+from smoothap.models.cpu import depthwise
+from smoothap.models.cpu.depthwise import Geometry
 
 _FEW_PIXELS = 1 << 15  # of all images together, below which oneDNN has too little to share among its threads
 _FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls an activation, and its numbers
@@ -32,7 +31,7 @@ _FUSED: dict[type[nn.Module], tuple[str, list[float]]] = {  # what oneDNN calls 
     nn.SiLU: ("swish", []),
 }
 # Between which results an activation has the slope 1, and 0 elsewhere; other activations need what went into them.
-_STEEP: dict[type[nn.Module], _depthwise.Bounds] = {nn.ReLU: (0.0, inf), nn.ReLU6: (0.0, 6.0)}
+_STEEP: dict[type[nn.Module], depthwise.Bounds] = {nn.ReLU: (0.0, inf), nn.ReLU6: (0.0, 6.0)}
 _FEW_CHANNELS = 64  # with which oneDNN's own loops over a kernel of 3 are faster than ours
 _FEW_IMAGES = 8  # for which it is not worth it to load the compiled loops: a query has one
 _WIDE = 5  # the widest kernel whose gradient of the images is ours
@@ -42,17 +41,6 @@ def kernels() -> str:
     """What the bits of these layers depend on, for the checkpoint: the number is that of the rule below."""
     by = "numba" if numba_is_there() else "torch"
     return f"{by} (rule 4, {torch.backends.cpu.get_cpu_capability()})"
-
-
-def speed_up(backbone: nn.Module) -> None:
-    """Let a network compute its convolutions as above; names and shapes of the parameters stay."""
-    for layer in backbone.modules():
-        if is_convolution(layer) and "forward" not in vars(layer):
-            layer.forward = partial(_forward, layer)  # ty: ignore[invalid-assignment]
-
-
-def _forward(layer: nn.Conv2d, images: Tensor) -> Tensor:
-    return convolve_layer(layer, images, layer.weight, layer.bias)
 
 
 def is_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
@@ -143,9 +131,9 @@ def _is_on_cpu(images: Tensor, weight: Tensor) -> bool:
 def _result(
     images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, activation: nn.Module | None
 ) -> Tensor:
-    bounds = _depthwise.NO_ACTIVATION if activation is None else _STEEP.get(type(activation))
+    bounds = depthwise.NO_ACTIVATION if activation is None else _STEEP.get(type(activation))
     if bounds is not None and _is_our_result(images, weight, geometry):
-        return _depthwise.convolve(images, weight, bias, geometry, bounds)
+        return depthwise.convolve(images, weight, bias, geometry, bounds)
     fused = None if activation is None else _FUSED.get(type(activation))
     if fused is not None and images.dtype == torch.float32 and torch.backends.mkldnn.enabled:
         name, numbers = fused
@@ -170,7 +158,7 @@ class _Convolution(torch.autograd.Function):
         result = _result(images, weight, bias, geometry, activation)
         ctx.save_for_backward(images, weight, *([] if activation is None else [result]))
         ctx.geometry = geometry
-        ctx.bounds = _depthwise.NO_ACTIVATION if activation is None else _STEEP[type(activation)]
+        ctx.bounds = depthwise.NO_ACTIVATION if activation is None else _STEEP[type(activation)]
         return result
 
     @staticmethod
@@ -214,26 +202,26 @@ def _gradients(
     gradient: Tensor,
     geometry: Geometry,
     result: Tensor | None,
-    bounds: _depthwise.Bounds,
+    bounds: depthwise.Bounds,
     wanted: list[bool],
 ) -> list[Tensor | None]:
     """The same, in the faster of the ways above; of the bias by itself, for which oneDNN reads everything once more."""
     gradient = gradient.contiguous(memory_format=torch.channels_last)
     of_images, of_weight, of_bias = wanted
-    depthwise = of_weight and _has_our_gradient(images, weight, geometry)
-    if depthwise and (_has_our_image_gradient(weight, geometry) or not of_images):
-        return [*_depthwise.gradients(images, weight, gradient, geometry, result, bounds, of_images=of_images)]
+    by_loops = of_weight and _has_our_gradient(images, weight, geometry)
+    if by_loops and (_has_our_image_gradient(weight, geometry) or not of_images):
+        return [*depthwise.gradients(images, weight, gradient, geometry, result, bounds, of_images=of_images)]
     slope, bias = gradient, None
     if result is not None and numba_is_there():
-        slope, bias = _depthwise.slopes_and_sum(gradient, result, bounds)
+        slope, bias = depthwise.slopes_and_sum(gradient, result, bounds)
     elif result is not None:
         slope = torch.ops.aten.hardtanh_backward(gradient, result, *bounds)
     rows = slope.permute(0, 2, 3, 1).flatten(0, 2)  # (pixels, channels)
     if of_bias and bias is None:
         bias = rows.sum(0)
     ours = None
-    if depthwise:
-        ours = _depthwise.gradients(images, weight, slope, geometry, of_images=False)[1]
+    if by_loops:
+        ours = depthwise.gradients(images, weight, slope, geometry, of_images=False)[1]
     elif of_weight and _is_product(weight, geometry, len(rows)):
         ours = (rows.t() @ images.permute(0, 2, 3, 1).flatten(0, 2))[:, :, None, None]
     torchs = _torchs_gradients(images, weight, slope, geometry, [of_images, of_weight and ours is None, False])

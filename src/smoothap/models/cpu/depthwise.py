@@ -56,7 +56,7 @@ class _Plan(NamedTuple):
 
 def convolve(images: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, bounds: Bounds) -> Tensor:
     """The depthwise convolution of images (n, c, h, w), channels last, kept between the bounds."""
-    from smoothap.models._depthwise_kernels import convolve_images
+    from smoothap.models.cpu.kernels import convolve_images
 
     shape = geometry.result_shape(images.shape[2:], weight.shape[2:])
     result = _empty(images, (*images.shape[:2], *shape))
@@ -85,7 +85,7 @@ def gradients(
 
     With a result and bounds, they are those of the convolution with its activation.
     """
-    from smoothap.models._depthwise_kernels import add_gradients
+    from smoothap.models.cpu.kernels import add_gradients
 
     plan = _plan(tuple(images.shape[2:]), tuple(weight.shape[2:]), geometry)
     slope = _empty(images, images.shape if of_images else (0, len(weight), 1, 1))
@@ -107,7 +107,7 @@ def gradients(
 
 def slopes_and_sum(gradient: Tensor, result: Tensor, bounds: Bounds) -> tuple[Tensor, Tensor]:
     """The gradient (n, c, h, w) of what went into the activation, and its sum (c,), in one pass."""
-    from smoothap.models._depthwise_kernels import add_slopes
+    from smoothap.models.cpu.kernels import add_slopes
 
     slope = torch.empty_like(result)
     taken, results, slopes = (_pixels(tensor) for tensor in (gradient, result, slope))

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from smoothap.models.fast_layers import convolve_layer, is_convolution, is_timms
+from smoothap.models.cpu.convolution import convolve_layer, is_convolution, is_timms
 
 
 class NormAndActivation(nn.BatchNorm2d):

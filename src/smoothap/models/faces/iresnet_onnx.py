@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothap.models._iresnet import Block, IResNet
+from smoothap.models.faces.iresnet import Block, IResNet
 
 _EPSILON = 1e-5  # torch's, in every batch norm of ours
 
