@@ -323,18 +323,6 @@ def test_a_table_of_other_things_than_text_is_refused(tmp_path):
         table(tmp_path / "images.parquet")
 
 
-def test_a_manifest_of_another_form_is_not_believed(tmp_path):
-    from smoothap.data._manifest import image_files, manifest_of
-
-    tiny_sets.picture(tmp_path / "set" / "a.jpg", 0, 0)
-    expected = image_files(tmp_path / "set").to_pylist()
-    manifest = manifest_of(tmp_path / "set")
-    manifest.parent.mkdir(parents=True, exist_ok=True)
-    for columns in ({"path": ["x"]}, {"path": [1], "modified": [2]}, {"path": [None], "modified": [3]}):
-        pq.write_table(pa.table(columns), manifest)
-        assert image_files(tmp_path / "set").to_pylist() == expected
-
-
 def test_a_checkpoint_that_took_longer_than_a_number_holds_is_refused(tmp_path):
     checkpoint.write(tmp_path, state(), {})
     described = json.loads((tmp_path / "checkpoint.json").read_text())

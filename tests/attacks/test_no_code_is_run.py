@@ -20,7 +20,6 @@ from smoothap.album import Album
 from smoothap.album._checksums import checksum
 from smoothap.album.description import Segment, read_description, write_description
 from smoothap.data import glyphs
-from smoothap.data._manifest import manifest_of
 from smoothap.data.counts import Counts
 from smoothap.data.folder import folder as image_folder
 from smoothap.data.inaturalist import inaturalist
@@ -180,9 +179,6 @@ def as_set(folder, content):
     yield lambda: read_image(content)
     tiny_sets.picture(folder / "folder" / "a" / "1.jpg", 0, 0)
     tiny_sets.picture(folder / "folder" / "b" / "1.jpg", 1, 0)
-    manifest = manifest_of(folder / "folder")
-    manifest.parent.mkdir(parents=True, exist_ok=True)
-    manifest.write_bytes(content)
     yield lambda: image_folder(folder / "folder")
     for name in ("images.csv", "images.parquet"):
         (folder / name).write_bytes(content)

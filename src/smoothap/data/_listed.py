@@ -1,5 +1,7 @@
 """Sets whose images a list or a table names: the files of the list on disk, and the set that they make."""
 
+import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from smoothap.data._manifest import image_files
 from smoothap.data.columns import label_by, positions
 from smoothap.data.image_set import ImageSet
 from smoothap.data.partial_copies import refuse_partial
-from smoothap.data.reading import read_image
+from smoothap.data.reading import SUFFIXES, read_image
 
 
 def find_file(root: Path, *candidates: str) -> Path:
@@ -21,6 +22,36 @@ def find_file(root: Path, *candidates: str) -> Path:
             return root / candidate
     paths = " or ".join(candidates)
     raise FileNotFoundError(f"There is no {paths} in {root}: give the folder into which the set was unpacked.")
+
+
+def image_files(root: Path) -> pa.Array:
+    """The images under `root` as sorted paths relative to it, with forward slashes.
+
+    Links are followed, and no folder is entered twice.
+    """
+    if not root.is_dir():
+        raise FileNotFoundError(f"There is no folder {root}: give the folder that holds the images.")
+    files: list[str] = []
+    entered: set[tuple[int, int]] = set()
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        status = (root / folder).stat()
+        if (status.st_dev, status.st_ino) in entered:
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                is_image = entry.name.lower().endswith(SUFFIXES)
+                if entry.name.startswith(".") or entry.name == "__MACOSX" or not (is_image or entry.is_dir()):
+                    continue
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if path.encode(errors="ignore").decode() != path:  # Arrow refuses it
+                    name = os.fsencode(path)
+                    warnings.warn(f"{root}: {name!r} is left out, for its name is not UTF-8: rename it.", stacklevel=2)
+                else:
+                    (waiting if entry.is_dir() else files).append(path)
+    return pa.array(sorted(files), pa.string())
 
 
 def find_listed(folder: Path, listed: pa.Array, listing: Path | str) -> pa.Array:

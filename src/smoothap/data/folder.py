@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import set_of_files
-from smoothap.data._manifest import image_files
+from smoothap.data._listed import image_files, set_of_files
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import is_equal, label_by, replaced
 from smoothap.data.image_set import ImageSet

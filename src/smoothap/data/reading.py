@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import re
 import stat
 import threading
 import warnings
@@ -16,9 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image, ImageOps
-
-from smoothap.data._exif import camera_name, date_taken, orientation
+from PIL import ExifTags, Image, ImageOps
 
 PIXEL_LIMIT = 100_000_000  # more pixels than any camera of a data set; 300 MB once decoded
 
@@ -30,6 +29,9 @@ SUFFIXES = (
 )  # fmt: skip
 _HEIF = tuple(f"ftyp{brand}".encode() for brand in ("heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs"))
 _HEIF_OR_AVIF = (b"ftypmif1", b"ftypmsf1")
+_LONGEST = 100  # letters of a camera's name: it is a stranger's text
+# When the light fell on the sensor; when it was scanned; when the file was last written by a camera that says no more.
+_DATES = (ExifTags.Base.DateTimeOriginal, ExifTags.Base.DateTimeDigitized)
 
 PixelBox = tuple[int, int, int, int]  # x, y, width, height, in pixels of the upright image
 
@@ -115,11 +117,41 @@ def image_head(content: Path | str | bytes) -> ImageHead:
         with suppress(Exception):  # broken EXIF data is no reason to lose the image
             exif = Image.Image.getexif(image)  # a PNG's own would decode its pixels to look for more behind them
             # Pillow turns the size of a TIFF by itself.
-            if orientation(exif) >= 5 and image.format != "TIFF":
+            if _orientation(exif) >= 5 and image.format != "TIFF":
                 width, height = height, width
-            camera = camera_name(exif)
-            taken = date_taken(exif)
+            camera = _camera_name(exif)
+            taken = _date_taken(exif)
         return ImageHead(width, height, taken, camera)
+
+
+def _orientation(exif: Image.Exif) -> int:
+    """How the pixels have to be turned, 1 where they stand upright or nobody says."""
+    value = exif.get(ExifTags.Base.Orientation)
+    return value if value is not None and value in range(1, 9) else 1
+
+
+def _date_taken(exif: Image.Exif) -> datetime | None:
+    """The camera's own clock when the photo was taken, without a time zone; None where there is no such date."""
+    details = exif.get_ifd(ExifTags.IFD.Exif)
+    for value in (*(details.get(tag) for tag in _DATES), exif.get(ExifTags.Base.DateTime)):
+        with suppress(ValueError):  # such as 0000:00:00 00:00:00, of a camera whose clock was never set
+            return datetime.strptime(str(value).strip(" \0")[:19], "%Y:%m:%d %H:%M:%S")
+    return None
+
+
+def _camera_name(exif: Image.Exif) -> str:
+    """Maker and model, such as "Apple iPhone 15 Pro"; the maker once where the model names it too; "" for neither."""
+    maker, model = (_plain(exif.get(tag)) for tag in (ExifTags.Base.Make, ExifTags.Base.Model))
+    if maker and model.lower().startswith(maker.split()[0].lower()):
+        maker = ""
+    return f"{maker} {model}".strip()[:_LONGEST].rstrip()
+
+
+def _plain(value: object) -> str:
+    """Text without letters that steer, which UTF-8 can spell."""
+    text = value if isinstance(value, str) else ""
+    text = text.encode(errors="replace").decode()
+    return re.sub(r"[\x00-\x20\x7f-\x9f\s]+", " ", text).strip()
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from smoothap.data._faces import places_of_faces, read_aligned, read_box
-from smoothap.data._listed import find_file, find_listed, set_of_files
-from smoothap.data._manifest import image_files
+from smoothap.data._listed import find_file, find_listed, image_files, set_of_files
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.columns import read_lines, read_table, replaced
 from smoothap.data.counts import Counts, published_split

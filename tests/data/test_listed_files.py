@@ -1,0 +1,75 @@
+import os
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smoothap.album.walking import walk
+from smoothap.data._listed import find_listed, image_files
+from smoothap.data.columns import label_by
+from smoothap.data.reading import SUFFIXES
+
+
+def files(root):
+    return image_files(root).to_pylist()
+
+
+def test_images_are_listed_in_order_whatever_the_case_of_their_ending(tmp_path, write_images):
+    write_images(tmp_path, ["b/2.JPG", "b/1.jpeg", "a/c/3.png"])
+    (tmp_path / "a" / "notes.txt").touch()
+    (tmp_path / "a" / "._3.png").touch()
+    assert files(tmp_path) == ["a/c/3.png", "b/1.jpeg", "b/2.JPG"]
+
+
+def test_links_are_followed_and_loops_end(tmp_path, write_images):
+    write_images(tmp_path, ["elsewhere/1.jpg", "set/a/2.jpg"])
+    (tmp_path / "set" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "set" / "a" / "loop").symlink_to(tmp_path / "set")
+    (tmp_path / "set" / "dangling").symlink_to(tmp_path / "nowhere")
+    assert files(tmp_path / "set") == ["a/2.jpg", "linked/1.jpg"]
+
+
+def test_a_name_that_is_not_utf8_is_one_line_and_the_others_are_listed(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg", "b/2.jpg"])
+    (tmp_path / "a" / os.fsdecode(b"caf\xe9.jpg")).touch()
+    (tmp_path / "a" / os.fsdecode(b"caf\xe9.txt")).touch()
+    (tmp_path / os.fsdecode(b"stra\xdfe")).mkdir()
+    (tmp_path / os.fsdecode(b"stra\xdfe") / "3.jpg").touch()
+    with pytest.warns(UserWarning, match="left out, for its name is not UTF-8: rename it") as told:
+        assert files(tmp_path) == ["a/1.jpg", "b/2.jpg"]
+    assert sorted(str(line.message).partition(": ")[2].partition(" is")[0] for line in told) == [
+        "b'a/caf\\xe9.jpg'",
+        "b'stra\\xdfe'",
+    ]
+
+
+def test_a_data_set_and_an_album_take_the_same_files(tmp_path):
+    for suffix in (*SUFFIXES, ".AVIF2", ".txt"):
+        (tmp_path / f"photo{suffix}").touch()
+    assert ".avif" in SUFFIXES
+    assert image_files(tmp_path).to_pylist() == sorted(f"photo{suffix}" for suffix in SUFFIXES)
+    assert [photo.path for photo in walk(tmp_path).files] == image_files(tmp_path).to_pylist()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        image_files(tmp_path / "nowhere")
+
+
+def test_a_listed_file_is_found_in_another_case(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg", "a/2.JPG"])
+    assert find_listed(tmp_path, pa.array(["a/2.jpg", "A/1.JPG"]), "toy").to_pylist() == ["a/2.JPG", "a/1.jpg"]
+
+
+def test_missing_files_are_counted_and_one_is_named(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg"])
+    with pytest.raises(ValueError, match=r"toy: 2 of 3 listed files are missing, such as a/2.jpg. Unpack the"):
+        find_listed(tmp_path, pa.array(["a/1.jpg", "a/2.jpg", "a/3.jpg"]), "toy")
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=30))
+def test_labels_count_the_values_in_sorted_order(values):
+    labels, names = label_by(pa.array(values, pa.string()))
+    assert [names[label] for label in labels] == values
+    assert list(names) == sorted(set(values))
