@@ -13,7 +13,7 @@ from side_by_side import milliseconds, peak_growth, ratio, take_turns
 from torch import Tensor
 
 from smoothap import SmoothAP
-from smoothap.paper._measured_losses import AuthorsSmoothAP
+from smoothap.paper.measured_losses import AuthorsSmoothAP
 
 DIMENSION = 512
 LIMITS = {(224, 4): 2.0, (384, 4): 2.0, (4096, 4): 1.2, (16384, 4): 1.2, (4096, 16): 1.8, (4096, 64): 4.0}

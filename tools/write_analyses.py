@@ -1,4 +1,4 @@
-"""Write docs/analyses/index.md from the numbers that `smoothap analyse` saved beside it.
+"""Write docs/analyses/index.md from the numbers that `smoothap paper` saved beside it.
 
 Run: python tools/write_analyses.py [FOLDER]; the analyses in FOLDER are copied there first.
 """
@@ -28,7 +28,7 @@ NOTES = {
         "Each network embeds the set once. Batches are then drawn as in an epoch of training, with four images of "
         "each class; in the paper, the network is trained at the same time. The solid and dashed lines count the "
         "full m x m matrix as the paper does, including the query and i = j. The dotted lines leave those out. The "
-        "second network is the one that `smoothap analyse tightness` trained at tau 0.01. Batches of 4,096 need "
+        "second network is the one that `smoothap paper tightness` trained at tau 0.01. Batches of 4,096 need "
         "more classes than the training half has, so they also use the test images."
     ),
     "ablation": (
@@ -54,7 +54,7 @@ This page shows you what the loss does, in the paper's analyses made again with 
 again with the command under it, also with your own images (`--data folder:PHOTOS`):
 
 ```
-smoothap analyse indicator
+smoothap paper indicator
 ```
 
 Our runs use emoji and glyphs and the network EfficientNet-Lite0, on two CPU cores. The paper uses Stanford Online

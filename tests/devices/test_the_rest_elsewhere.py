@@ -23,8 +23,8 @@ from smoothap.experiments.data_sets import open_data
 from smoothap.methods import Setup, open_methods
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
-from smoothap.paper._measured_losses import OURS
 from smoothap.paper.cost import peak_megabytes
+from smoothap.paper.measured_losses import OURS
 from smoothap.training.frozen import freeze
 from smoothap.training.loop import train
 from smoothap.training.precision import loss_scaler, network_precision, score_noise

@@ -15,12 +15,12 @@ def photos(tmp_path):
 
 @pytest.fixture
 def analyse(photos, tmp_path):
-    """Run `smoothap analyse` as typed, on the photos with a tiny network; the folder it wrote to."""
+    """Run `smoothap paper` as typed, on the photos with a tiny network; the folder it wrote to."""
 
     def run(*words, with_data=True):
         given = ["--data", f"folder:{photos}", "--model", "test_resnet", "--weights", "none", "--size", SIDE]
         more = [*given, "--device", "cpu"] if with_data else []
-        command = ["analyse", *words, *more, "--out", tmp_path / "out"]
+        command = ["paper", *words, *more, "--out", tmp_path / "out"]
         app([str(word) for word in command], result_action="return_value", exit_on_error=False)
         return tmp_path / "out"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from smoothap.paper.ablation import AblationRun, Cell, _agreement, runs_of
+from smoothap.paper.ablation import AblationRun, _agreement, cell, runs_of
 
 
 def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
@@ -35,23 +35,23 @@ def test_all_see_the_same_number_of_images_and_large_batches_go_in_two_passes():
 
 def test_the_verdict_follows_the_order_of_the_means():
     like_the_paper = [
-        Cell.of("tau", 0.1, [0.3, 0.31]),
-        Cell.of("tau", 0.01, [0.5, 0.52]),
-        Cell.of("tau", 0.001, [0.4, 0.41]),
+        cell("tau", 0.1, [0.3, 0.31]),
+        cell("tau", 0.01, [0.5, 0.52]),
+        cell("tau", 0.001, [0.4, 0.41]),
     ]
     assert "τ: 0.01 (51.0) > 0.001 (40.5) > 0.1 (30.5), the paper's order (every seed" in _agreement(like_the_paper, 9)
-    other = [Cell.of("tau", 0.1, [0.55]), Cell.of("tau", 0.01, [0.5, 0.6]), Cell.of("tau", 0.001, [0.9])]
+    other = [cell("tau", 0.1, [0.55]), cell("tau", 0.01, [0.5, 0.6]), cell("tau", 0.001, [0.9])]
     assert "not the paper's best, which is 0.01" in _agreement(other, 9)
-    near = [Cell.of("tau", 0.1, [0.5, 0.6]), Cell.of("tau", 0.01, [0.55, 0.65]), Cell.of("tau", 0.001, [0.1])]
+    near = [cell("tau", 0.1, [0.5, 0.6]), cell("tau", 0.01, [0.55, 0.65]), cell("tau", 0.001, [0.1])]
     assert "the paper's best, another order behind it (the seeds of the best two overlap)" in _agreement(near, 9)
 
 
 def test_a_cell_has_the_interval_of_students_t_over_its_seeds():
     results = [0.716, 0.737, 0.733]
     expected = stats.t.interval(0.95, 2, np.mean(results), stats.sem(results))
-    cell = Cell.of("tau", 0.01, results)
-    assert (cell.mean - cell.reach, cell.mean + cell.reach) == pytest.approx(expected)
-    assert np.isnan(Cell.of("tau", 0.01, [0.5]).reach)  # one seed says nothing about others
+    row = cell("tau", 0.01, results)
+    assert (row["mAP"] - row["95% ±"], row["mAP"] + row["95% ±"]) == pytest.approx(expected)
+    assert np.isnan(cell("tau", 0.01, [0.5])["95% ±"])  # one seed says nothing about others
 
 
 def test_a_finished_training_is_not_repeated_and_other_settings_are_refused(analyse, capsys):
@@ -75,8 +75,8 @@ def test_a_finished_training_is_not_repeated_and_other_settings_are_refused(anal
 
 
 def test_too_few_images_or_classes_are_named_with_a_remedy(analyse, capsys):
-    with pytest.raises(ValueError, match=r"No class of .* has 16 images.*--vary tau,batch-size"):
-        analyse("ablation", "--vary", "tau,samples-per-class")
+    with pytest.raises(ValueError, match=r"No class of .* has 16 images.*--vary tau batch-size"):
+        analyse("ablation", "--vary", "tau", "samples-per-class")
     with pytest.raises(ValueError, match="9 classes are too few for batches of 128: take --batch-size 36"):
         analyse("ablation", "--vary", "tau")
     with pytest.raises(ValueError, match="nothing called 'margin' to vary"):

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from smoothap.paper.page import failed_section, saved_section, write_analyses_page
+from smoothap.paper.all import Section, saved_section, write_analyses_page
 
 HOSTILE = "</code><script>alert(1)</script>\u202e & co"
 
@@ -36,12 +36,12 @@ def folder(tmp_path):
 
     save(
         "cost", ["cost-memory", "cost-time"], title="Cost",
-        command="smoothap analyse cost", paper="705.0 ms", agreement="Agrees.",
+        command="smoothap paper cost", paper="705.0 ms", agreement="Agrees.",
         table=[{"method": "ours", "ms": 0.000123456 * place, "batch": 1000 * place} for place in range(20)], numbers={},
     )  # fmt: skip
     save(
         "queries-rows", ["queries-rows"], title=HOSTILE,
-        command=f"smoothap analyse queries {HOSTILE}", paper="Figure 1",
+        command=f"smoothap paper queries {HOSTILE}", paper="Figure 1",
         agreement="Agrees in part.", table=[{"class": HOSTILE, "AP": None, "right": True}], numbers={},
     )  # fmt: skip
     (tmp_path / "broken.json").write_text("[1")
@@ -53,9 +53,9 @@ def page(folder):
     sections = [
         saved_section(folder, "cost"),
         saved_section(folder, "queries-rows"),
-        failed_section("ablation", "no disk"),
+        Section("ablation", {}, failure="no disk"),
     ]
-    path = write_analyses_page(folder / "analyses.html", sections, title="Analyses", command="smoothap analyse all")
+    path = write_analyses_page(folder / "analyses.html", sections, title="Analyses", command="smoothap paper all")
     return Tags(path.read_text(encoding="utf-8"))
 
 
@@ -63,9 +63,9 @@ def test_every_analysis_has_its_figures_words_and_command(page):
     for phrase in (
         "705.0 ms",
         "Agrees.",
-        "smoothap analyse cost",
+        "smoothap paper cost",
         "Figure 1",
-        "smoothap analyse all",
+        "smoothap paper all",
         "Table of 20 rows",
     ):
         assert phrase in page.text

@@ -1,14 +1,12 @@
 """An analysis as files: figures that open, numbers that any reader of json takes."""
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
-from smoothap.paper.analysis import Analysis, column, columns
-from smoothap.paper.command_line import command_line
+from smoothap.paper.analysis import Analysis
 
 
 def an_analysis(**changes):
@@ -17,13 +15,13 @@ def an_analysis(**changes):
     given = {
         "name": "small", "title": "A small one", "numbers": {"share": np.float32(0.5), "rows": np.arange(3)},
         "figures": {"": figure, "again": figure}, "table": [{"tau": 0.01, "error": float("nan")}],
-        "paper": "It says so.", "agreement": "Ours does too.", "command": "smoothap analyse small",
+        "paper": "It says so.", "agreement": "Ours does too.",
     }  # fmt: skip
     return Analysis(**(given | changes))
 
 
 def test_every_figure_is_written_as_png_and_svg_and_the_numbers_as_json(tmp_path):
-    paths = an_analysis().save(tmp_path / "new")
+    paths = an_analysis().save(tmp_path / "new", "smoothap paper small")
     names = ["small.png", "small.svg", "small-again.png", "small-again.svg", "small.json"]
     assert [path.name for path in paths] == names
     with Image.open(paths[0]) as picture:
@@ -33,22 +31,4 @@ def test_every_figure_is_written_as_png_and_svg_and_the_numbers_as_json(tmp_path
     assert kept["numbers"] == {"share": 0.5, "rows": [0, 1, 2]}
     assert kept["table"] == [{"tau": 0.01, "error": None}]
     assert (kept["paper"], kept["agreement"]) == ("It says so.", "Ours does too.")
-    assert (kept["command"], kept["title"]) == ("smoothap analyse small", "A small one")
-
-
-@dataclass(frozen=True)
-class Row:
-    batch: int = column("B")
-    peak: float = column("peak MB")
-
-
-def test_a_row_has_the_columns_that_its_fields_name():
-    assert columns(Row(64, 1.5)) == {"B": 64, "peak MB": 1.5}
-
-
-def test_a_command_repeats_what_was_given_and_leaves_out_what_was_not():
-    options = {"data": "folder:my photos", "model": ["a", "b"], "tau": (0.1, 0.001), "seed": 0, "weights": None}
-    assert command_line("tightness", **options, no_flip=True, flip=False) == (
-        "smoothap analyse tightness --data 'folder:my photos' --model a --model b --tau 0.1,0.001 --seed 0 "
-        "--no-flip --no-flip"
-    )
+    assert (kept["command"], kept["title"]) == ("smoothap paper small", "A small one")

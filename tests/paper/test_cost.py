@@ -9,8 +9,8 @@ import torch
 from oracles import authors_loss
 
 from smoothap.losses import SmoothAP
-from smoothap.paper._measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 from smoothap.paper.cost import cost, milliseconds, peak_megabytes
+from smoothap.paper.measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 
 CPU = torch.device("cpu")
 
@@ -49,7 +49,7 @@ def test_a_tensor_of_the_cube_of_the_batch_is_never_cut_into_slices():
 )
 def test_what_cannot_be_measured_is_told_before_the_work(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        cost(model="test_resnet", size=16, folder=tmp_path, **({"batch_sizes": (8,), "backbone_rounds": 1} | options))
+        cost(model="test_resnet", size=16, out=tmp_path, **({"batch_sizes": (8,), "backbone_rounds": 1} | options))
 
 
 def test_candidates_take_turns():
@@ -83,7 +83,8 @@ def test_the_command_puts_the_papers_figures_beside_the_first_row(analyse, capsy
         "--size",
         24,
         "--batch-sizes",
-        "112,516",
+        112,
+        516,
         "--rounds",
         1,
         "--device",

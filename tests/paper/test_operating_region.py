@@ -56,15 +56,15 @@ def test_every_batch_of_an_epoch_counts():
     vectors = random.normal(size=(128, 8)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = regions("m", vectors, labels, (16, 64, 128), samples_per_class=4, tau=0.01, seed=0)
-    assert [(row.batch_size, row.batches) for row in rows] == [(16, 8), (64, 2), (128, 1)]
-    near = [row.near_negatives for row in rows]
+    assert [(row["B"], row["batches"]) for row in rows] == [(16, 8), (64, 2), (128, 1)]
+    near = [row["negatives near a positive"] for row in rows]
     assert near == sorted(near)
     full, *_ = region_of(torch.from_numpy(vectors), torch.from_numpy(labels), operating_width(0.01))
-    assert rows[-1].full == pytest.approx(full)
+    assert rows[-1]["P, full matrix"] == pytest.approx(full)
 
 
 def test_the_command_takes_several_models_and_lets_the_test_classes_join(analyse, capsys):
-    out = analyse("operating-region", "--batch-sizes", "16,64", "--model", "test_resnet")
+    out = analyse("operating-region", "--batch-sizes", 16, 64, "--model", "test_resnet")
     assert "12 training classes are too few for batches of 64: the test images join." in capsys.readouterr().out
     kept = json.loads((out / "operating-region.json").read_text())
     assert [(row["model"], row["B"]) for row in kept["table"]] == [("test_resnet", 16), ("test_resnet", 64)] * 2

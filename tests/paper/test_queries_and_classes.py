@@ -50,8 +50,8 @@ def plain_ap(images, embeddings, query):
 @pytest.mark.parametrize("layout", ["rows", "column", "grid", "columns"])
 def test_the_numbers_are_the_ranks_of_the_full_ranking(toys, layout, tmp_path):
     images, before, after = toys
-    analysis = queries_analysis(compare_vectors(*toys), layout=layout, number=3, seed=2, command="again")
-    analysis.save(tmp_path)
+    analysis = queries_analysis(compare_vectors(*toys), layout=layout, number=3, seed=2)
+    analysis.save(tmp_path, "again")
     told = analysis.numbers["queries"]
     assert len(told) == len(analysis.table) == 3
     for each in told:
@@ -172,12 +172,12 @@ def test_sizes_are_grouped_by_doubling_and_every_class_counts_the_same():
     sizes = np.arange(2, 22)
     changes = [ClassChange(label, int(sizes[label]), label / 100, label / 50) for label in range(20)]
     groups = size_groups(changes, sizes)
-    assert [(each.smallest, each.largest, each.classes) for each in groups] == [
+    assert [(each["images from"], each["to"], each["classes"]) for each in groups] == [
         (2, 2, 1), (3, 4, 2), (5, 8, 4), (9, 16, 8), (17, 21, 5),
     ]  # fmt: skip
-    assert groups[1].before == pytest.approx(0.015)
-    assert groups[1].after == pytest.approx(0.03)
-    assert [each.words for each in size_groups(changes[:3], sizes)] == ["2", "3", "4"]
+    assert groups[1]["AP before"] == pytest.approx(0.015)
+    assert groups[1]["AP after"] == pytest.approx(0.03)
+    assert [each["to"] for each in size_groups(changes[:3], sizes)] == [2, 3, 4]
 
 
 def test_a_gallery_is_ranked_and_only_queries_are_asked(toys):

@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from smoothap.functional import average_precision, smooth_ap
-from smoothap.paper._violating_terms import spending, worth_of_terms
 from smoothap.paper.triplet_example import (
     POSITIVES,
     exact_ap,
     example_gradients,
     scores_in_order,
+    spending,
     triplet_example,
     violating_terms,
+    worth_of_terms,
 )
 
 
@@ -75,7 +76,6 @@ def test_the_command_writes_the_table_and_the_figure(analyse, capsys):
     out = analyse("triplet-example", "--step", 0.03, with_data=False)
     assert "s4 - s1" in capsys.readouterr().out
     kept = json.loads((out / "triplet-example.json").read_text())
-    assert kept["command"] == "smoothap analyse triplet-example --tau 0.01 --step 0.03 --margin 0.1"
     assert len(kept["table"]) == 6
     assert (out / "triplet-example.png").stat().st_size > 10_000
 
@@ -119,7 +119,6 @@ def test_a_batch_in_order_has_nothing_to_spend_on():
 def test_the_command_measures_a_batch_of_the_users_images(analyse, capsys):
     out = analyse("triplet-example", "--batch-size", 16)
     saved = json.loads((out / "triplet-example.json").read_text())
-    assert "--batch-size 16 --seed 0" in saved["command"]
     assert saved["numbers"]["spending"]["batch"] == 16
     assert (out / "triplet-example-batch.png").stat().st_size > 1000
     assert "violating terms in a batch of 16" in capsys.readouterr().out

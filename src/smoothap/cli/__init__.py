@@ -124,6 +124,4 @@ for _name, (_help, *_examples) in _COMMANDS.items():
     _lines = ["Examples:" if len(_examples) > 1 else "Example:", "", *(f"    {line}" for line in _examples)]
     app.command(f"smoothap.cli.{_name}:{_name}", help=_help, help_epilogue="\n".join(_lines))
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
-app.command(
-    "smoothap.cli.analyse:app", name="analyse", help="The paper's analyses on your model and images, with figures."
-)
+app.command("smoothap.cli.paper:app", name="paper", help="The paper's analyses on your model and images, with figures.")

@@ -1,6 +1,6 @@
-"""The paper's analyses, a module for each with its numbers and its figure; `all` makes every one of them."""
+"""The paper's analyses, a module for each with its numbers and its figure; `all` puts every one of them on a page."""
 
 __all__ = [
-    "ablation", "all", "analysis", "batch", "classes", "cost", "indicator", "operating_region",
-    "page", "queries", "tightness", "triplet_example",
+    "ablation", "all", "analysis", "classes", "cost", "indicator", "operating_region", "paper_rows", "queries",
+    "tightness", "triplet_example",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,10 @@ from smoothap.experiments.data_sets import open_data
 from smoothap.experiments.finetune import train_and_test
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
-from smoothap.paper.analysis import Analysis, column, columns
-from smoothap.paper.command_line import command_line
+from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.settings import QUICK, Settings
+from smoothap.training.settings import NETWORK, QUICK, Settings
 
 VALUES: dict[str, tuple[float, ...]] = {
     "tau": (0.1, 0.01, 0.001),
@@ -89,41 +88,28 @@ def large_classes(images: ImageSet, least: int) -> ImageSet:
     if not len(rows):
         raise ValueError(
             f"No class of {images.name} has {least} images, which |P| = {least} needs: leave it out with "
-            "--vary tau,batch-size."
+            "--vary tau batch-size."
         )
     return images.rows(rows)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One cell of the table: mAP over the seeds, and the paper's; NaN where there is none."""
-
-    varied: str = column("varied")  # its symbol
-    value: float = column("value")
-    mean: float = column("mAP")
-    reach: float = column("95% ±")  # half of the interval over seeds, by Student's t
-    lowest: float = column("lowest")
-    highest: float = column("highest")
-    seeds: int = column("seeds")
-    paper_vggface2: float = column("paper VF2")
-    paper_ijbc: float = column("paper IJB-C")
-
-    @classmethod
-    def of(cls, varied: str, value: float, results: Sequence[float]) -> "Cell":
-        """The cell from the mAP of each of its seeds."""
-        mean = float(np.mean(results)) if results else math.nan
-        seeds, reach = len(results), math.nan
-        if seeds > 1:
-            reach = float(stdtrit(seeds - 1, 0.975) * np.std(results, ddof=1) / math.sqrt(seeds))
-        lowest, highest = min(results, default=math.nan), max(results, default=math.nan)
-        paper = PAPER[varied].get(value, (math.nan, math.nan))
-        return cls(SYMBOLS[varied], value, mean, reach, lowest, highest, seeds, *paper)
+def cell(varied: str, value: float, results: Sequence[float]) -> dict[str, Any]:
+    """One cell of the table: the mAP of its seeds, with half of the 95% interval by Student's t, and the paper's."""
+    seeds, reach = len(results), math.nan
+    if seeds > 1:
+        reach = float(stdtrit(seeds - 1, 0.975) * np.std(results, ddof=1) / math.sqrt(seeds))
+    vggface2, ijbc = PAPER[varied].get(value, (math.nan, math.nan))
+    return {
+        "varied": SYMBOLS[varied], "value": value, "mAP": float(np.mean(results)) if results else math.nan,
+        "95% ±": reach, "lowest": min(results, default=math.nan), "highest": max(results, default=math.nan),
+        "seeds": seeds, "paper VF2": vggface2, "paper IJB-C": ijbc,
+    }  # fmt: skip
 
 
 def ablation(
     *,
-    data: str,
-    model: str,
+    data: str = "glyphs",
+    model: str = NETWORK,
     weights: str | None = None,
     size: int = 48,
     vary: Sequence[str] = tuple(VALUES),
@@ -133,13 +119,29 @@ def ablation(
     seed: int = 0,
     flip: bool = False,
     device: str | None = None,
-    folder: Path,
+    out: Path = OUT,
 ) -> Analysis:
-    """mAP on unseen classes of every cell, the mean over the seeds with its 95% interval.
+    """Table 5: temperature, images of a class and batch size, one varied at a time, over several seeds.
 
-    Each training leaves `result.json` in a folder of its own under `folder` and is not repeated where that is there.
+    Each training leaves `result.json` in a folder of its own and is not repeated where that is there.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH; its classes with at least as many images as the largest |P| are used.
+    vary
+        What to vary: tau, samples-per-class, batch-size.
+    images_seen
+        Images that each training sees: a larger batch makes fewer steps.
+    batch_size
+        Images in a batch where that is not varied.
+    seeds
+        How many trainings of each kind; batches above 256 are trained once, by gradient caching.
+    seed
+        The first of the seeds.
+    flip
+        Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     """
-    command = command_line("ablation", **locals())
     benchmark = open_data(data)
     cells = runs_of(vary, range(seed, seed + seeds), batch_size)
     least = int(max(run.samples_per_class for runs in cells.values() for run in runs))
@@ -150,8 +152,8 @@ def ablation(
     test_name, test = next((name, large_classes(test, least)) for name, test in benchmark.tests.items())
     tested = replace(benchmark, tests={test_name: test}, averages={})
     cells = {
-        cell: [run for run in runs if run.batch_size // run.samples_per_class <= images.classes]
-        for cell, runs in cells.items()
+        key: [run for run in runs if run.batch_size // run.samples_per_class <= images.classes]
+        for key, runs in cells.items()
     }
     left_out = [f"{SYMBOLS[varied]} = {value:g}" for (varied, value), runs in cells.items() if not runs]
     if left_out:
@@ -167,11 +169,18 @@ def ablation(
         network = open_model(model, dimension=512, size=size, weights=weights, seed=run.seed)
         network.transform = replace(network.transform, flip=flip)
         settings = run.settings(images_seen)
-        results[run] = _result(network, settings, images, validation, tested, folder / run.folder, device)
-    rows = [Cell.of(varied, value, [results[run] for run in runs]) for (varied, value), runs in cells.items()]
+        results[run] = _result(network, settings, images, validation, tested, out / "ablation" / run.folder, device)
+    rows = [cell(varied, value, [results[run] for run in runs]) for (varied, value), runs in cells.items()]
     return Analysis(
         name="ablation",
         title="Ablation of temperature, positives per class and batch size",
+        figures={"": _figure(rows)},
+        table=rows,
+        paper=(
+            "Table 5, mAP on VGGFace2-Test: tau 0.1 / 0.01 / 0.001 = 0.824 / 0.844 / 0.839; |P| 4 / 8 / 16 = 0.844 / "
+            "0.833 / 0.824; B 64 / 128 / 256 = 0.824 / 0.844 / 0.853. IJB-C has the same order."
+        ),
+        agreement=_agreement(rows, images_seen),
         numbers={
             "data": data, "test": test_name, "images_seen": images_seen, "seeds": list(range(seed, seed + seeds)),
             "least_images": least, "training_classes": images.classes, "left_out": left_out,
@@ -179,14 +188,6 @@ def ablation(
             "settings": AblationRun(batch_size=batch_size).settings(images_seen).to_dict(),
             "runs": {run.folder: value for run, value in results.items()},
         },
-        figures={"": _figure(rows)},
-        table=[columns(row) for row in rows],
-        paper=(
-            "Table 5, mAP on VGGFace2-Test: tau 0.1 / 0.01 / 0.001 = 0.824 / 0.844 / 0.839; |P| 4 / 8 / 16 = 0.844 / "
-            "0.833 / 0.824; B 64 / 128 / 256 = 0.824 / 0.844 / 0.853. IJB-C has the same order."
-        ),
-        agreement=_agreement(rows, images_seen),
-        command=command,
     )  # fmt: skip
 
 
@@ -202,14 +203,14 @@ def _result(
     """mAP on the test classes, from the file of an earlier run where there is one."""
     path, training = folder / "result.json", folder / "training"
     ((test_name, test),) = tested.tests.items()
-    described = {
+    config = {
         "settings": settings.to_dict(), "images": len(images), "classes": images.classes, "test_images": len(test),
         "architecture": model.architecture, "dimension": model.dimension, "transform": model.transform.to_dict(),
     }  # fmt: skip
-    described = json.loads(json.dumps(described))  # as a file gives it back
+    config = json.loads(json.dumps(config))  # as a file gives it back
     if path.exists():
         kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["described"] != described:
+        if kept["config"] != config:
             raise ValueError(f"{path} is of a run with other settings: choose another --out, or delete {folder}.")
         return kept["test_map"]
     loss = SmoothAP(settings.tau)
@@ -219,30 +220,30 @@ def _result(
     report = tuned.after[test_name]
     kept = {
         "test_map": report.mean_average_precision, "test": report.summary(), "best_step": tuned.best_step,
-        "validation_map": tuned.validation_map, "described": described,
+        "validation_map": tuned.validation_map, "config": config,
     }  # fmt: skip
     write_atomically(path, json.dumps(kept, indent=1) + "\n")
     shutil.rmtree(training)  # a model and a checkpoint of each of two dozen runs would fill a disk
     return kept["test_map"]
 
 
-def _agreement(rows: Sequence[Cell], images_seen: int) -> str:
+def _agreement(rows: Sequence[Mapping[str, Any]], images_seen: int) -> str:
     """For each column of the table, whether the order of our means is the paper's, and how sure that is."""
     sentences = []
-    for symbol in dict.fromkeys(row.varied for row in rows):
-        in_both = [row for row in rows if row.varied == symbol and math.isfinite(row.paper_vggface2 + row.mean)]
+    for symbol in dict.fromkeys(row["varied"] for row in rows):
+        in_both = [row for row in rows if row["varied"] == symbol and math.isfinite(row["paper VF2"] + row["mAP"])]
         if len(in_both) < 2:
             continue
-        ours = sorted(in_both, key=lambda row: -row.mean)
-        theirs = sorted(in_both, key=lambda row: -row.paper_vggface2)
-        order = " > ".join(f"{row.value:g} ({100 * row.mean:.1f})" for row in ours)
+        ours = sorted(in_both, key=lambda row: -row["mAP"])
+        theirs = sorted(in_both, key=lambda row: -row["paper VF2"])
+        order = " > ".join(f"{row['value']:g} ({100 * row['mAP']:.1f})" for row in ours)
         verdict = (
             "the paper's order" if ours == theirs
             else "the paper's best, another order behind it" if ours[0] is theirs[0]
-            else f"not the paper's best, which is {theirs[0].value:g}"
+            else f"not the paper's best, which is {theirs[0]['value']:g}"
         )  # fmt: skip
         sure = (
-            "every seed of the best is above every seed of the next" if ours[0].lowest > ours[1].highest
+            "every seed of the best is above every seed of the next" if ours[0]["lowest"] > ours[1]["highest"]
             else "the seeds of the best two overlap"
         )  # fmt: skip
         sentences.append(f"{symbol}: {order}, {verdict} ({sure})")
@@ -251,32 +252,34 @@ def _agreement(rows: Sequence[Cell], images_seen: int) -> str:
     )
 
 
-def _figure(rows: Sequence[Cell]) -> Figure:
+def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """A column for each thing varied: our mean with its interval and the range of the seeds above, Table 5 below."""
-    symbols = list(dict.fromkeys(row.varied for row in rows))
+    symbols = list(dict.fromkeys(row["varied"] for row in rows))
     figure = panel_figure(0.8 + 3.5 * len(symbols), 6, h_pad=0.1)
     named: list[Any] = []
     above: Axes | None = None
     below: Axes | None = None
     for place, symbol in enumerate(symbols):
-        cells = [row for row in rows if row.varied == symbol and row.seeds]
+        cells = [row for row in rows if row["varied"] == symbol and row["seeds"]]
         at = range(len(cells))
         above = figure.add_subplot(2, len(symbols), place + 1, sharey=above)
         above.errorbar(
-            at, [row.mean for row in cells], np.nan_to_num([row.reach for row in cells]), fmt="o-",
+            at, [row["mAP"] for row in cells], np.nan_to_num([row["95% ±"] for row in cells]), fmt="o-",
             color=LIGHT["green"], linewidth=2.2, markersize=7, capsize=5, label="ours, mean, 95% interval over seeds",
         )  # fmt: skip
-        ends = [row.lowest for row in cells], [row.highest for row in cells]
+        ends = [row["lowest"] for row in cells], [row["highest"] for row in cells]
         for heights, label in zip(ends, ("ours, lowest and highest seed", None), strict=True):
             above.plot(at, heights, "_", color=LIGHT["ink"], markersize=11, label=label)
         below = figure.add_subplot(2, len(symbols), len(symbols) + place + 1, sharey=below)
         for values, style, colour, label in (
-            ([row.paper_vggface2 for row in cells], "o--", "blue", "the paper, VGGFace2"),
-            ([row.paper_ijbc for row in cells], "s-.", "red", "the paper, IJB-C"),
+            ([row["paper VF2"] for row in cells], "o--", "blue", "the paper, VGGFace2"),
+            ([row["paper IJB-C"] for row in cells], "s-.", "red", "the paper, IJB-C"),
         ):
             below.plot(at, values, style, color=LIGHT[colour], linewidth=2.2, markersize=6, label=label)
         for axes, title in ((above, "ours"), (below, "the paper, Table 5")):
-            axes.set_xticks(at, [f"{row.value:,g}" if row.value < 1 else f"{row.value:,.0f}" for row in cells])
+            axes.set_xticks(
+                at, [f"{value:,g}" if value < 1 else f"{value:,.0f}" for value in (row["value"] for row in cells)]
+            )
             axes.set(xlim=(-0.4, len(cells) - 0.6), xlabel=_LABELS[symbol], ylabel="" if place else "mAP")
             axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
             axes.yaxis.set_major_formatter(PercentFormatter(1))

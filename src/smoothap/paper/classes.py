@@ -1,8 +1,8 @@
 """Beyond the paper: which classes gained and lost, which take each other's ranks, and AP by the size of a class."""
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from matplotlib.ticker import PercentFormatter
 from PIL import ImageOps
 
 from smoothap.data.image_set import ImageSet
+from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
-from smoothap.paper.analysis import Analysis, column, columns
+from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.before_after import BeforeAfter
 from smoothap.plots.canvas import Canvas
 from smoothap.plots.choice import ClassChange, class_changes
@@ -27,51 +28,7 @@ _ROW, _TILE, _MARGIN = 64, 52, 24  # pixels of the figures
 _NAME = 300  # pixels for a name beside its picture
 
 
-@dataclass(frozen=True)
-class ClassRow:
-    """One class: the mean AP of its queries, and the class that takes most of it after training."""
-
-    name: str = column("class")
-    images: int = column("images")
-    queries: int = column("queries")
-    before: float = column("AP before")
-    after: float = column("AP after")
-    change: float = column("change")
-    taker: str = column("loses most to")
-    taken: float = column("AP it takes")  # of a query, on average
-
-    @classmethod
-    def of(cls, images: ImageSet, change: ClassChange, confused: Confusions) -> "ClassRow":
-        taker = int(confused.taker[change.label])
-        before, after, gained, taken = (
-            round(value, 5)
-            for value in (
-                change.before, change.after, change.after - change.before,
-                float(confused.taken[change.label]) / change.queries,
-            )
-        )  # fmt: skip
-        return cls(
-            _name(images, change.label), int((images.labels == change.label).sum()), change.queries, before, after,
-            gained, "" if taker < 0 else _name(images, taker), taken,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SizeGroup:
-    """Classes of so many images, and the mean over them of their mean AP."""
-
-    smallest: int = column("images from")
-    largest: int = column("to")
-    classes: int = column("classes")
-    before: float = column("AP before")
-    after: float = column("AP after")
-
-    @property
-    def words(self) -> str:
-        return f"{self.smallest}" if self.smallest == self.largest else f"{self.smallest} to {self.largest}"
-
-
-def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12, command: str = "") -> Analysis:
+def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12) -> Analysis:
     """`number` classes from both ends of the list of changes, and `pairs` of classes after training that take most AP.
 
     What class b takes from class a is an exact share of the AP that a lost: see `smoothap.metrics.confusions`.
@@ -89,22 +46,12 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
     shown = min(number, len(changes) // 2)
     gained = [change for change in changes[:shown] if change.after > change.before]
     lost = [change for change in changes[: -shown - 1 : -1] if change.after < change.before]
-    by_class = [columns(ClassRow.of(images, change, confused)) for change in changes]
+    by_class = [_row(images, change, confused) for change in changes]
     rose, fell = (sum(sign * (change.after - change.before) > 0 for change in changes) for sign in (1, -1))
     before, after = compared.mean_average_precisions
     return Analysis(
         name="classes",
         title="Classes: gains, losses, confusions, and size",
-        numbers={
-            "set": images.name,
-            "mAP before": before,
-            "mAP after": after,
-            "classes that gained": rose,
-            "classes that lost": fell,
-            "confusions": [_described(images, pair) for pair in confused.pairs],
-            "by size": [columns(group) for group in sizes],
-            "by class, most gained first": {name: [row[name] for row in by_class] for name in by_class[0]},
-        },
         figures={
             "changes": _changes_figure(images, gained, lost),
             "confusions": _confusions_figure(images, confused.pairs),
@@ -120,25 +67,87 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
             f"Of {len(changes):,} classes, {rose:,} gained and {fell:,} lost{_sizes_sentence(sizes)}; "
             f"{_confusions_sentence(images, confused)}."
         ),
-        command=command,
+        numbers={
+            "set": images.name,
+            "mAP before": before,
+            "mAP after": after,
+            "classes that gained": rose,
+            "classes that lost": fell,
+            "confusions": [_pair(images, pair) for pair in confused.pairs],
+            "by size": sizes,
+            "by class, most gained first": {name: [row[name] for row in by_class] for name in by_class[0]},
+        },
     )
 
 
-def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[SizeGroup]:
+def classes(
+    *,
+    data: str,
+    model: str,
+    before: str | None = None,
+    weights: str | None = None,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
+    number: int = 10,
+    pairs: int = 12,
+    seed: int = 0,
+    device: str | None = None,
+    workers: int = 0,
+    out: Path = OUT,
+) -> Analysis:
+    """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
+
+    Parameters
+    ----------
+    number
+        How many classes that gained most, and as many that lost most.
+    pairs
+        How many pairs of classes that take each other's ranks.
+    """
+    compared = compare_with_untrained(
+        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
+        columns=columns, seed=seed, device=device, workers=workers, folder=out,
+    )  # fmt: skip
+    return classes_analysis(compared, number=number, pairs=pairs)
+
+
+def _row(images: ImageSet, change: ClassChange, confused: Confusions) -> dict[str, Any]:
+    """One class: the mean AP of its queries, and the class that takes most of it after training."""
+    taker = int(confused.taker[change.label])
+    return {
+        "class": _name(images, change.label),
+        "images": int((images.labels == change.label).sum()),
+        "queries": change.queries,
+        "AP before": round(change.before, 5),
+        "AP after": round(change.after, 5),
+        "change": round(change.after - change.before, 5),
+        "loses most to": "" if taker < 0 else _name(images, taker),
+        "AP it takes": round(float(confused.taken[change.label]) / change.queries, 5),  # of a query, on average
+    }
+
+
+def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[dict[str, Any]]:
     """Classes by how many images they have, one by one or up to each power of two. sizes (classes,)"""
     size = np.array([sizes[change.label] for change in changes])
     alone = len(np.unique(size)) <= _SIZES_SHOWN_ALONE
     upper = size if alone else 2 ** np.ceil(np.log2(size)).astype(int)
-    groups: list[SizeGroup] = []
+    groups: list[dict[str, Any]] = []
     for end in np.unique(upper):
         members = [changes[place] for place in np.flatnonzero(upper == end)]
         before, after = (float(np.mean([getattr(change, name) for change in members])) for name in ("before", "after"))
         group = size[upper == end]
-        groups.append(SizeGroup(int(group.min()), int(group.max()), len(members), before, after))
+        groups.append(
+            {
+                "images from": int(group.min()), "to": int(group.max()), "classes": len(members), "AP before": before,
+                "AP after": after,
+            }
+        )  # fmt: skip
     return groups
 
 
-def _described(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
+def _pair(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
     """A pair as classes.json has it; AP is the mean of the queries of the class that loses."""
     return {
         "losing": _name(images, pair.losing),
@@ -152,12 +161,18 @@ def _described(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
     }
 
 
-def _sizes_sentence(sizes: Sequence[SizeGroup]) -> str:
+def _size_words(group: Mapping[str, Any]) -> str:
+    smallest, largest = group["images from"], group["to"]
+    return f"{smallest}" if smallest == largest else f"{smallest} to {largest}"
+
+
+def _sizes_sentence(sizes: Sequence[Mapping[str, Any]]) -> str:
     if len(sizes) < 2:
         return ""
+    small, large = sizes[0], sizes[-1]
     return (
-        f"; classes of {sizes[0].words} images have a mean AP of {100 * sizes[0].after:.1f} after training, those "
-        f"of {sizes[-1].words} {100 * sizes[-1].after:.1f}"
+        f"; classes of {_size_words(small)} images have a mean AP of {100 * small['AP after']:.1f} after training, "
+        f"those of {_size_words(large)} {100 * large['AP after']:.1f}"
     )
 
 
@@ -234,21 +249,21 @@ def _confusions_figure(images: ImageSet, pairs: Sequence[ConfusedPair]) -> Figur
     return canvas.figure
 
 
-def _sizes_figure(groups: Sequence[SizeGroup]) -> Figure:
+def _sizes_figure(groups: Sequence[Mapping[str, Any]]) -> Figure:
     """Mean AP before and after over the number of images that a class has, with how many classes that are."""
     figure = Figure(figsize=(max(4.2, 1.4 + 0.85 * len(groups)), 3.4), layout="constrained")
     axes = figure.add_subplot()
     style_axes(axes)
     places = np.arange(len(groups))
     for name, shift, colours in (("before", -0.2, _colours("blue", hollow=True)), ("after", 0.2, _colours("green"))):
-        values = [getattr(group, name) for group in groups]
+        values = [group[f"AP {name}"] for group in groups]
         bars = axes.bar(places + shift, values, 0.38, label=name, **colours)
         axes.bar_label(bars, [f"{100 * value:.0f}" for value in values], padding=2, fontsize=8.5, color=LIGHT["ink"])
-    ticks = [f"{group.words.replace(' to ', '–')}\n{group.classes:,}" for group in groups]
+    ticks = [f"{_size_words(group).replace(' to ', '–')}\n{group['classes']:,}" for group in groups]
     axes.set_xticks(places, ticks, fontsize=9.5)
     axes.set(ylim=(0, 1.08), yticks=(0, 0.25, 0.5, 0.75, 1), ylabel="mean AP")
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.set_xlabel("images of a class, and how many classes have so many")
+    axes.set_xlabel("images of a class, and how many classes have that many")
     figure.legend(loc="outside upper left", ncols=2, fontsize=10, **LEGEND)
     return figure
 

@@ -4,10 +4,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -18,11 +18,9 @@ from smoothap._core.devices import chosen_device, count_memory, peak_bytes
 from smoothap._core.progress import Progress
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.models import Embedder, open_model
-from smoothap.paper import _measured_losses as measured_losses
-from smoothap.paper._measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
-from smoothap.paper.analysis import Analysis, column, columns
-from smoothap.paper.batch import balanced_images
-from smoothap.paper.command_line import command_line
+from smoothap.paper import measured_losses
+from smoothap.paper.analysis import OUT, Analysis, balanced_images
+from smoothap.paper.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 
@@ -33,21 +31,6 @@ PAPER_BACKBONE = 705.0
 PAPER_LOSS = {BLACKBOX: 3.7, FASTAP: 4.2, AUTHORS: 6.6}
 _LARGEST_CUBE = 512  # the authors' tensors are M^3: 0.5 GB each at 512
 _PIECE = 16  # images that go through the backbone at a time
-
-
-@dataclass(frozen=True)
-class LossCost:
-    """One loss at one batch size, in milliseconds and megabytes."""
-
-    batch: int = column("B")
-    loss: str = column("loss")
-    complexity: str = column("complexity")
-    milliseconds: float = column("loss ms")
-    backbone: float = column("backbone ms")
-    together: float = column("both ms")
-    share: float = column("loss share")
-    peak: float | None = column("peak MB")
-    paper: float | None = column("paper loss ms")
 
 
 def milliseconds(
@@ -79,7 +62,7 @@ def peak_megabytes(name: str, batch: int, device: torch.device) -> float | None:
     if not Path("/proc/self/clear_refs").exists():
         return None
     # A fresh process: in this one the peak of an earlier loss would hide that of the next.
-    call = [sys.executable, "-m", "smoothap.paper._measured_losses", name, str(batch)]
+    call = [sys.executable, "-m", "smoothap.paper.measured_losses", name, str(batch)]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
@@ -117,18 +100,28 @@ def cost(
     backbone_rounds: int = 3,
     seed: int = 0,
     device: str | None = None,
-    folder: Path,
+    out: Path = OUT,
 ) -> Analysis:
-    """Time and peak memory of every loss at every batch size; the first batch size is the supplement's.
+    """Supplement E: time and memory of four AP losses, alone and behind a backbone.
 
-    data: images for the backbone, by default random ones; `folder` has the list of those that cannot be read.
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH: images for the backbone; the time is the same with none, random ones.
+    weights
+        A file for the backbone; the time is the same with none, random ones.
+    batch_sizes
+        The supplement's is 112.
+    rounds
+        How often each loss is measured.
+    backbone_rounds
+        How often 16 images go through the backbone.
     """
-    command = command_line("cost", **locals())
     for batch in batch_sizes:
         if batch % measured_losses.PER_CLASS or batch < 2 * measured_losses.PER_CLASS:
             raise ValueError(
                 f"A batch of {batch} cannot hold {measured_losses.PER_CLASS} images of each of two classes or more: "
-                "give --batch-sizes that 4 divides, such as 112,224."
+                "give --batch-sizes that 4 divides, such as 112 224."
             )
     if rounds < 1 or backbone_rounds < 1:
         raise ValueError(f"Nothing is measured in {min(rounds, backbone_rounds)} rounds: give at least 1.")
@@ -139,10 +132,10 @@ def cost(
         pixels = torch.randint(0, 256, (_PIECE, 3, side, side), dtype=torch.uint8)
     else:
         images = balanced_images(data, _PIECE, seed)
-        dataset = ImageDataset(images, network.transform, report=folder / "unreadable.csv")
+        dataset = ImageDataset(images, network.transform, report=out / "unreadable.csv")
         pixels = next(iter(evaluation_batches(dataset, _PIECE))).images
     per_image = backbone_milliseconds(network, pixels, backbone_rounds, on)
-    rows: list[LossCost] = []
+    rows: list[dict[str, Any]] = []
     with Progress("Measuring losses", len(batch_sizes) * len(COMPLEXITY), "cells") as line:
         for batch in batch_sizes:
             embeddings, labels = measured_losses.balanced(batch, on)
@@ -156,16 +149,25 @@ def cost(
             spent = milliseconds(candidates, rounds if batch < 1000 else max(3, rounds // 3), on)
             for name in names:
                 took, backbone = median(spent[name]), per_image * batch
-                paper = PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None
-                peak = peak_megabytes(name, batch, on)
-                together = took + backbone
                 rows.append(
-                    LossCost(batch, name, COMPLEXITY[name], took, backbone, together, took / together, peak, paper)
-                )
+                    {
+                        "B": batch, "loss": name, "complexity": COMPLEXITY[name], "loss ms": took,
+                        "backbone ms": backbone, "both ms": took + backbone, "loss share": took / (took + backbone),
+                        "peak MB": peak_megabytes(name, batch, on),
+                        "paper loss ms": PAPER_LOSS.get(name) if batch == batch_sizes[0] == 112 else None,
+                    }
+                )  # fmt: skip
                 line.advance()
     return Analysis(
         name="cost",
         title="What the AP losses cost",
+        figures={"": _figure(rows)},
+        table=rows,
+        paper=(
+            "Supplement E, M = 112, |P| = 4, ResNet-50 (705.0 ms forward and backward on the authors' GPU): "
+            "Blackbox AP 3.7 ms, FastAP 4.2 ms, Smooth-AP 6.6 ms, a very small overhead on the backbone."
+        ),
+        agreement=_agreement(rows),
         numbers={
             "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__,
             "dimension": measured_losses.DIMENSION, "samples_per_class": measured_losses.PER_CLASS,
@@ -177,58 +179,49 @@ def cost(
                 "to the batch; peak: growth of a fresh process"
             ),
         },
-        figures={"": _figure(rows)},
-        table=[columns(row) for row in rows],
-        paper=(
-            "Supplement E, M = 112, |P| = 4, ResNet-50 (705.0 ms forward and backward on the authors' GPU): "
-            "Blackbox AP 3.7 ms, FastAP 4.2 ms, Smooth-AP 6.6 ms, a very small overhead on the backbone."
-        ),
-        agreement=_agreement(rows),
-        command=command,
     )  # fmt: skip
 
 
-def _agreement(rows: Sequence[LossCost]) -> str:
-    first = {row.loss: row for row in rows if row.batch == rows[0].batch}
+def _agreement(rows: Sequence[Mapping[str, Any]]) -> str:
+    first = {row["loss"]: row for row in rows if row["B"] == rows[0]["B"]}
     ours = first[OURS]
-    others = ", ".join(f"{name} {row.milliseconds:.1f} ms" for name, row in first.items() if name != OURS)
-    slowest = max(first, key=lambda name: first[name].milliseconds)
-    fastest = min(first, key=lambda name: first[name].milliseconds)
+    others = ", ".join(f"{name} {row['loss ms']:.1f} ms" for name, row in first.items() if name != OURS)
+    slowest, fastest = (of(first, key=lambda name: first[name]["loss ms"]) for of in (max, min))
     slowest = "Smooth-AP as the authors wrote it" if slowest == AUTHORS else slowest
     return (
-        f"{'Agrees' if ours.share < 0.01 else 'Does not agree'} that the loss is a small overhead: at M = {ours.batch} "
-        f"ours takes {ours.milliseconds:.1f} ms, {100 * ours.share:.2g}% of an iteration with a backbone of "
-        f"{ours.backbone:,.0f} ms ({others}); as on the paper's GPU, {slowest} is the slowest, but here {fastest} is "
-        "the fastest."
+        f"{'Agrees' if ours['loss share'] < 0.01 else 'Does not agree'} that the loss is a small overhead: at M = "
+        f"{ours['B']} ours takes {ours['loss ms']:.1f} ms, {100 * ours['loss share']:.2g}% of an iteration with a "
+        f"backbone of {ours['backbone ms']:,.0f} ms ({others}); as on the paper's GPU, {slowest} is the slowest, but "
+        f"here {fastest} is the fastest."
     )
 
 
-def _figure(rows: Sequence[LossCost]) -> Figure:
+def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Milliseconds and megabytes by powers of ten; the backbone's time and the paper's numbers beside ours."""
     figure = panel_figure(11, 4.4)
-    backbone = {row.batch: row.backbone for row in rows}
+    backbone = {row["B"]: row["backbone ms"] for row in rows}
     panels = ["Forward and backward of the loss, ms"]
-    panels += ["Growth of the peak memory, MB"] if any(row.peak is not None for row in rows) else []
+    panels += ["Growth of the peak memory, MB"] if any(row["peak MB"] is not None for row in rows) else []
     blue, green, red, soft = LINE_STYLES
     for place, title in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1, xlabel="batch size", yscale="log")
         for loss, (colour, marker, dash) in zip(COMPLEXITY, (blue, red, soft, green), strict=True):
-            of_loss = [row for row in rows if row.loss == loss]
+            of_loss = [row for row in rows if row["loss"] == loss]
             if not of_loss:
                 continue
-            values = [row.milliseconds if place == 0 else row.peak or 0 for row in of_loss]
+            values = [row["loss ms"] if place == 0 else row["peak MB"] or 0 for row in of_loss]
             axes.plot(
-                [row.batch for row in of_loss], [max(value, 0.1) for value in values], dash, marker=marker,
+                [row["B"] for row in of_loss], [max(value, 0.1) for value in values], dash, marker=marker,
                 color=LIGHT[colour], linewidth=2.2, markersize=6, label=loss,
             )  # fmt: skip
-            reported = [row for row in of_loss if row.paper is not None and place == 0]
+            reported = [row for row in of_loss if row["paper loss ms"] is not None and place == 0]
             axes.plot(
-                [row.batch for row in reported], [row.paper for row in reported], marker, mfc="none", mew=1.8,
+                [row["B"] for row in reported], [row["paper loss ms"] for row in reported], marker, mfc="none", mew=1.8,
                 markersize=10, color=LIGHT[colour],
             )  # fmt: skip
         if place == 0:
             axes.plot(list(backbone), list(backbone.values()), "-", color=LIGHT["ink"], linewidth=1.4, label="backbone")
-            if any(row.paper for row in rows):
+            if any(row["paper loss ms"] for row in rows):
                 axes.plot([], [], "o", mfc="none", mew=1.8, markersize=9, color=LIGHT["soft"], label="the paper's, GPU")
         axes.set_xscale("log", base=2)
         axes.set_xticks(list(backbone), [f"{batch:,}" for batch in backbone])

@@ -1,7 +1,6 @@
 """Figure 2: what may stand for the indicator, and the slopes that training would get from each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,35 +12,14 @@ from smoothap.functional import average_precision
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT
 from smoothap.functional.indicators import Exponential, Indicator, Linear, Sigmoid, Step
 from smoothap.losses import SmoothAP
-from smoothap.paper.analysis import Analysis, column, columns
-from smoothap.paper.batch import Batch
-from smoothap.paper.command_line import command_line
+from smoothap.paper.analysis import Analysis, embedded_batch
 from smoothap.plots.drawing import panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
+from smoothap.training.settings import NETWORK
 
 TEMPERATURES = (0.001, 0.01, 0.1)
 _REACH = 0.5
 _POINTS = 1001
-
-
-@dataclass(frozen=True)
-class BatchFit:
-    """How a relaxation does on a batch of images."""
-
-    approximation_error: float = column("AP_e")  # Eq. 8
-    sloped: float = column("terms with a slope")  # share of the terms of a positive and a negative
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """One that may stand for the indicator; the differences at which its slope begins and ends, None without any."""
-
-    name: str = column("relaxation")
-    largest_error: float = column("off by, within 0.5")
-    steepest: float = column("steepest")
-    slope_from: float | None = column("slope from")
-    slope_to: float | None = column("slope to")
-    on_batch: BatchFit | None = None
 
 
 def relaxations(width: float = 0.2) -> dict[str, Indicator]:
@@ -50,52 +28,69 @@ def relaxations(width: float = 0.2) -> dict[str, Indicator]:
     return {"indicator": Step(), **sigmoids, "linear": Linear(width), "exponential": Exponential(width)}
 
 
-def indicator(*, width: float = 0.2, batch: Batch | None = None, device: str | None = None) -> Analysis:
-    """Values and slopes over differences of -0.5 to 0.5.
+def indicator(
+    *,
+    data: str | None = None,
+    model: str = NETWORK,
+    weights: str | None = None,
+    size: int | None = 64,
+    batch_size: int = 128,
+    width: float = 0.2,
+    seed: int = 0,
+    device: str | None = None,
+) -> Analysis:
+    """Figure 2: the indicator, sigmoids at three temperatures, linear and exponential relaxations, and their slopes.
 
-    batch: images, to see how far the AP that each relaxation gives is from AP there, and how much of it would receive
-    a gradient.
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH: measure on a batch of these images too how far the AP that each relaxation gives is from AP,
+        and how much of the batch would receive a gradient.
+    width
+        Of the linear and the exponential relaxation.
     """
     differences = torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64)
     possible = torch.linspace(-2, 2, 4001, dtype=torch.float64)  # cosines differ by at most 2
-    embedded = None if batch is None else batch.embedded(device)
+    batch = None
+    if data is not None:
+        batch = embedded_batch(data, model, weights=weights, size=size, batch_size=batch_size, seed=seed, device=device)
     curves: dict[str, tuple[list[float], list[float]]] = {}
-    rows: list[Relaxation] = []
+    rows: list[dict[str, Any]] = []
     for name, function in relaxations(width).items():
         value, slope = function.with_slope(differences.clone())
         curves[name] = (value.tolist(), slope.tolist())
         within = possible[function.with_slope(possible.clone())[1] > NEGLIGIBLE_GRADIENT]
         rows.append(
-            Relaxation(
-                name,
-                largest_error=float((value - (differences > 0).double()).abs().max()),
-                steepest=float(slope.max()),
-                slope_from=float(within.min()) if len(within) else None,
-                slope_to=float(within.max()) if len(within) else None,
-                on_batch=None if embedded is None else fit_on_batch(function, *embedded),
-            )
+            {
+                "relaxation": name,
+                "off by, within 0.5": float((value - (differences > 0).double()).abs().max()),
+                "steepest": float(slope.max()),
+                "slope from": float(within.min()) if len(within) else None,
+                "slope to": float(within.max()) if len(within) else None,
+            }
         )
-    numbers: dict[str, Any] = {
-        "differences": f"{_POINTS} from {-_REACH} to {_REACH}", "gradient": NEGLIGIBLE_GRADIENT, "width": width,
-        "data": batch.data if batch else "", "batch": batch.batch_size if batch else None,
-    }  # fmt: skip
+        if batch is not None:
+            error, sloped = fit_on_batch(function, *batch)
+            rows[-1] |= {"AP_e": error, "terms with a slope": sloped}
     return Analysis(
         name="indicator",
         title="Relaxations of the indicator and their derivatives",
-        numbers=numbers,
+        table=rows,
         figures={"": _figure(differences, curves)},
-        table=[columns(row) for row in rows],
         paper=(
             "Figure 2 (without numbers): the indicator, three sigmoids with increasing temperatures, a linear and an "
             "exponential relaxation, with derivatives; a small tau has a small operating region and a tight "
             "approximation, a large one a large region and a loose approximation."
         ),
         agreement=_agreement(rows, width),
-        command=command_line("indicator", width=width, **(vars(batch) if batch else {})),
-    )
+        numbers={
+            "differences": f"{_POINTS} from {-_REACH} to {_REACH}", "gradient": NEGLIGIBLE_GRADIENT, "width": width,
+            "data": data or "", "batch": None if batch is None else batch_size,
+        },
+    )  # fmt: skip
 
 
-def fit_on_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> BatchFit:
+def fit_on_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> tuple[float, float]:
     """AP_e (Eq. 8) with a relaxation, and the share of the terms of a positive and a negative that it gives a slope."""
     scores = embeddings @ embeddings.T
     same = labels[:, None] == labels[None, :]
@@ -110,23 +105,22 @@ def fit_on_batch(function: Indicator, embeddings: Tensor, labels: Tensor) -> Bat
         slope = function.with_slope(differences.clone())[1]
         sloped += int((slope.abs() > NEGLIGIBLE_GRADIENT).sum())
         terms += slope.numel()
-    return BatchFit(float((relaxed - exact)[there].abs().mean()), sloped / max(1, terms))
+    return float((relaxed - exact)[there].abs().mean()), sloped / max(1, terms)
 
 
-def _agreement(rows: Sequence[Relaxation], width: float) -> str:
+def _agreement(rows: Sequence[Mapping[str, Any]], width: float) -> str:
     sigmoids = rows[1 : 1 + len(TEMPERATURES)]
-    reach = [row.slope_to or 0.0 for row in sigmoids]
+    reach = [row["slope to"] or 0.0 for row in sigmoids]
     reaches = ", ".join(f"±{end:.3g} at tau {tau:g}" for tau, end in zip(TEMPERATURES, reach, strict=True))
-    fits = {row.name: row.on_batch.approximation_error for row in rows if row.on_batch is not None}
     widens = all(one < other for one, other in pairwise(reach))
-    loosens = all(fits.get(one.name, 0) <= fits.get(other.name, 0) for one, other in pairwise(sigmoids))
-    errors = ", ".join(f"{error:.3g} ({name})" for name, error in list(fits.items())[1:])
-    measured = f"; on a batch AP_e is {errors}" if fits else ""
+    loosens = all(one.get("AP_e", 0) <= other.get("AP_e", 0) for one, other in pairwise(sigmoids))
+    errors = ", ".join(f"{row['AP_e']:.3g} ({row['relaxation']})" for row in rows[1:] if "AP_e" in row)
+    measured = f"; on a batch AP_e is {errors}" if errors else ""
     return (
         f"{'Agrees' if widens and loosens else 'Does not agree'}: the slope is above {NEGLIGIBLE_GRADIENT:g} within "
-        f"{reaches}, and the linear and exponential ones keep a slope however far a negative "
-        f"stands above{measured}. The paper does not give the formulas of the last two: ours are the "
-        f"hinge max(0, 1 + x / {width:g}) and e^(x / {width:g})."
+        f"{reaches}, and the linear and exponential ones keep a slope however far a negative is above{measured}. The "
+        f"paper does not give the formulas of the last two: ours are the hinge max(0, 1 + x / {width:g}) and "
+        f"e^(x / {width:g})."
     )
 
 

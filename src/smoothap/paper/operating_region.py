@@ -1,9 +1,9 @@
 """Supplement C: how much of the difference matrix lies where the sigmoid has a slope, against the batch size."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,32 +16,24 @@ from smoothap.data.samplers import BalancedBatches
 from smoothap.experiments.data_sets import open_data
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
 from smoothap.models import open_model
-from smoothap.paper.analysis import Analysis, column, columns
-from smoothap.paper.command_line import command_line
+from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.training.evaluation import embed_sets
+from smoothap.training.settings import NETWORK
 
 _SCORES_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True)
-class RegionShares:
-    """What the batches of an epoch have in the operating region |D| < width, on average."""
-
-    model: str = column("model")
-    batch_size: int = column("B")
-    batches: int = column("batches")
-    full: float = column("P, full matrix")  # as the paper counts: the query and i = j are in it
-    others: float = column("P, i != j")  # of the pairs i != j of items other than the query
-    near_negatives: float = column("negatives near a positive")  # negatives in the region of a positive
-    busy_positives: float = column("positives with one")  # the share with at least one negative in the region
+_FULL, _OTHERS, _NEAR, _BUSY = _SHARES = (
+    "P, full matrix", "P, i != j", "negatives near a positive", "positives with one",
+)  # fmt: skip
 
 
 def region_of(embeddings: Tensor, labels: Tensor, width: float) -> tuple[float, float, float, float]:
-    """The last four columns of `RegionShares` for one batch, counted in sorted scores: m^2 log m, never m^3.
+    """What a batch has in the operating region |D| < width, counted in sorted scores: m^2 log m, never m^3.
 
-    embeddings (m, d) of length 1, labels (m,).
+    embeddings (m, d) of length 1, labels (m,) -> the share of the full difference matrix, as the paper counts it; the
+    share of the pairs i != j of items other than the query; how many negatives a positive has near it; and the share of
+    the positives that have at least one.
     """
     m = len(embeddings)
     scores = embeddings @ embeddings.T
@@ -72,7 +64,7 @@ def regions(
     samples_per_class: int,
     tau: float,
     seed: int,
-) -> list[RegionShares]:
+) -> list[dict[str, Any]]:
     """The mean over the batches of an epoch for each batch size, of vectors (n, d) of length 1 with labels (n,)."""
     width, rows = operating_width(tau), []
     for batch_size in batch_sizes:
@@ -83,14 +75,14 @@ def regions(
                 counted.append(region_of(torch.from_numpy(vectors[batch]), torch.from_numpy(labels[batch]), width))
                 line.advance()
         means = (float(np.mean(values)) for values in zip(*counted, strict=True))
-        rows.append(RegionShares(name, batch_size, len(batches), *means))
+        rows.append({"model": name, "B": batch_size, "batches": len(batches), **dict(zip(_SHARES, means, strict=True))})
     return rows
 
 
 def operating_region(
     *,
-    data: str,
-    model: Sequence[str],
+    data: str = "emoji",
+    model: Sequence[str] = (NETWORK,),
     weights: str | None = None,
     size: int | None = 64,
     batch_sizes: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
@@ -98,14 +90,19 @@ def operating_region(
     tau: float = 0.01,
     seed: int = 0,
     device: str | None = None,
-    folder: Path,
+    out: Path = OUT,
 ) -> Analysis:
-    """The share of each model; where the training images have too few classes, the test images join them.
+    """Supplement C: the share of the differences of scores that the sigmoid gives a gradient, by batch size.
 
-    The vectors are made once, so the network does not change from batch to batch as it does in training. `folder` has
-    the list of the images that cannot be read.
+    The vectors are made once, so the network does not change from batch to batch as it does in training.
+
+    Parameters
+    ----------
+    model
+        Networks by their timm names, or folders of trained models: a line for each.
+    batch_sizes
+        Where the training images have too few classes for the largest, the test images join them.
     """
-    command = command_line("operating-region", **locals())
     benchmark, largest = open_data(data), max(batch_sizes)
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
@@ -113,17 +110,25 @@ def operating_region(
     if sets[0].classes * samples_per_class < largest:
         sets.append(next(iter(benchmark.tests.values())))
         print(f"{sets[0].classes:,} training classes are too few for batches of {largest:,}: the test images join.")
-    rows: list[RegionShares] = []
+    rows: list[dict[str, Any]] = []
     labels = np.zeros(0, np.int64)
     for name in model:
         embedder = open_model(name, size=size, weights=weights, seed=seed).to(device)
-        vectors, labels = embed_sets(embedder, sets, unreadable=folder / "unreadable.csv")
+        vectors, labels = embed_sets(embedder, sets, unreadable=out / "unreadable.csv")
         label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
         rows += regions(label, vectors, labels, batch_sizes, samples_per_class, tau, seed)
     width = operating_width(tau)
     return Analysis(
         name="operating-region",
         title="The share of the difference matrix in the sigmoid's operating region",
+        figures={"": _share_figure(rows, tau), "slope": _slope_figure(tau, width)},
+        table=rows,
+        paper=(
+            "Supplement C: P, the share of the m x m difference matrix with |dG/dD| > 0.005, increases with the batch "
+            "size, averaged over one epoch of training on Online Products (a figure without numbers); section 6.4: the "
+            "region is a margin of roughly 0.1 at tau 0.01."
+        ),
+        agreement=_agreement(rows, width, tau),
         numbers={
             "data": data, "tau": tau, "gradient": NEGLIGIBLE_GRADIENT, "width": width,
             "samples_per_class": samples_per_class, "seed": seed,
@@ -131,15 +136,6 @@ def operating_region(
             "derivative": "of G(D; tau) with respect to D",
             "embedded": "once, forward only; the batches are those of an epoch of training",
         },
-        figures={"": _share_figure(rows, tau), "slope": _slope_figure(tau, width)},
-        table=[columns(row) for row in rows],
-        paper=(
-            "Supplement C: P, the share of the m x m difference matrix with |dG/dD| > 0.005, increases with the batch "
-            "size, averaged over one epoch of training on Online Products (a figure without numbers); section 6.4: the "
-            "region is a margin of roughly 0.1 at tau 0.01."
-        ),
-        agreement=_agreement(rows, width, tau),
-        command=command,
     )  # fmt: skip
 
 
@@ -148,55 +144,55 @@ def _near(ascending: Tensor, scores: Tensor, width: float) -> Tensor:
     return torch.searchsorted(ascending, scores + width) - torch.searchsorted(ascending, scores - width, right=True)
 
 
-def _agreement(rows: Sequence[RegionShares], width: float, tau: float) -> str:
-    of_model = [row for row in rows if row.model == rows[-1].model]
+def _agreement(rows: Sequence[Mapping[str, Any]], width: float, tau: float) -> str:
+    of_model = [row for row in rows if row["model"] == rows[-1]["model"]]
     first, last = of_model[0], of_model[-1]
-    rises = all(one.full < other.full for one, other in pairwise(of_model))
-    verdict = "Does not agree" if not rises else "Agrees" if last.full > 1.1 * first.full else "Agrees, but weakly"
+    rises = all(one[_FULL] < other[_FULL] for one, other in pairwise(of_model))
+    verdict = "Does not agree" if not rises else "Agrees" if last[_FULL] > 1.1 * first[_FULL] else "Agrees, but weakly"
     return (
-        f"{verdict}: with {last.model} the share P {'rises' if rises else 'does not rise'} with every step of the "
-        f"batch size ({100 * first.full:.1f}% at {first.batch_size:,}, {100 * last.full:.1f}% at "
-        f"{last.batch_size:,}), a mean over pairs that a fixed network scores; what grows with it is the number of "
-        f"negatives in the region of a positive, from {first.near_negatives:,.1f} to {last.near_negatives:,.1f}, and "
-        f"the share of positives with at least one, from {100 * first.busy_positives:.0f}% to "
-        f"{100 * last.busy_positives:.0f}%. The region is {width:.3f} wide on each side at tau {tau:g}."
+        f"{verdict}: with {last['model']} the share P {'rises' if rises else 'does not rise'} with every step of the "
+        f"batch size ({100 * first[_FULL]:.1f}% at {first['B']:,}, {100 * last[_FULL]:.1f}% at {last['B']:,}), a mean "
+        f"over pairs that a fixed network scores; what grows with it is the number of negatives in the region of a "
+        f"positive, from {first[_NEAR]:,.1f} to {last[_NEAR]:,.1f}, and the share of positives with at least one, from "
+        f"{100 * first[_BUSY]:.0f}% to {100 * last[_BUSY]:.0f}%. The region is {width:.3f} wide on each side at tau "
+        f"{tau:g}."
     )
 
 
-def _share_figure(rows: Sequence[RegionShares], tau: float) -> Figure:
+def _share_figure(rows: Sequence[Mapping[str, Any]], tau: float) -> Figure:
     """P, the negatives near a positive, and the positives that have one, against the batch size; a line a model."""
     figure = panel_figure(11.5, 3.9)
     panels = (
-        ("full", f"P: share of all differences\nin the region, τ = {tau:g}"),
-        ("near_negatives", "Negatives in the region\nof a positive, on average"),
-        ("busy_positives", "Positives with at least\none negative in the region"),
+        (_FULL, f"P: share of all differences\nin the region, τ = {tau:g}"),
+        (_NEAR, "Negatives in the region\nof a positive, on average"),
+        (_BUSY, "Positives with at least\none negative in the region"),
     )
-    sizes = sorted({row.batch_size for row in rows})
+    sizes = sorted({row["B"] for row in rows})
     for place, (name, title) in enumerate(panels):
         axes = figure.add_subplot(1, 3, place + 1, xlabel="batch size")
-        models = dict.fromkeys(row.model for row in rows)
+        models = dict.fromkeys(row["model"] for row in rows)
         for model, (colour, marker, dash) in zip(models, cycle(LINE_STYLES), strict=False):
-            of_model = [row for row in rows if row.model == model]
-            at = [row.batch_size for row in of_model]
+            of_model = [row for row in rows if row["model"] == model]
+            at = [row["B"] for row in of_model]
             axes.plot(
-                at, [getattr(row, name) for row in of_model], dash, marker=marker, color=LIGHT[colour], linewidth=2.2,
+                at, [row[name] for row in of_model], dash, marker=marker, color=LIGHT[colour], linewidth=2.2,
                 markersize=6, label=model,
             )  # fmt: skip
-            if name == "full":
-                axes.plot(at, [row.others for row in of_model], ":", color=LIGHT[colour], linewidth=1.6)
+            if name == _FULL:
+                axes.plot(at, [row[_OTHERS] for row in of_model], ":", color=LIGHT[colour], linewidth=1.6)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=35)
         axes.xaxis.set_minor_locator(NullLocator())
-        if name == "near_negatives":
+        if name == _NEAR:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axes.yaxis.set_minor_formatter(NullFormatter())
         else:
-            drawn = (name, "others") if name == "full" else (name,)
-            axes.set_ylim(0, 1.18 * max(getattr(row, field) for row in rows for field in drawn))
+            drawn = (name, _OTHERS) if name == _FULL else (name,)
+            axes.set_ylim(0, 1.18 * max(row[share] for row in rows for share in drawn))
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         style_axes(axes, title)
-        if name == "full":
+        if name == _FULL:
             axes.plot([], [], ":", color=LIGHT["soft"], linewidth=1.6, label="without i = j and the query")
             axes.legend(fontsize=9.5, loc="best", **LEGEND)
     return figure

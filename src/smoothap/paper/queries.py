@@ -2,13 +2,14 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smoothap.data.image_set import ImageSet
-from smoothap.paper.analysis import Analysis, column, columns
+from smoothap.experiments.before_after import compare_with_untrained
+from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.before_after import BeforeAfter
 from smoothap.plots.choice import Choice, pick_queries
 from smoothap.plots.class_words import class_words
@@ -41,20 +42,6 @@ _RANKS_LISTED = 100
 _SIDES = ("before", "after")
 
 
-@dataclass(frozen=True)
-class QueryRow:
-    """One query before and after training."""
-
-    query: str = column("query")
-    class_name: str = column("class")
-    positives: int = column("|P|")
-    before: float = column("AP before")
-    after: float = column("AP after")
-    change: float = column("change")
-    last_right_before: int = column("all found by rank, before")
-    last_right_after: int = column("after")
-
-
 def queries_analysis(
     compared: BeforeAfter,
     *,
@@ -64,7 +51,6 @@ def queries_analysis(
     number: int | None = None,
     first: int | None = None,
     seed: int = 0,
-    command: str = "",
 ) -> Analysis:
     """The rankings of some queries, drawn as one of the paper's figures; `names` are images or classes to ask for.
 
@@ -90,10 +76,14 @@ def queries_analysis(
                 "that has something to find."
             )
     reason = "named" if names else choose
-    lines = [_query_row(images, pair) for pair in pairs]
+    table = [_row(images, *pair) for pair in pairs]
     return Analysis(
         name=f"queries-{layout}",
         title=_TITLES[layout],
+        figures={"": LAYOUTS[layout](images, pairs, first)},
+        table=table,
+        paper=_PAPER[layout],
+        agreement=_agreement(layout, pairs, first, reason, compared),
         numbers={
             "set": images.name,
             "images": len(images),
@@ -102,17 +92,55 @@ def queries_analysis(
             "seed": seed,
             "mean AP of all queries": dict(zip(_SIDES, compared.mean_average_precisions, strict=True)),
             "queries": [
-                {"query": line.query, "class": line.class_name, "|P|": line.positives}
-                | {side: _described(images, row, first) for side, row in zip(_SIDES, pair, strict=True)}
-                for line, pair in zip(lines, pairs, strict=True)
+                {name: row[name] for name in ("query", "class", "|P|")}
+                | {side: _ranking(images, ranked, first) for side, ranked in zip(_SIDES, pair, strict=True)}
+                for row, pair in zip(table, pairs, strict=True)
             ],
         },
-        figures={"": LAYOUTS[layout](images, pairs, first)},
-        table=[columns(line) for line in lines],
-        paper=_PAPER[layout],
-        agreement=_agreement(layout, pairs, first, reason, compared),
-        command=command,
     )
+
+
+def queries(
+    *,
+    data: str,
+    model: str,
+    before: str | None = None,
+    weights: str | None = None,
+    test: str | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
+    layout: Layout = "rows",
+    query: Sequence[str] = (),
+    choose: Choice = "random",
+    number: int | None = None,
+    first: int | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    workers: int = 0,
+    out: Path = OUT,
+) -> Analysis:
+    """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
+
+    Parameters
+    ----------
+    layout
+        rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
+        grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
+    query
+        Names of images, or of classes for their first images.
+    choose
+        Which queries, where none is named: at random, or those whose AP rose, fell or changed most, or is lowest.
+    number
+        How many of them; by default 4 rows, 10 columns of 3, 1 grid or 5 columns of 10.
+    first
+        How many images of each ranking to draw; by default as many as the paper shows.
+    """
+    compared = compare_with_untrained(
+        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
+        columns=columns, seed=seed, device=device, workers=workers, folder=out,
+    )  # fmt: skip
+    return queries_analysis(compared, layout=layout, names=query, choose=choose, number=number, first=first, seed=seed)
 
 
 def find_query(images: ImageSet, name: str, queries: np.ndarray) -> int:
@@ -146,21 +174,20 @@ def _agreement(
     )
 
 
-def _query_row(images: ImageSet, pair: tuple[RankedRow, RankedRow]) -> QueryRow:
-    before, after = pair
-    return QueryRow(
-        query=str(images.names[before.query]),
-        class_name=class_words(str(images.class_names[images.labels[before.query]])),
-        positives=before.positives,
-        before=round(before.average_precision, 4),
-        after=round(after.average_precision, 4),
-        change=round(after.average_precision - before.average_precision, 4),
-        last_right_before=before.last_right,
-        last_right_after=after.last_right,
-    )
+def _row(images: ImageSet, before: RankedRow, after: RankedRow) -> dict[str, Any]:
+    return {
+        "query": str(images.names[before.query]),
+        "class": class_words(str(images.class_names[images.labels[before.query]])),
+        "|P|": before.positives,
+        "AP before": round(before.average_precision, 4),
+        "AP after": round(after.average_precision, 4),
+        "change": round(after.average_precision - before.average_precision, 4),
+        "all found by rank, before": before.last_right,
+        "after": after.last_right,
+    }
 
 
-def _described(images: ImageSet, row: RankedRow, first: int) -> dict[str, Any]:
+def _ranking(images: ImageSet, row: RankedRow, first: int) -> dict[str, Any]:
     """The first images of a ranking, and where the right ones stand in all of it, as the JSON file has them."""
     return {
         "AP": row.average_precision,

@@ -1,6 +1,6 @@
 """The four losses that are measured, and the peak memory of one in a process of its own (Linux):
 
-python -m smoothap.paper._measured_losses LOSS BATCH
+python -m smoothap.paper.measured_losses LOSS BATCH
 """
 
 import sys
