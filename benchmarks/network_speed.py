@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap.models import Embedder
-from smoothap.models.weights import timm_backbone
+from smoothap.models.timm_networks import timm_backbone
 
 NETWORKS = ("tf_efficientnet_lite0", "mobilenetv3_large_100", "convnext_tiny", "resnet50", "vit_small_patch16_224")
 IMAGES = {64: 128, 112: 64, 224: 16}  # in a batch

@@ -13,7 +13,7 @@ import torch
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.data_sets import open_data
 from smoothap.models import Embedder
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 from smoothap.training.precision import score_noise
 
 NETWORKS = (

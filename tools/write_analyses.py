@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 
 HERE = Path(__file__).parents[1] / "docs" / "analyses"
 # In this order, each with what a reader should know of how it was measured.

@@ -13,7 +13,7 @@ from smoothap.cli import app
 from smoothap.data.emoji import emoji
 from smoothap.models import Embedder
 
-pytest.importorskip("smoothap.plots.page")
+pytest.importorskip("smoothap.plots.report")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from smoothap.plots.choice import choose_queries, class_changes
+from smoothap.plots.rankings import choose_queries, class_changes
 
 
 def precisions(queries=200, seed=0):

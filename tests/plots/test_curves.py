@@ -6,10 +6,10 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from smoothap.plots._curves import draw_precision_recall, loss_figure, precision_recall_figure, validation_figure
+from smoothap.plots.curves import draw_precision_recall, loss_figure, precision_recall_figure, validation_figure
 from smoothap.plots.drawing import inline_svg, save_figure
 from smoothap.plots.palette import LIGHT
-from smoothap.plots.ranking_rows import rank
+from smoothap.plots.rankings import rank
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from PIL import Image
 from smoothap.plots.drawing import save_figure
 from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN
 from smoothap.plots.palette import LIGHT
-from smoothap.plots.ranking_rows import rank
+from smoothap.plots.rankings import rank
 
 COLOURS = {kind: tuple(int(LIGHT[name][place : place + 2], 16) for place in (1, 3, 5)) for kind, name in
            (("query", "blue"), ("right", "green"), ("wrong", "red"))}  # fmt: skip

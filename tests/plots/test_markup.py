@@ -1,9 +1,8 @@
 import pytest
 from markupsafe import Markup
 
-from smoothap.plots.document import escaped, write_page
-from smoothap.plots.hits_page import Answer, write_hits
-from smoothap.plots.markup import visible
+from smoothap.plots.html import Answer, escaped, write_hits, write_page
+from smoothap.plots.text import visible
 
 
 def test_text_is_escaped_and_markup_is_not():

@@ -10,10 +10,8 @@ from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.metrics import evaluate
-from smoothap.plots.before_after import BeforeAfter
-from smoothap.plots.choice import choose_queries, class_changes
-from smoothap.plots.page import SHOWN, write_report
-from smoothap.plots.ranking_rows import rank
+from smoothap.plots.rankings import BeforeAfter, choose_queries, class_changes, rank
+from smoothap.plots.report import SHOWN, write_report
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.metrics import evaluate
-from smoothap.plots.ranking_rows import RankedRow, precision_recall, rank
+from smoothap.plots.rankings import RankedRow, precision_recall, rank
 
 
 def test_the_ranking_is_that_of_a_plain_sort_without_the_query(toy_set, vectors):

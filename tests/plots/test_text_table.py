@@ -1,4 +1,4 @@
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 
 ROWS = [{"loss": "ours|1", "batch": 4096, "ms": 1.23456, "fast": True}, {"loss": "other", "batch": 64, "ms": 12345.6}]
 

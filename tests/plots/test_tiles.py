@@ -5,7 +5,7 @@ from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
 from smoothap.plots.palette import LIGHT
-from smoothap.plots.ranking_rows import rank
+from smoothap.plots.rankings import rank
 from smoothap.plots.tiles import arranged, framed, ranked_tiles, thumbnail, tile
 
 

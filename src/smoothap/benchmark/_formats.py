@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 
 from smoothap.benchmark._table import TableRow, shown_metrics
-from smoothap.plots.text_table import cell, text_table
+from smoothap.plots.text import cell, text_table
 
 _LATEX = str.maketrans({
     "±": r"$\pm$", "−": "$-$", "–": "--", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "*": "$^*$", "$": r"\$",

@@ -11,7 +11,7 @@ from smoothap.benchmark._formats import as_csv, as_latex, as_markdown
 from smoothap.benchmark._table import MAIN, TableRow, shown_metrics
 from smoothap.benchmark.plan import Plan
 from smoothap.benchmark.runner import Comparison, Outcome
-from smoothap.plots import document
+from smoothap.plots import html as document
 from smoothap.plots.drawing import inline_svg
 
 

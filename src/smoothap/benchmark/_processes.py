@@ -37,7 +37,7 @@ class TaskRunner:
         self._processes = multiprocessing.get_context("forkserver")
         # Imported once, before the runs: the seconds of a method contain no imports. An optimiser brings torch._dynamo,
         # which takes longer than a short training.
-        networks = [] if plan.model == NETWORK else ["timm"]
+        networks = [] if plan.model == NETWORK else ["smoothap.models.timm_networks"]
         self._processes.set_forkserver_preload([run_alone.__module__, "numba", "torch._dynamo", *networks])
         self._failures: dict[Path, RunFailed] = {}
 

@@ -14,8 +14,8 @@ from smoothap.experiments.before_after import embed_before_and_after, measure_un
 from smoothap.experiments.finetune import FineTuned, train_and_test, validation_map
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
-from smoothap.plots.before_after import BeforeAfter
-from smoothap.plots.page import write_report
+from smoothap.plots.rankings import BeforeAfter
+from smoothap.plots.report import write_report
 from smoothap.training.log import read_rows
 from smoothap.training.loop import MODEL, alone_in
 from smoothap.training.settings import DEMO, NETWORK

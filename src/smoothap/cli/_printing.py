@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 
 if TYPE_CHECKING:
     from smoothap.metrics import Report

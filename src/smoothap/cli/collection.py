@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file, check_folder
-from smoothap.plots.markup import visible
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

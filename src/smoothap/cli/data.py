@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from smoothap._core.files import write_atomically
 from smoothap.cli._options import TableColumns, TestClasses, TestFraction, check_file
 from smoothap.experiments.data_sets import open_data
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 
 if TYPE_CHECKING:
     from smoothap.data.check import Findings

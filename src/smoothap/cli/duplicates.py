@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.plots.markup import visible
+from smoothap.plots.text import visible
 
 if TYPE_CHECKING:
     from smoothap.album import Album

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from smoothap.cli._options import Device, NetworkSize, TableColumns, Weights, check_folder, check_network_options
 from smoothap.experiments.data_sets import open_data
-from smoothap.plots.markup import visible
+from smoothap.plots.text import visible
 
 if TYPE_CHECKING:
     from smoothap.album.ingest import Indexed

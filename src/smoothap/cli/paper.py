@@ -25,7 +25,7 @@ from smoothap.paper.operating_region import operating_region
 from smoothap.paper.queries import queries
 from smoothap.paper.tightness import tightness
 from smoothap.paper.triplet_example import triplet_example
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 
 app = App(
     name="paper",

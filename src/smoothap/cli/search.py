@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli._options import check_file, key_values
-from smoothap.plots.markup import visible
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
     from smoothap.album import Album, Filter, Hit
@@ -182,7 +181,7 @@ def _print(hits: list[Hit], expected: Expectation | None) -> None:
 
 
 def _write_page(album: Album, hits: list[Hit], queries: list[str], note: str, file: Path) -> None:
-    from smoothap.plots.hits_page import Answer, write_hits
+    from smoothap.plots.html import Answer, write_hits
 
     answers: list[Answer] = []
     for hit in hits:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from smoothap.cli import _options as options
 from smoothap.cli._printing import comparison
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 from smoothap.training.settings import (  # plain numbers: brings no torch
     DIMENSION,
     FEATURE_VIEWS,

@@ -5,7 +5,6 @@ import threading
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +14,6 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.torch_version import TorchVersion
 
-from smoothap._core.torchvision_guard import ensure_torchvision
 from smoothap.models import efficientnet_lite
 from smoothap.models.faces.iresnet import IResNet
 from smoothap.models.faces.iresnet_onnx import state_of_onnx
@@ -36,6 +34,8 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
     elif architecture == "iresnet50":
         backbone = IResNet()
     else:
+        from smoothap.models.timm_networks import timm_backbone  # takes seconds
+
         backbone = timm_backbone(architecture, size)
     if pretrained is True and packaged is not None:
         load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged)), packaged)
@@ -47,23 +47,6 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
         state = state_of_onnx(Path(pretrained)) if is_onnx else read_state(pretrained)
         load_state(backbone, _backbone_alone(state), pretrained)
     return backbone
-
-
-def timm_backbone(architecture: str, size: int | None) -> nn.Module:
-    """A network by its timm name, with random weights and without a classifier; importing timm takes seconds."""
-    ensure_torchvision()
-    import timm
-
-    name = architecture.split(".")[0]  # resnet50.tv_in1k: the part after the dot names the weights
-    if not timm.is_model(name):
-        near = get_close_matches(name, [*timm.list_models(), "iresnet50"], n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else "; timm.list_models() lists them"
-        raise ValueError(f"There is no folder {architecture}, and timm has no network named {architecture!r}{hint}")
-    configuration = timm.get_pretrained_cfg(architecture)
-    options: dict[str, Any] = {}
-    if size is not None and configuration is not None and configuration.fixed_input_size:
-        options["img_size"] = size
-    return timm.create_model(architecture, num_classes=0, **options)
 
 
 def published_settings(backbone: nn.Module) -> dict[str, Any]:

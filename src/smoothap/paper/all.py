@@ -19,10 +19,10 @@ from smoothap.paper.operating_region import operating_region
 from smoothap.paper.queries import queries_analysis
 from smoothap.paper.tightness import tightness
 from smoothap.paper.triplet_example import triplet_example
-from smoothap.plots.before_after import BeforeAfter
-from smoothap.plots.document import data_address, write_page
+from smoothap.plots.html import data_address, write_page
 from smoothap.plots.layouts import LAYOUTS
-from smoothap.plots.text_table import numeric_columns
+from smoothap.plots.rankings import BeforeAfter
+from smoothap.plots.text import numeric_columns
 from smoothap.training.settings import NETWORK
 
 _SHARPNESS = 0.7  # of a figure's pixels on the page, so that a fine screen has something to show

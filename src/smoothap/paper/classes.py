@@ -15,13 +15,11 @@ from smoothap.data.image_set import ImageSet
 from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
 from smoothap.paper.analysis import OUT, Analysis
-from smoothap.plots.before_after import BeforeAfter
-from smoothap.plots.canvas import Canvas
-from smoothap.plots.choice import ClassChange, class_changes
 from smoothap.plots.class_words import class_words, figure_words
 from smoothap.plots.drawing import LEGEND, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.plots.tiles import thumbnail
+from smoothap.plots.rankings import BeforeAfter, ClassChange, class_changes
+from smoothap.plots.tiles import Canvas, thumbnail
 
 _SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling
 _ROW, _TILE, _MARGIN = 64, 52, 24  # pixels of the figures

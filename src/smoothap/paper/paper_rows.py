@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from smoothap.metrics import Report
-from smoothap.plots.text_table import text_table
+from smoothap.plots.text import text_table
 
 Figures = dict[str, tuple[str, ...]]  # by test protocol, as the paper prints them
 

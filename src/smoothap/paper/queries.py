@@ -10,11 +10,9 @@ import numpy as np
 from smoothap.data.image_set import ImageSet
 from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.paper.analysis import OUT, Analysis
-from smoothap.plots.before_after import BeforeAfter
-from smoothap.plots.choice import Choice, pick_queries
 from smoothap.plots.class_words import class_words
 from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN, Layout
-from smoothap.plots.ranking_rows import RankedRow, rank
+from smoothap.plots.rankings import BeforeAfter, Choice, RankedRow, pick_queries, rank
 
 _TITLES = {
     "rows": "Ranked rows before and after",

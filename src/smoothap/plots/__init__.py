@@ -1,6 +1,5 @@
-"""Figures, pages and tables that the other rooms fill: ranked rows, curves, HTML files that need nothing else."""
+"""Figures, pages and tables that the other packages fill: rankings, curves, HTML files that need nothing else."""
 
 __all__ = [
-    "before_after", "choice", "class_words", "document", "drawing", "hits_page", "layouts", "markup", "page", "palette",
-    "ranking_rows", "text_table", "tiles",
+    "class_words", "curves", "drawing", "html", "layouts", "palette", "rankings", "report", "text", "tiles",
 ]  # fmt: skip

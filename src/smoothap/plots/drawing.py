@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from smoothap._core.files import write_atomically
-from smoothap.plots.document import escaped
+from smoothap.plots.html import escaped
 from smoothap.plots.palette import LIGHT
 
 LINE_STYLES = (("blue", "o", "--"), ("green", "s", "-"), ("red", "^", "-."), ("soft", "D", ":"))  # with their markers

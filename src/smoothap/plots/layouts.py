@@ -7,11 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from smoothap.data.image_set import ImageSet
-from smoothap.plots._curves import draw_precision_recall
-from smoothap.plots.canvas import Canvas
 from smoothap.plots.class_words import figure_words
-from smoothap.plots.ranking_rows import RankedRow
-from smoothap.plots.tiles import arranged, ranked_tiles, tile
+from smoothap.plots.curves import draw_precision_recall
+from smoothap.plots.rankings import RankedRow
+from smoothap.plots.tiles import Canvas, arranged, ranked_tiles, tile
 
 Layout = Literal["rows", "column", "grid", "columns"]
 Pair = tuple[RankedRow, RankedRow]  # one query before and after

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from smoothap.album.collection_export import Originals, as_csv, as_json, zip_pieces, zip_size
-from smoothap.plots.markup import visible
+from smoothap.plots.text import visible
 from smoothap.server import _collection_schemas as shapes
 from smoothap.server import _schemas as schemas
 from smoothap.server._album_choice import AllAlbums, ChosenAlbum

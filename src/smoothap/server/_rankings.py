@@ -8,7 +8,7 @@ import numpy as np
 from smoothap.album import Album, Filter
 from smoothap.album.engines import Ranking
 from smoothap.album.refining import corrected
-from smoothap.plots.ranking_rows import precision_recall
+from smoothap.plots.rankings import precision_recall
 from smoothap.server import _schemas as schemas
 from smoothap.server._stacks import Stacks
 

@@ -25,7 +25,7 @@ from smoothap.album.photos import Photo
 from smoothap.album.preparing import plain_jpeg
 from smoothap.album.refining import unit
 from smoothap.data.reading import UnreadableImage, read_image
-from smoothap.plots.markup import visible
+from smoothap.plots.text import visible
 from smoothap.server import _schemas as schemas
 from smoothap.server._decoder import Decoder
 from smoothap.server._nearest_photos import NearestPhotos

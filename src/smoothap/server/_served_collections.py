@@ -6,7 +6,7 @@ from smoothap.album.collection_export import Originals, originals
 from smoothap.album.collection_import import import_text
 from smoothap.album.collections import Collection, Collections
 from smoothap.album.finding_all import find_next
-from smoothap.plots.markup import visible
+from smoothap.plots.text import visible
 from smoothap.server import _collection_schemas as shapes
 from smoothap.server import _schemas as schemas
 from smoothap.server._served_album import ServedAlbum

@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from smoothap.album import Album
 from smoothap.album.watching import Watcher
-from smoothap.plots.markup import visible
+from smoothap.plots.text import visible
 from smoothap.server import LOOPBACK
 from smoothap.server._fair_server import FairServer
 from smoothap.server._metrics import Metrics

@@ -1,6 +1,8 @@
-"""Pages as single HTML files that load nothing from outside; a template lies beside the module that fills it."""
+"""Pages as single HTML files that load nothing from outside; a template is beside the module that fills it."""
 
 import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from smoothap._core.files import write_atomically
-from smoothap.plots.markup import visible
 from smoothap.plots.palette import DARK, LIGHT
-from smoothap.plots.text_table import cell
+from smoothap.plots.text import cell, visible
 
 
 def percent(share: float) -> str:
@@ -41,9 +42,31 @@ _PAGES.filters.update(percent=percent, points=points, cell=cell)
 
 
 def write_page(path: Path, template: str, **content: Any) -> Path:
-    """Write a page; the template is a path below `smoothap`, such as report/page.html."""
+    """Write a page; the template is a path below `smoothap`, such as plots/report.html."""
     css = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     light, dark = ("".join(f"--{name}:{colour};" for name, colour in theme.items()) for theme in (LIGHT, DARK))
     style = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
     page = _PAGES.get_template(template).render(style=Markup(style), css=Markup(css), **content)
     return write_atomically(path, f"{page}\n")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One photo that was found; `picture` is its JPEG, or None where it cannot be shown."""
+
+    rank: int
+    score: float
+    path: str
+    label: str | None
+    picture: bytes | None
+
+    @property
+    def address(self) -> str:
+        return data_address(self.picture, "jpeg") if self.picture else ""
+
+
+def write_hits(path: Path, queries: Sequence[str], answers: Sequence[Answer], note: str = "") -> Path:
+    """Write a page of thumbnails, ranked, with the score of each."""
+    names = [Path(name).name for name in queries]
+    title = "Photos like " + ", ".join(names)
+    return write_page(path, "plots/hits.html", title=title, names=names, answers=answers, note=note)

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from smoothap.plots.drawing import style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.plots.ranking_rows import RankedRow, precision_recall
+from smoothap.plots.rankings import RankedRow, precision_recall
 
 _GRID = 1000  # a curve is drawn to this many steps of recall: finer than any screen
 

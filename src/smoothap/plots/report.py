@@ -9,13 +9,11 @@ import numpy as np
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
 from smoothap.metrics.intervals import Difference, Interval
-from smoothap.plots._curves import loss_figure, precision_recall_figure, validation_figure
-from smoothap.plots.before_after import BeforeAfter
-from smoothap.plots.choice import ClassChange, choose_queries, class_changes
 from smoothap.plots.class_words import class_words
-from smoothap.plots.document import percent, write_page
+from smoothap.plots.curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.plots.drawing import inline_svg
-from smoothap.plots.ranking_rows import RankedRow, check_rows, rank
+from smoothap.plots.html import percent, write_page
+from smoothap.plots.rankings import BeforeAfter, ClassChange, RankedRow, check_rows, choose_queries, class_changes, rank
 from smoothap.plots.tiles import MARKS, data_uri, thumbnail
 
 SHOWN = 12  # images of a ranked row
@@ -66,7 +64,7 @@ def write_report(
     }
     return write_page(
         path,
-        "plots/page.html",
+        "plots/report.html",
         title=title,
         contents={name: heading for name, (heading, content) in sections.items() if content},
         test_set=test_set,
