@@ -1,4 +1,4 @@
-"""What an album says of a photo, in bytes: compressed, as `smoothap load` sends it, and in the memory of a reader.
+"""What an album says of a photo, in bytes: compressed, as `album push` sends it, and in the memory of a reader.
 
 python benchmarks/photo_table_size.py [--rows 20000]
 """

@@ -222,7 +222,7 @@ def test_a_table_that_cannot_be_taken_changes_nothing(album, tmp_path, content, 
 
 def test_json_of_another_program_is_refused(album, tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps([1]))
-    with pytest.raises(ValueError, match="no JSON that smoothap collection exported"):
+    with pytest.raises(ValueError, match="no JSON that smoothap album collections exported"):
         import_collections(album, tmp_path / "mine.json", progress=False)
 
 

@@ -110,7 +110,7 @@ def test_a_library_that_changes_faiss_under_us_changes_nothing(tmp_path):
 
 
 def test_an_engine_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="smoothap load"):
+    with pytest.raises(ValueError, match="smoothap album push"):
         Album.from_arrays(np.eye(3), engine="milvus://127.0.0.1:19530")
 
 

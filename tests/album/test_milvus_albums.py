@@ -223,7 +223,7 @@ def test_a_load_that_was_stopped_goes_on_and_readers_saw_nothing_of_it(address, 
     monkeypatch.setattr(MilvusServer, "ask", stopped)
     with pytest.raises(KeyboardInterrupt):
         load_album(tmp_path / "album", address, workers=1)
-    with pytest.raises(FileNotFoundError, match="smoothap load"):
+    with pytest.raises(FileNotFoundError, match="smoothap album push"):
         Album.open(address)
     stopped.is_on = False
     first = len(sent)

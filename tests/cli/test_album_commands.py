@@ -70,11 +70,11 @@ def test_a_filter_chooses_the_photos_that_are_ranked(place, album, capsys):
     hits = json.loads(run(capsys, *question, "--folder", "class0", "--json"))["hits"]
     assert {hit["path"].partition("/")[0] for hit in hits} == {"class0"}
     assert "3 of 25 photos pass the filter." in run(capsys, *question, "--folder", "class0")
-    said = run(capsys, *question, "--from", "2020", "--until", "2021-06")
+    said = run(capsys, *question, "--since", "2020", "--until", "2021-06")
     assert "Nothing was found." in said
     assert "0 of 25 photos pass the filter. 25 have no date and are in no range of dates." in said
     for option, value, reason in (
-        ("--folder", "none", "'class0'"), ("--camera", "Canon", "none that is known"), ("--from", "May", "A day is"),
+        ("--folder", "none", "'class0'"), ("--camera", "Canon", "none that is known"), ("--since", "May", "A day is"),
         ("--collection", "dog", "no collection 'dog'"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=reason):
@@ -142,50 +142,53 @@ def test_a_table_of_labels_has_paths_relative_to_its_folder(place, album, capsys
 
 
 def test_duplicates_are_listed(place, album, capsys):
-    report = json.loads(run(capsys, "duplicates", album, "--score", 1, "--json"))
+    report = json.loads(run(capsys, "album", "duplicates", album, "--score", 1, "--json"))
     assert [sorted(photo["path"] for photo in group) for group in report["exact"]] == [
         ["class0/000.png", "copy <b>\u202e.png"]
     ]
     assert report["near"] == []
-    near = json.loads(run(capsys, "duplicates", album, "--score", -1, "--json"))["near"]
+    near = json.loads(run(capsys, "album", "duplicates", album, "--score", -1, "--json"))["near"]
     assert [len(group) for group in near] == [25]
-    assert "\u202e" not in run(capsys, "duplicates", album)
+    assert "\u202e" not in run(capsys, "album", "duplicates", album)
     for score in (2, -1.5, "nan"):
         with pytest.raises(ValueError, match="A score is a cosine, from -1 to 1"):
-            run(capsys, "duplicates", album, "--score", score)
+            run(capsys, "album", "duplicates", album, "--score", score)
 
 
 def test_lesser_copies_are_moved_when_that_is_said_and_only_then(place, album, capsys, tmp_path):
     own, photos = shutil.copytree(album, tmp_path / "album"), shutil.copytree(place / "photos", tmp_path / "my photos")
     run(capsys, "index", photos, "--out", own)
     before, away = sorted(photos.rglob("*.png")), tmp_path / "taken away"
-    said = run(capsys, "duplicates", own, "--move", away)
+    said = run(capsys, "album", "duplicates", own, "--move", away)
     assert "1 copies" in said
-    assert "Nothing was: say --really" in said
+    assert "Nothing was: say --yes" in said
     assert sorted(photos.rglob("*.png")) == before
     assert not away.exists()
-    said = run(capsys, "duplicates", own, "--move", away, "--really")
+    said = run(capsys, "album", "duplicates", own, "--move", away, "--yes")
     assert "1 copies were moved" in said
-    undo = ["smoothap", "duplicates", str(own), "--undo", str(away)]
+    undo = ["smoothap", "album", "duplicates", str(own), "--undo", str(away)]
     assert shlex.split(said.partition("Move them back: ")[2]) == undo  # as it can be pasted
     assert len(sorted(photos.rglob("*.png"))) == len(before) - 1
-    assert "0 copies were moved" in run(capsys, "duplicates", own, "--move", away, "--really")
-    said = run(capsys, "duplicates", own, "--undo", away)
+    assert "0 copies were moved" in run(capsys, "album", "duplicates", own, "--move", away, "--yes")
+    said = run(capsys, "album", "duplicates", own, "--undo", away)
     assert "1 photos were moved back" in said
     assert shlex.split(said.partition("again: ")[2]) == ["smoothap", "index", str(photos), "--out", str(own)]
     assert sorted(photos.rglob("*.png")) == before
-    with pytest.raises(ValueError, match="--really and --near are about"):
-        run(capsys, "duplicates", own, "--really")
+    with pytest.raises(ValueError, match="--yes and --near are about"):
+        run(capsys, "album", "duplicates", own, "--yes")
 
 
 def test_what_is_no_copy_is_not_listed_again(album, capsys, tmp_path):
     own = shutil.copytree(album, tmp_path / "album")
-    (group,) = json.loads(run(capsys, "duplicates", own, "--score", 1, "--json"))["exact"]
+    (group,) = json.loads(run(capsys, "album", "duplicates", own, "--score", 1, "--json"))["exact"]
     assert (
-        json.loads(run(capsys, "duplicates", own, "--score", 1, "--not-copy", group[1]["id"], "--json"))["exact"] == []
+        json.loads(run(capsys, "album", "duplicates", own, "--score", 1, "--not-copy", group[1]["id"], "--json"))[
+            "exact"
+        ]
+        == []
     )
-    assert json.loads(run(capsys, "duplicates", own, "--score", 1, "--json"))["exact"] == []
-    again = run(capsys, "duplicates", own, "--score", 1, "--copy-again", group[1]["id"], "--json")
+    assert json.loads(run(capsys, "album", "duplicates", own, "--score", 1, "--json"))["exact"] == []
+    again = run(capsys, "album", "duplicates", own, "--score", 1, "--copy-again", group[1]["id"], "--json")
     assert len(json.loads(again)["exact"]) == 1
 
 

@@ -206,13 +206,13 @@ DEVICES = [
     "evaluate --model resnet18 --data folder:{photos}",
     "compare --data folder:{photos} --out {out}",
     "index {photos} --model resnet18 --out {out}",
-    "analyse indicator --data folder:{photos} --out {out}",
-    "analyse tightness --data folder:{photos} --out {out}",
-    "analyse operating-region --data folder:{photos} --out {out}",
-    "analyse ablation --data folder:{photos} --out {out}",
-    "analyse cost --out {out}",
-    "analyse classes --data folder:{photos} --model {photos} --out {out}",
-    "analyse all --data folder:{photos} --out {out}",
+    "paper indicator --data folder:{photos} --out {out}",
+    "paper tightness --data folder:{photos} --out {out}",
+    "paper operating-region --data folder:{photos} --out {out}",
+    "paper ablation --data folder:{photos} --out {out}",
+    "paper cost --out {out}",
+    "paper classes --data folder:{photos} --model {photos} --out {out}",
+    "paper all --data folder:{photos} --out {out}",
 ]
 
 
@@ -243,11 +243,11 @@ FOLDERS = [
     "compare --data folder:{photos}",
     "demo",
     "index {photos} --model resnet18",
-    *(f"analyse {name}" for name in ("indicator", "triplet-example", "tightness", "operating-region", "ablation")),
-    "analyse cost",
-    "analyse queries --data folder:{photos} --model {photos}",
-    "analyse classes --data folder:{photos} --model {photos}",
-    "analyse all",
+    *(f"paper {name}" for name in ("indicator", "triplet-example", "tightness", "operating-region", "ablation")),
+    "paper cost",
+    "paper queries --data folder:{photos} --model {photos}",
+    "paper classes --data folder:{photos} --model {photos}",
+    "paper all",
 ]
 FILES = [
     ("evaluate --model none --data none --out", "metrics.json"),

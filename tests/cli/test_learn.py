@@ -1,4 +1,4 @@
-"""`smoothap learn`, and a training on the collections of an album, as typed."""
+"""`smoothap album learn`, and a training on the collections of an album, as typed."""
 
 import json
 import shlex
@@ -42,32 +42,32 @@ def test_learn_check_and_undo(tmp_path, capsys):
     album = tmp_path / "my album"
     teachable_albums.taught_album(album)
     vectors = np.array(Album.open(album).vectors)
-    assert exit_code("learn", album, "--check") == 0
+    assert exit_code("album", "learn", album, "--check") == 0
     told = capsys.readouterr().out
     assert "Nothing was changed." in told
-    assert next_commands(told)[-1][-3:] == ["smoothap", "learn", str(album)]
+    assert next_commands(told)[-1][-4:] == ["smoothap", "album", "learn", str(album)]
     assert (Album.open(album).vectors == vectors).all()
-    assert exit_code("learn", album) == 0
+    assert exit_code("album", "learn", album) == 0
     told = capsys.readouterr().out
     assert "learnt from 96 photos in 12 collections" in told
     assert ["smoothap", "serve", str(album)] in next_commands(told)
-    assert ["smoothap", "learn", str(album), "--undo"] in next_commands(told)
+    assert ["smoothap", "album", "learn", str(album), "--undo"] in next_commands(told)
     assert Album.open(album).vectors.shape == vectors.shape
     assert (Album.open(album).vectors != vectors).any()
-    assert exit_code("learn", album, "--undo") == 0
+    assert exit_code("album", "learn", album, "--undo") == 0
     assert "vectors of its model again" in capsys.readouterr().out
     assert (Album.open(album).vectors == vectors).all()
     with pytest.raises(ValueError, match="has learnt nothing that could be undone"):
-        smoothap("learn", album, "--undo")
+        smoothap("album", "learn", album, "--undo")
     with pytest.raises(ValueError, match="give one of them"):
-        smoothap("learn", album, "--undo", "--check")
+        smoothap("album", "learn", album, "--undo", "--check")
 
 
 def test_what_does_not_help_is_told_by_the_exit_code_too(tmp_path, capsys):
     teachable_albums.labelled_album(tmp_path / "album")
-    assert exit_code("learn", tmp_path / "album") == NOT_IMPROVED
+    assert exit_code("album", "learn", tmp_path / "album") == NOT_IMPROVED
     assert "at least 5 collections of 4 photos or more, and it has 0" in capsys.readouterr().out
-    assert exit_code("learn", tmp_path / "album", "--json") == NOT_IMPROVED
+    assert exit_code("album", "learn", tmp_path / "album", "--json") == NOT_IMPROVED
     assert not json.loads(capsys.readouterr().out)["learnt"]
 
 
@@ -76,7 +76,7 @@ def test_where_learning_does_not_help_the_long_way_is_named(tmp_path, capsys):
     order = np.random.default_rng(5).permutation(len(labels))
     for number in range(6):
         album.collections.add(f"any {number}", order[8 * number : 8 * number + 8].tolist())
-    assert exit_code("learn", tmp_path / "my album") == NOT_IMPROVED
+    assert exit_code("album", "learn", tmp_path / "my album") == NOT_IMPROVED
     words = next_commands(capsys.readouterr().out)[-1]
     data = f"album:{tmp_path / 'my album'}"
     assert words[words.index("smoothap") :] == ["smoothap", "train", "--data", data, "--out", "runs/my album"]
@@ -84,13 +84,13 @@ def test_where_learning_does_not_help_the_long_way_is_named(tmp_path, capsys):
 
 def test_learn_as_json(tmp_path, capsys):
     teachable_albums.taught_album(tmp_path / "album")
-    smoothap("learn", tmp_path / "album", "--json")
+    smoothap("album", "learn", tmp_path / "album", "--json")
     answer = json.loads(capsys.readouterr().out)
     assert answer["learnt"]
     assert (answer["collections"], answer["photos"]) == (12, 96)
     assert answer["taught"]["low"] > 0
     assert answer["after"] - answer["before"] == pytest.approx(answer["taught"]["gain"])
-    smoothap("learn", tmp_path / "album", "--undo", "--json")
+    smoothap("album", "learn", tmp_path / "album", "--undo", "--json")
     assert json.loads(capsys.readouterr().out) == {"learnt": False}
 
 

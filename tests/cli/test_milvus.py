@@ -1,4 +1,4 @@
-"""`smoothap load`, `search` and `collection` with an album in Milvus, as they are typed."""
+"""`smoothap album push`, `search` and `collection` with an album in Milvus, as they are typed."""
 
 import json
 import shutil
@@ -25,9 +25,9 @@ def test_an_album_is_loaded_and_searched_with_a_photo(server, request, tmp_path,
     made = Album.create(album, tiny_model(tmp_path / "model"), photos)
     made.update(progress=False)
     address = f"{address_of(request, server)}/t{uuid.uuid4().hex[:12]}"
-    run("load", album, address)
+    run("album", "push", album, address)
     assert f"12 photos at {address}" in capsys.readouterr().out
-    run("load", album, address)
+    run("album", "push", album, address)
     assert "is up to date" in capsys.readouterr().out
     run("search", album, photos / "class1" / "001.png", "-k", "5", "--json")
     wanted = json.loads(capsys.readouterr().out)

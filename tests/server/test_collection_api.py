@@ -257,7 +257,7 @@ def test_a_list_of_many_photos_is_taken_in(api, kept):
         ("POST", f"{BASE}/1/marks", {"right": [4711]}, 404, "no photo 4711"),
         ("POST", f"{BASE}/undo", {"step": 99}, 422, "Step 99 cannot be undone any more"),
         ("POST", f"{BASE}/1/keep", {}, 409, "A search needs a photo"),
-        ("POST", f"{BASE}/import", {"x": 1}, 422, "no JSON that smoothap collection exported"),
+        ("POST", f"{BASE}/import", {"x": 1}, 422, "no JSON that smoothap album collections exported"),
         ("POST", "/api/albums/0/search", {"photo": 0, "collection": 99}, 404, "no collection 99"),
     ],
 )

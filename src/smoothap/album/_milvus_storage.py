@@ -67,14 +67,14 @@ class MilvusStorage:
             self.refuse_to_change()
         number = current_number(self.server, self._name)
         if number is None:
-            raise FileNotFoundError(f"There is no album at {self.address}: smoothap load ALBUM {self.address}")
+            raise FileNotFoundError(f"There is no album at {self.address}: smoothap album push ALBUM {self.address}")
         return self.load_piece(number)
 
     def load_piece(self, number: int) -> tuple[Description, Photos, Vectors]:
         """The album as of one of its pieces."""
         found = read_about(self.server, self._name, number)
         if found is None:
-            raise ValueError(f"{self.address} was not loaded to its end: smoothap load ALBUM {self.address}")
+            raise ValueError(f"{self.address} was not loaded to its end: smoothap album push ALBUM {self.address}")
         about, last, weights = found
         tables: list[pa.Table] = []
         for earlier in about.pieces[:-1]:

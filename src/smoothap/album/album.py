@@ -83,10 +83,10 @@ class Album:
     ) -> Album:
         """The album in a folder, every file checked; nothing in it can run code.
 
-        `path` may also be milvus://HOST:PORT/NAME, where `smoothap load` brought an album: its vectors stay there.
-        `model` and `root` are needed only where the model or the photos are no longer where they were. A model that
-        did not make the album is refused. `device` is where the model runs, by default the
-        accelerator where there is one.
+        `path` may also be milvus://HOST:PORT/NAME, where `smoothap album push` brought an album: its vectors stay
+        there. `model` and `root` are needed only where the model or the photos are no longer where they were. A model
+        that did not make the album is refused. `device` is where the model runs, by default the accelerator where there
+        is one.
         """
         storage = MilvusStorage(str(path)) if is_address(path) else Storage(Path(path))
         description, photos, vectors = storage.load()

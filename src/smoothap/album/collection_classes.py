@@ -38,7 +38,7 @@ def collection_classes(
     if not files:
         raise ValueError(
             f"{path} has no collection of {_FEWEST} photos or more to train on: keep photos on its page (smoothap "
-            f"serve {path}), or with smoothap collection {path} add NAME PHOTO..."
+            f"serve {path}), or with smoothap album collections add {path} NAME PHOTO..."
         )
     warnings = [
         f"{len(several):,} photos are in more than one collection, and are left out." if several else "",

@@ -153,7 +153,7 @@ def _in_json(content: bytes, name: str) -> list[_Listed]:
             for photo in one["photos"]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{name} is no JSON that smoothap collection exported.") from error
+        raise ValueError(f"{name} is no JSON that smoothap album collections exported.") from error
 
 
 def _digits(text: object) -> str:

@@ -68,7 +68,7 @@ def checked_name(name: str) -> str:
     if name not in ("auto", "exact", "hnsw", "pq"):
         raise ValueError(
             f"There is no engine {name!r}: choose auto, exact, hnsw or pq. To search in Milvus, load the album there "
-            "(smoothap load ALBUM milvus://HOST:PORT/NAME) and open that address."
+            "(smoothap album push ALBUM milvus://HOST:PORT/NAME) and open that address."
         )
     return name
 

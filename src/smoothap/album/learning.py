@@ -1,4 +1,4 @@
-"""`smoothap learn`: an album learns from its collections, if that helps."""
+"""`smoothap album learn`: an album learns from its collections, if that helps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Learning:
 def learn(
     album: Album, *, check_only: bool = False, progress: bool = True, told: Callable[[float], None] | None = None
 ) -> Learning:
-    """Teach an album what its collections say, where cross-validation shows that this helps: `smoothap learn`.
+    """Teach an album what its collections say, where cross-validation shows that this helps: `smoothap album learn`.
 
         album = Album.open("album")
         print(learn(album).reason)

@@ -1,4 +1,4 @@
-"""An album into Milvus (`smoothap load ALBUM milvus://HOST:PORT/NAME`): what is not there is sent, checked and shown.
+"""An album into Milvus (`album push ALBUM milvus://HOST:PORT/NAME`): what is not there is sent, checked and shown.
 
 Photos are sent as a new piece (see _milvus_layout.py) that nobody reads before it is whole: stopped at any moment, the
 next load finds the piece, sends the ranges of ids that it lacks, and goes on. Rows are always upserted, so that what is

@@ -80,39 +80,12 @@ _COMMANDS = {
         "smoothap index PHOTOS --model runs/mine/model --out ALBUM",
         "smoothap index PHOTOS --out ALBUM --part 3/64",
     ),
-    "join": (
-        "Put albums of one model together as one, without copying their vectors.",
-        "smoothap join ALBUM1 ALBUM2 --out ALBUM",
-    ),
-    "load": (
-        "Bring an album into Milvus, to be searched there.",
-        "smoothap load ALBUM milvus://HOST:PORT/NAME",
-    ),
     "search": (
         "Find the photos of an album that look like a photo.",
         "smoothap search ALBUM photo.jpg -k 20",
         "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
         "smoothap search ALBUM photo.jpg --recall 0.95 --json",
-        "smoothap search ALBUM photo.jpg --folder holidays --from 2023-07 --camera iphone",
-    ),
-    "learn": (
-        "Let an album learn from its collections which photos belong together, if that helps.",
-        "smoothap learn ALBUM",
-        "smoothap learn ALBUM --check",
-        "smoothap learn ALBUM --undo",
-    ),
-    "duplicates": (
-        "List photos that an album has twice, exactly or nearly, and move the lesser copies away.",
-        "smoothap duplicates ALBUM --score 0.98",
-        "smoothap duplicates ALBUM --move COPIES",
-    ),
-    "collection": (
-        "Keep photos of an album in named collections, and take them out as files.",
-        'smoothap collection ALBUM add "my dog" PHOTOS/rex1.jpg PHOTOS/rex2.jpg',
-        "smoothap collection ALBUM list",
-        'smoothap collection ALBUM show "my dog"',
-        'smoothap collection ALBUM export "my dog" --out dog.zip',
-        "smoothap collection ALBUM import FOLDER",
+        "smoothap search ALBUM photo.jpg --folder holidays --since 2023-07 --camera iphone",
     ),
     "serve": (
         "Open an album as a page: give a photo, find all the others; or compare two.",
@@ -123,5 +96,8 @@ _COMMANDS = {
 for _name, (_help, *_examples) in _COMMANDS.items():
     _lines = ["Examples:" if len(_examples) > 1 else "Example:", "", *(f"    {line}" for line in _examples)]
     app.command(f"smoothap.cli.{_name}:{_name}", help=_help, help_epilogue="\n".join(_lines))
+app.command(
+    "smoothap.cli.album:app", name="album", help="Look after an album: duplicates, collections, learning, Milvus."
+)
 app.command("smoothap.cli.data:app", name="data", help="Count, check and show sets of images.")
 app.command("smoothap.cli.paper:app", name="paper", help="The paper's analyses on your model and images, with figures.")

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
+AlbumPlace = Annotated[
+    str, Parameter(help="The folder that smoothap index made, or milvus://HOST:PORT/NAME, where album push brought it.")
+]
+AlbumFolder = Annotated[Path, Parameter(help="The folder that smoothap index made.")]
+AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print the results as JSON.")]
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
 Weights = Annotated[
     str | None,

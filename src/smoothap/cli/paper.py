@@ -97,6 +97,21 @@ def _show_all(sections: Any, out: Path) -> None:
     print(page.resolve())
 
 
-for _make in (indicator, triplet_example, tightness, operating_region, ablation, cost, queries, classes):
-    app.command(_command(_make, _show), name=_make.__name__.replace("_", "-"))
-app.command(_command(wraps(all_analyses)(lambda **options: all_analyses(**options, show=_show)), _show_all), name="all")
+_TRAINED = "--data emoji --model runs/demo/model"
+_EXAMPLES: dict[Callable[..., Analysis], str] = {
+    indicator: "indicator --data emoji",
+    triplet_example: "triplet-example --data emoji",
+    tightness: "tightness --data emoji --tau 0.1 0.01",
+    operating_region: f"operating-region {_TRAINED}",
+    ablation: "ablation --data glyphs --size 48 --seeds 3",
+    cost: "cost --batch-sizes 112 224",
+    queries: f"queries {_TRAINED} --layout rows",
+    classes: f"classes {_TRAINED}",
+}
+for _make, _example in _EXAMPLES.items():
+    _words = f"Example:\n\n    smoothap paper {_example}"
+    app.command(_command(_make, _show), name=_example.partition(" ")[0], help_epilogue=_words)
+app.command(
+    _command(wraps(all_analyses)(lambda **options: all_analyses(**options, show=_show)), _show_all), name="all",
+    help_epilogue=f"Example:\n\n    smoothap paper all {_TRAINED}",
+)  # fmt: skip

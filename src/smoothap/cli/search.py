@@ -27,14 +27,14 @@ def search(
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
     box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
-    minimum: float | None = None,
+    min_score: float | None = None,
     recall: float | None = None,
     expand: int = 0,
     alpha: float | None = None,
     right: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
     wrong: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
     folder: str | None = None,
-    since: Annotated[str | None, Parameter(name="--from")] = None,
+    since: str | None = None,
     until: str | None = None,
     camera: str | None = None,
     collection: str | None = None,
@@ -50,7 +50,7 @@ def search(
     Parameters
     ----------
     album
-        The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap load brought it.
+        The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap album push brought it.
     photos
         The photo or photos to look for.
     id
@@ -61,7 +61,7 @@ def search(
         x,y,width,height in pixels: only this part of the photo is looked for.
     everything
         Rank all photos of the album.
-    minimum
+    min_score
         All photos with at least this score, between -1 and 1.
     recall
         Such as 0.95: the shortest list expected to hold this share of the right photos; for a calibrated album.
@@ -111,11 +111,11 @@ def search(
         collection, in_no_collection, tuple(key_values(where, "--where").items()),
     )  # fmt: skip
     hits = opened.search(
-        [*photos, *id], k, box=None if box is None else _box(box), minimum=minimum, recall=recall,
+        [*photos, *id], k, box=None if box is None else _box(box), minimum=min_score, recall=recall,
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
         where=passing,
     )  # fmt: skip
-    expected = _expectation(opened, hits, minimum, recall)
+    expected = _expectation(opened, hits, min_score, recall)
     if html is not None:
         names = [*map(str, photos), *(opened.photo(identity).path for identity in id)]
         _write_page(opened, hits, names, "" if expected is None else _sentence(expected), html)
@@ -136,14 +136,14 @@ def _box(text: str) -> PixelBox:
     return x, y, width, height
 
 
-def _expectation(album: Album, hits: list[Hit], minimum: float | None, recall: float | None) -> Expectation | None:
+def _expectation(album: Album, hits: list[Hit], min_score: float | None, recall: float | None) -> Expectation | None:
     """What the calibration says of the list, if the album has one."""
     if (calibration := album.calibration) is None:
         return None
     if recall is not None:
-        score = max(calibration.score_for_recall(recall), -1.0 if minimum is None else minimum)
-    elif minimum is not None:
-        score = minimum
+        score = max(calibration.score_for_recall(recall), -1.0 if min_score is None else min_score)
+    elif min_score is not None:
+        score = min_score
     elif hits:
         score = hits[-1].score
     else:

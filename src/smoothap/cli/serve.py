@@ -42,7 +42,8 @@ def serve(
     Parameters
     ----------
     album
-        The album that smoothap index or smoothap demo made, or milvus://HOST:PORT/NAME, where smoothap load brought it.
+        The album that smoothap index or smoothap demo made, or milvus://HOST:PORT/NAME, where smoothap album push
+        brought it.
     compare
         A second album of the same photos, such as after training: both are shown side by side.
     host

@@ -35,16 +35,16 @@ def folder(
             )
         tests, chosen = {"test": test}, False
     else:
-        images = labelled_by_folder(root, name)
+        images = labelled_by_folder(root, name, files)
         (train, tests), chosen = chosen_split(images, test_fraction, test_classes, seed), True
     lonely = sum(int((np.bincount(test.labels) == 1).sum()) for test in tests.values())
     warning = f"{lonely:,} test classes have one image only: as queries they have nothing to find."
     return Benchmark(name, train, tests, warnings=(warning,) if lonely else (), tests_are_chosen=chosen)
 
 
-def labelled_by_folder(root: Path, name: str) -> ImageSet:
-    """The images under `root`, labelled by the folder they lie in; where folders nest, the outermost is the group."""
-    files = image_files(root)
+def labelled_by_folder(root: Path, name: str, files: pa.Array | None = None) -> ImageSet:
+    """The images under `root`, labelled by the folder they are in; where folders nest, the outermost is the group."""
+    files = image_files(root) if files is None else files
     folders = replaced(files, "/?[^/]*$")
     if (loose := is_equal(folders, "")).any():
         raise ValueError(

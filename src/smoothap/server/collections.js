@@ -29,7 +29,7 @@ export class Collections {
   constructor(album, base, { changed, failed, unsent }) {
     Object.assign(this, { album, base: `${base}/collections`, changed, failed, list: [], chosen: null, marks: new Map(), undo: null });
     this.outbox = new Outbox(album.name, unsent);
-    this.memory = `smoothap collection of ${album.name}`;
+    this.memory = `smoothap collections of ${album.name}`;
     this.version = this.marksOf = null; // of the list, and of the marks
     this.queue = Promise.resolve(); // writes go out one after the other
     this.waiting = 0;
