@@ -28,13 +28,13 @@ from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
 from smoothap.data.table import table
-from smoothap.experiments.named_evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
 from smoothap.models._weights import read_state
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
+from smoothap.training.evaluation import open_array
 from smoothap.training.log import read_rows
 
 pytestmark = pytest.mark.promise(14)

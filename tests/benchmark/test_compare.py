@@ -155,7 +155,7 @@ def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
 def test_a_method_that_fails_is_a_row_that_says_why(words, tmp_path, capsys):
     smoothap(words(methods="divide-and-conquer,smooth-ap", dimension=12))
     rows = {line.split("|")[1].strip(): line for line in table_lines(capsys.readouterr().out)}
-    assert "failed: an embedding of 12 numbers is too short for 8 slices" in rows["Divide and Conquer"]
+    assert "failed: an embedding of 12 dimensions is too short for 8 slices" in rows["Divide and Conquer"]
     assert "failed" not in rows["Smooth-AP"]
     failures = json.loads((tmp_path / "out" / "results.json").read_text())["failures"]
     assert list(failures) == ["divide-and-conquer"]

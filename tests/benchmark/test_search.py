@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothap.benchmark._search import RATE, Range, Search, Trial
-from smoothap.methods import METHODS, Parameter
+from smoothap.benchmark.methods import METHODS, Parameter
 
 N = 8
 

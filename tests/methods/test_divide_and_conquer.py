@@ -8,12 +8,18 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch.nn.functional import normalize
 
+from smoothap.benchmark.methods import METHODS
+from smoothap.benchmark.methods.divide_and_conquer import (
+    ClusterBatches,
+    SlicedMargin,
+    _matched,
+    _without_singletons,
+    k_means,
+)
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches
-from smoothap.methods import METHODS, Setup
-from smoothap.methods._clusters import k_means
-from smoothap.methods._divide_and_conquer import ClusterBatches, SlicedMargin, _matched, _without_singletons
-from smoothap.training.settings import Settings
+from smoothap.training.config import TrainingConfig
+from smoothap.training.loss import TrainingSetup
 
 LABELS = np.repeat(np.arange(16), 6)
 
@@ -101,11 +107,11 @@ def test_k_means_depends_on_the_seed_and_not_on_threads():
 def test_the_released_stages_are_80_110_and_10_of_200_epochs():
     images = ImageSet("sop train", [], LABELS, list(range(16)), read=None)
     shared = BalancedBatches(LABELS, 16, 4, rounds=1)
-    setup = Setup(images, SimpleNamespace(dimension=32), Settings(batch_size=16, epochs=200), shared)
-    parts = METHODS["divide-and-conquer"].parts(setup, {})
+    setup = TrainingSetup(images, SimpleNamespace(dimension=32), TrainingConfig(batch_size=16, epochs=200), shared)
+    parts = METHODS["divide-and-conquer"](setup)
     assert (parts.loss.sliced_steps, parts.loss.divided_steps) == (80 * len(shared), 190 * len(shared))
     assert not list(parts.loss.parameters())  # beta stays at 1.2, as there
-    few = METHODS["divide-and-conquer"].parts(setup, {"clusters": "4", "sliced": 0.5, "divided": 0.5})
+    few = METHODS["divide-and-conquer"].with_options(clusters="4", sliced=0.5, divided=0.5)(setup)
     assert (few.loss.clusters, few.loss.sliced_steps, few.loss.divided_steps) == (
         4,
         100 * len(shared),

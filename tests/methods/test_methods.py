@@ -1,17 +1,16 @@
 """The table of methods: their names, two stages, and the paper's results for them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import normalize
 
+from smoothap.benchmark.methods import METHODS, TWO_STAGES, open_methods, with_controls
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches
-from smoothap.methods import METHODS, TWO_STAGES, Setup, open_methods, with_controls
 from smoothap.models import open_model
-from smoothap.training.settings import Settings
+from smoothap.training.config import TrainingConfig
+from smoothap.training.loss import TrainingSetup
 
 
 def test_names_of_methods():
@@ -38,16 +37,7 @@ def test_a_number_can_be_fixed_as_a_row_of_its_own():
     assert stages.start is not None
     assert stages.start.name == "softmax"
     (bins,) = open_methods("fast-ap:bins=20")
-    assert bins.checked(bins.fixed) == {"bins": 20}  # a whole number stays one
-    with pytest.raises(ValueError, match=r"smooth-ap has no number 'margin' to fix\. It has: tau\."):
-        open_methods("smooth-ap:margin=1")
-    with pytest.raises(ValueError, match=r"smooth-ap:tau=low should be such as smooth-ap:tau=0\.1\."):
-        open_methods("smooth-ap:tau=low")
-
-
-def test_experiments_know_the_methods_too():
-    assert METHODS is METHODS
-    assert open_methods is open_methods
+    assert repr(bins.fixed) == "{'bins': 20}"  # a whole number stays one
 
 
 def test_every_method_of_the_tables_has_the_papers_results():
@@ -64,17 +54,18 @@ def test_every_method_of_the_tables_has_the_papers_results():
 
 
 def test_options_are_numbers_under_the_names_of_the_method():
-    assert METHODS["blackbox-ap"].checked({"lambda": "2", "margin": 0.1}) == {"lambda_": 2.0, "margin": 0.1}
-    assert METHODS["recall-at-k"].checked({"k": "1,4"}) == {"k": (1, 4)}
-    assert METHODS["recall-at-k"].checked({"k": 2}) == {"k": (2,)}
-    with pytest.raises(ValueError, match=r"fast-ap has no option 'bin'\. It has: bins\."):
-        METHODS["fast-ap"].checked({"bin": "20"})
-    with pytest.raises(ValueError, match=r"smooth-ap has no option 'tau'\. It has: none\."):
-        METHODS["smooth-ap"].checked({"tau": "1"})
-    with pytest.raises(ValueError, match=r"bins must be a whole number, such as 50.*, not '2\.5'"):
-        METHODS["fast-ap"].checked({"bins": "2.5"})
-    with pytest.raises(ValueError, match=r"margin must be a number, such as 0\.2, not 'wide'"):
-        METHODS["triplet"].checked({"margin": "wide"})
+    assert METHODS["blackbox-ap"].with_options(**{"lambda": "2", "margin": 0.1}).fixed == {"lambda": 2.0, "margin": 0.1}
+    assert METHODS["recall-at-k"].with_options(k="1,4").fixed == {"k": (1, 4)}
+    assert METHODS["recall-at-k"].with_options(k=2).name == "recall-at-k:k=2"
+    for name, options, complaint in [
+        ("fast-ap", {"bin": "20"}, r"fast-ap has no option 'bin'\. It has: bins\."),
+        ("fast-ap", {"bins": "2.5"}, r"bins must be a whole number, such as 50.*, not '2\.5'"),
+        ("triplet", {"margin": "wide"}, r"margin must be a number, such as 0\.2, not 'wide'"),
+    ]:
+        with pytest.raises(ValueError, match=complaint):
+            METHODS[name].with_options(**options)
+    with pytest.raises(ValueError, match=r"smooth-ap has no option 'margin'\. It has: tau\."):
+        open_methods("smooth-ap:margin=1")
 
 
 def test_what_has_several_stages_stands_beside_its_last_loss_in_all_of_them():
@@ -93,16 +84,13 @@ def test_a_method_can_be_built_with_any_number_of_its_ranges(method):
     images = ImageSet("set", [str(row) for row in rows], rows, [str(name) for name in range(8)], lambda row: None)
     batches = BalancedBatches(images.labels, 16, 4)
     model = open_model("test_resnet", size=24, weights="none", dimension=32)
-    settings = Settings(batch_size=16, steps=4)
-    setup = Setup(images, model, settings, batches)
+    setup = TrainingSetup(images, model, TrainingConfig(batch_size=16, steps=4), batches)
     assert 1 <= len(method.tuned) <= 2
     for parameter in method.tuned:
         assert parameter.least <= parameter.low < parameter.high <= parameter.most
         for value in (parameter.low, parameter.high):
             found = {parameter.name: round(value) if parameter.whole else value}
-            options = method.options_among(found)
-            changed = replace(settings, **{name: value for name, value in found.items() if name not in options})
-            parts = method.parts(replace(setup, settings=changed), options)
+            parts = method.with_values(found)(setup)
             vectors = normalize(torch.randn(16, 32, generator=torch.Generator().manual_seed(0)), dim=1)
             if method.name in ("mic", "divide-and-conquer"):
                 continue  # they look at the network, and have tests of their own

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from smoothap.methods._mic import Independence, released_numbers, with_reversed_gradient, without_class
+from smoothap.benchmark.methods.mic import Independence, released_numbers, with_reversed_gradient, without_class
 
 
 def test_the_reversal_turns_the_gradient_and_nothing_else():

@@ -5,10 +5,9 @@ import torch
 from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
 
-from smoothap.methods import _wrapped as wrapped
-from smoothap.methods._cross_batch_memory import ContrastiveWithMemory
-from smoothap.methods._distance_weighted import DistanceWeightedMiner
-from smoothap.methods._semi_hard import SemiHardMiner
+from smoothap.benchmark.methods import wrapped
+from smoothap.benchmark.methods.miners import DistanceWeightedMiner, SemiHardMiner
+from smoothap.benchmark.methods.wrapped import ContrastiveWithMemory
 
 
 @pytest.fixture

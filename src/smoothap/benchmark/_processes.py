@@ -15,7 +15,7 @@ from smoothap._core.files import write_atomically
 from smoothap.benchmark._run import RunFailed, RunResult, run_alone
 from smoothap.benchmark.plan import Plan
 from smoothap.training import checkpoint
-from smoothap.training.settings import NETWORK
+from smoothap.training.config import NETWORK
 
 
 class Task(NamedTuple):

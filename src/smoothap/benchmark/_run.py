@@ -3,11 +3,6 @@
 A process of its own makes the peak memory honest and keeps a method that fails away from the others.
 """
 
-import multiprocessing
-import os
-import resource
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
@@ -16,34 +11,37 @@ from typing import Any
 
 import torch
 
-from smoothap._core.devices import peak_bytes
+from smoothap._core.devices import peak_memory
 from smoothap._core.files import write_atomically
+from smoothap._core.workers import end_with_the_parent
 from smoothap.benchmark._class_sums import sums_by_class
 from smoothap.benchmark._image_cache import with_cached_images
-from smoothap.benchmark._search import Values
+from smoothap.benchmark._search import RATE, Values
+from smoothap.benchmark.methods import Method
 from smoothap.benchmark.plan import Plan
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches, Draw
-from smoothap.experiments.before_after import measure_untrained
-from smoothap.experiments.finetune import reports_on, train_and_test
-from smoothap.methods import Parts, Setup, open_methods
 from smoothap.models import Embedder
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint
+from smoothap.training.before_after import measure_untrained
+from smoothap.training.config import RunOptions, TrainingConfig
+from smoothap.training.finetune import reports_on, train_and_test
 from smoothap.training.frozen import freeze
 from smoothap.training.head_init import start_as_projection
 from smoothap.training.log import read_rows
-from smoothap.training.settings import Settings
+from smoothap.training.loop import alone_in
+from smoothap.training.loss import TrainingSetup
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One training of a method, by its name, with some values; without `test` it stops after validation."""
+    """One training of a method with some values; without `test` it stops after validation."""
 
     folder: Path
-    method: str
+    method: Method
     values: Values
     split: int
     seed: int
@@ -51,16 +49,14 @@ class TrainingRun:
     start: Path | None = None  # the model folder to start from, of the stage before
     test: bool = True
 
-    def settings(self, plan: Plan) -> Settings:
-        """Those of the plan with this run's values and seed; a later stage goes on with the layer that it has."""
-        start = plan.settings.head_init if self.start is None else "random"
-        values = {name: value for name, value in self.values.items() if name not in self.options()}
-        return replace(plan.settings, **values, seed=self.seed, head_init=start)
+    def config(self, plan: Plan) -> TrainingConfig:
+        """That of the plan with this run's learning rate and seed; a later stage goes on with the layer that it has."""
+        start = plan.config.head_init if self.start is None else "random"
+        return replace(plan.config, learning_rate=self.values[RATE], seed=self.seed, head_init=start)
 
-    def options(self) -> dict[str, float]:
-        """Those of the values that are options of the method, not settings of the training."""
-        (method,) = open_methods(self.method)
-        return method.options_among(self.values)
+    def loss(self) -> Method:
+        """The method with this run's values of its options."""
+        return self.method.with_values({name: value for name, value in self.values.items() if name != RATE})
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class ShortEpochs:
 
 def run_alone(work: Callable[..., RunResult], threads: int | None, *arguments: Any) -> RunResult:
     """The result of the work, or `RunFailed` with the reason; this is the body of the process."""
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    end_with_the_parent()
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -127,9 +123,9 @@ def opened(plan: Plan, split: int, seed: int, dimension: int | None) -> tuple[Be
     return with_cached_images(benchmark, model.transform, plan.out / "images" / f"split-{split}"), model
 
 
-def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, Setup, Parts]:
-    """The images, those to validate on, and what a method is trained with; of one seed, only the parts differ."""
-    settings = run.settings(plan)
+def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, TrainingSetup]:
+    """The images, those to validate on, and what all methods are trained with that have the same seed."""
+    config = run.config(plan)
     benchmark, model = opened(plan, run.split, run.seed, plan.dimension)
     if run.start is not None:
         model.load_state_dict(read_model(run.start)[0])
@@ -140,40 +136,38 @@ def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, Setup, P
     images = plan.learned_from(images, run.seed)
     if run.start is None and plan.frozen:
         held_out = "" if run.fold is None else f"-fold-{run.fold}"
-        _start(model, images, settings, plan.out / "starts" / f"seed-{run.seed}{held_out}.pt")
-    balanced = BalancedBatches(images.labels, settings.batch_size, settings.samples_per_class, seed=run.seed)
-    setup = Setup(images, model, settings, ShortEpochs(balanced, plan.epoch_steps))
-    torch.manual_seed(run.seed)
-    (method,) = open_methods(run.method)
-    return benchmark, validation, setup, method.parts(setup, run.options())
+        _start(model, images, config, plan.out / "starts" / f"seed-{run.seed}{held_out}.pt")
+    balanced = BalancedBatches(images.labels, config.batch_size, config.samples_per_class, seed=run.seed)
+    return benchmark, validation, TrainingSetup(images, model, config, ShortEpochs(balanced, plan.epoch_steps))
 
 
-def _start(model: Embedder, images: ImageSet, settings: Settings, file: Path) -> None:
+def _start(model: Embedder, images: ImageSet, config: TrainingConfig, file: Path) -> None:
     """Let the embedding layer start as those of all methods with this seed do; the first of them computes it."""
     layer = model.embedding
     assert layer is not None
     if not file.is_file():
         start_as_projection(
-            model, ImageDataset(images, model.transform, report=file.with_suffix(".csv")), settings.head_init
+            model, ImageDataset(images, model.transform, report=file.with_suffix(".csv")), config.head_init
         )
         write_atomically(file, lambda path: torch.save(layer.state_dict(), path))
     layer.load_state_dict(torch.load(file, weights_only=True))
-    model.embedding_is_new, model.head_init = False, settings.head_init
+    model.embedding_is_new, model.head_init = False, config.head_init
 
 
 def run_training(run: TrainingRun, plan: Plan) -> RunResult:
     """Train, or go on where an earlier process was cut off, and test the best model on unseen classes."""
-    benchmark, validation, setup, parts = prepare(run, plan)
-    tuned = train_and_test(
-        setup.model, parts.loss, setup.images, validation, replace(setup.settings, **parts.changes), run.folder,
-        tests=[benchmark] if run.test else [], resume=True, minutes=plan.minutes,
-        batches=parts.batches or setup.batches, callbacks=parts.callbacks, device=plan.device, workers=plan.workers,
-    )  # fmt: skip
+    benchmark, validation, setup = prepare(run, plan)
+    options = RunOptions(resume=True, minutes=plan.minutes, device=plan.device, workers=plan.workers)
+    with alone_in(run.folder):
+        tuned = train_and_test(
+            setup.model, run.loss(), setup.images, validation, setup.config, run.folder, options,
+            tests=[benchmark] if run.test else [], batches=setup.batches,
+        )  # fmt: skip
     if tuned.steps < plan.steps:
         raise ValueError(f"--minutes stopped it after {tuned.steps} of {plan.steps} steps, too early to judge it")
     curve = _curve(run.folder, plan.batch_size)
     return RunResult(
-        method=run.method,
+        method=run.method.name,
         split=run.split,
         seed=run.seed,
         values=run.values,
@@ -183,7 +177,7 @@ def run_training(run: TrainingRun, plan: Plan) -> RunResult:
         last_validation_map=curve[-1][2],
         seconds=checkpoint.seconds_spent(run.folder),
         curve=curve,
-        peak_megabytes=_peak_megabytes(torch.device(plan.device)),
+        peak_megabytes=peak_memory(torch.device(plan.device)) / 1e6,
         test={name: report.summary() for name, report in tuned.after.items()},
         by_class=sums_by_class(benchmark, tuned.after),
     )
@@ -212,17 +206,3 @@ def _curve(folder: Path, batch_size: int) -> list[tuple[int, float, float]]:
         elif row.get("images_per_second"):
             seconds += batch_size / row["images_per_second"]
     return curve
-
-
-def _end_with_the_parent() -> None:
-    """End this process when the comparison is killed, before a later one writes into the same folders."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _peak_megabytes(device: torch.device) -> float:
-    """The most that this process held at a time: of the device's own memory where it has one, else of the main one."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return (peak_bytes(device) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit) / 1e6

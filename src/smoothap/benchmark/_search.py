@@ -10,7 +10,7 @@ from math import exp, log
 
 import numpy as np
 
-from smoothap.methods import Method, Parameter
+from smoothap.benchmark.methods import Method, Parameter
 
 RATE = "learning_rate"
 Values = Mapping[str, float]

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from smoothap.cli import _options as options
 from smoothap.cli._analysis_output import OUT, Before, Network, make, show
 from smoothap.paper.command_line import command_line
-from smoothap.training.settings import NETWORK
+from smoothap.training.config import NETWORK
 
 if TYPE_CHECKING:
     from smoothap.paper.batch import Batch

@@ -37,7 +37,7 @@ class ComparedModels:
         """The images as both models see them."""
         options.check_folder(self.out)
         from smoothap._core.devices import chosen_device
-        from smoothap.experiments.before_after import compare_with_untrained
+        from smoothap.training.before_after import compare_with_untrained
 
         place = chosen_device(self.device)
         workers = options.chosen_workers(self.workers, place)

@@ -5,7 +5,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.paper.ablation import ablation
 from smoothap.paper.analysis import Analysis
 from smoothap.paper.batch import Batch
@@ -20,6 +19,7 @@ from smoothap.paper.tightness import tightness
 from smoothap.paper.triplet_example import triplet_example
 from smoothap.plots.before_after import BeforeAfter
 from smoothap.plots.layouts import LAYOUTS, Layout
+from smoothap.training.before_after import compare_with_untrained
 
 Show = Callable[[Analysis, Path], None]  # saves an analysis in a folder, and shows it
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from smoothap.data.image_set import ImageSet
+from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
 from smoothap.models import open_model
 
 

@@ -12,17 +12,18 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.finetune import train_and_test
 from smoothap.models import open_model
 from smoothap.paper._baseline_errors import BASELINES, MeasuredSmoothAP
 from smoothap.paper.analysis import Analysis, column, columns
 from smoothap.paper.command_line import command_line
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
+from smoothap.training.config import QUICK, RunOptions
+from smoothap.training.finetune import train_and_test
 from smoothap.training.log import read_rows
-from smoothap.training.settings import QUICK
+from smoothap.training.loop import alone_in
 
 _PAPERS_TAU = 0.01
 _CURVES = (("green", "-"), ("blue", "--"), ("blue", ":"), ("red", "-."))  # of Smooth-AP, then of `BASELINES`
@@ -80,10 +81,9 @@ def tightness(
         network = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         place = trainings / f"tau-{temperature:g}"
         loss = MeasuredSmoothAP(temperature, total)
-        train_and_test(
-            network, loss, images, validation, replace(settings, tau=temperature, diagnose_every=1), place,
-            resume=True, device=device,
-        )  # fmt: skip
+        measured = replace(settings, tau=temperature, diagnose_every=1)
+        with alone_in(place):
+            train_and_test(network, loss, images, validation, measured, place, RunOptions(resume=True, device=device))
         of_baselines[temperature] = loss.errors.cpu().numpy()
         errors[temperature] = [
             StepError(row["step"], row["approximation_error"], row["loss"])

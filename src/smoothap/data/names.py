@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from smoothap.data.benchmark import Benchmark
 
 
-class _Data(NamedTuple):
+class DataSet(NamedTuple):
+    """A set by name; others, such as the collections of an album, may be added to `DATA`."""
+
     opener: str  # module:function, imported when the name is used
     path: str  # what PATH is, or "" where the set needs none
     options: tuple[tuple[str, Any], ...] = ()
@@ -22,39 +24,33 @@ class _Data(NamedTuple):
 
 
 DATA = {
-    "emoji": _Data("smoothap.data.emoji:emoji", "", drawn=True),
-    "emoji:skin-tones": _Data("smoothap.data.emoji:emoji", "", (("skin_tones", True),), drawn=True),
-    "emoji:ordered": _Data("smoothap.data.emoji:emoji", "", (("ordered", True),)),
-    "glyphs": _Data("smoothap.data.glyphs:glyphs", "", drawn=True),
-    "sop": _Data("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
-    "vehicle-id": _Data("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
-    "vehicle-id-gallery": _Data("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
-    "inaturalist": _Data("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
-    "inaturalist-json": _Data(
+    "emoji": DataSet("smoothap.data.emoji:emoji", "", drawn=True),
+    "emoji:skin-tones": DataSet("smoothap.data.emoji:emoji", "", (("skin_tones", True),), drawn=True),
+    "emoji:ordered": DataSet("smoothap.data.emoji:emoji", "", (("ordered", True),)),
+    "glyphs": DataSet("smoothap.data.glyphs:glyphs", "", drawn=True),
+    "sop": DataSet("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
+    "vehicle-id": DataSet("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
+    "vehicle-id-gallery": DataSet("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
+    "inaturalist": DataSet("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
+    "inaturalist-json": DataSet(
         "smoothap.data.inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"
     ),
-    "vggface2": _Data("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
-    "vggface2-aligned": _Data(
+    "vggface2": DataSet("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
+    "vggface2-aligned": DataSet(
         "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
     ),
-    "ijbc": _Data("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
-    "ijbc-aligned": _Data("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
-    "cub": _Data("smoothap.data.cub:cub", "the folder with images.txt"),
-    "cars": _Data("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
-    "in-shop": _Data("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
-    "folder": _Data(
+    "ijbc": DataSet("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
+    "ijbc-aligned": DataSet("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
+    "cub": DataSet("smoothap.data.cub:cub", "the folder with images.txt"),
+    "cars": DataSet("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
+    "in-shop": DataSet("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
+    "folder": DataSet(
         "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
     ),
-    "album": _Data(
-        "smoothap.album.collection_classes:collection_classes",
-        "the folder of an album with collections",
-        chooses_split=True,
-        drawn=True,
-    ),
-    "csv": _Data(
+    "csv": DataSet(
         "smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True
     ),
-    "parquet": _Data(
+    "parquet": DataSet(
         "smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True
     ),
 }
@@ -91,15 +87,16 @@ def open_data(
         if test_fraction is not None:
             options["test_fraction"] = test_fraction
     elif test_fraction is not None or test_classes is not None:
-        raise ValueError(
-            f"{name} comes with its split: the test classes can be chosen for folder, album, csv and parquet."
-        )
+        raise ValueError(f"{name} comes with its split: the test classes can be chosen for {_listed('chooses_split')}.")
     if columns is not None and data.opener != "smoothap.data.table:table":
         raise ValueError(f"{name} has no columns to name: --columns is for csv and parquet.")
     if columns is not None:
         options["columns"] = columns
     if split and (not data.drawn or test_classes is not None):
-        raise ValueError(f"{name} has one split of its classes here: others can be drawn for {_drawn_sets()}.")
+        raise ValueError(
+            f"{name} has one split of its classes here: others can be drawn for {_listed('drawn')}, without "
+            "--test-classes."
+        )
     if split:
         options["seed"] = split
     module, _, function = data.opener.partition(":")
@@ -116,9 +113,9 @@ def open_data(
         raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
 
 
-def _drawn_sets() -> str:
-    *first, last = (name for name, data in DATA.items() if data.drawn)
-    return f"{', '.join(first)} and {last}, without --test-classes"
+def _listed(kind: str) -> str:
+    *first, last = (name for name, data in DATA.items() if getattr(data, kind))
+    return f"{', '.join(first)} and {last}"
 
 
 def _data_hint(spec: str) -> str:

@@ -2,7 +2,7 @@
 
 The training images are cut into K clusters and the embedding into K slices. A batch comes from one cluster, and the
 margin loss sees the slice of that cluster alone, so that each slice learns to tell similar images apart. Every two
-epochs the images are clustered anew by the features below the embedding layer, and each new cluster is given the slice
+epochs the images are clustered again by the features below the embedding layer, and each new cluster is given the slice
 of the old one that it shares most images with. Three stages, as in the released code: a slice learns alone (80 of its
 200 epochs), the whole embedding learns from batches of one cluster (110), and from batches of all images (the last 10).
 As there, the boundary beta of the margin loss stays at 1.2, and a class's only image in a cluster is left out of it.
@@ -13,16 +13,19 @@ from itertools import chain, count, islice
 
 import numpy as np
 import torch
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from smoothap.benchmark.methods.wrapped import margin
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
-from smoothap.methods._clusters import backbone_features, k_means
-from smoothap.methods._wrapped import margin
 from smoothap.models import Embedder
+from smoothap.models.embedding import Embedded, embed_set
 
 _RECLUSTER_EVERY = 2  # epochs
+_ROUNDS = 30  # of k-means; it rarely moves after ten
 
 
 class SlicedMargin(nn.Module):
@@ -42,7 +45,7 @@ class SlicedMargin(nn.Module):
         super().__init__()
         if dimension < 2 * clusters:
             raise ValueError(
-                f"an embedding of {dimension} numbers is too short for {clusters} slices: take --dimension "
+                f"an embedding of {dimension} dimensions is too short for {clusters} slices: take --dimension "
                 f"{2 * clusters} or more"
             )
         self.clusters, self.divided_steps, self.sliced_steps, self._seed = clusters, divided_steps, sliced_steps, seed
@@ -58,7 +61,7 @@ class SlicedMargin(nn.Module):
         return self.margin(normalize(part, dim=1), labels)
 
     def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
-        """Cluster the training images anew; a cluster keeps the slice of the one it comes from."""
+        """Cluster the training images again; a cluster keeps the slice of the one it comes from."""
         if epoch % _RECLUSTER_EVERY or int(self.step) >= self.divided_steps:
             return
         embedded = backbone_features(model, dataset)
@@ -141,3 +144,22 @@ def _matched(new: np.ndarray, old: np.ndarray, clusters: int) -> np.ndarray:
         old_number[row] = column
         shared[row], shared[:, column] = -1, -1
     return np.where(new >= 0, old_number[new], -1)
+
+
+def backbone_features(model: Embedder, dataset: ImageDataset) -> Embedded:
+    """The unit features below the embedding layer, of the test views of a set."""
+    layer, dimension = model.embedding, model.dimension
+    if layer is not None:
+        model.embedding, model.dimension = None, layer.in_features
+    try:
+        return embed_set(model, dataset, shown=False)
+    finally:
+        model.embedding, model.dimension = layer, dimension
+
+
+def k_means(vectors: np.ndarray, clusters: int, seed: tuple[int, ...]) -> np.ndarray:
+    """The cluster (n,) of each of the vectors (n, d): at most `clusters`, the same for the same seed."""
+    state = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    solver = KMeans(min(clusters, len(vectors)), n_init=1, max_iter=_ROUNDS, random_state=state)
+    with threadpool_limits(1):  # several threads add up in the order in which they end, which changes the last bits
+        return solver.fit_predict(vectors)

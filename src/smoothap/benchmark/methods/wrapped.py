@@ -1,19 +1,20 @@
 """Losses of pytorch-metric-learning with the settings of their papers, called as our own: `loss(embeddings, labels)`.
 
-Each function builds one, with a part of our own where the library's do not suffice (`_semi_hard.py`, `_proxy_nca.py`)
-or take too long (`_distance_weighted.py`); those with parameters of their own (a proxy, a weight or a margin for each
-class) take labels 0 ... classes - 1.
+Each function builds one, with a part of our own where the library's do not suffice (`ProxyNCA`, `SemiHardMiner`) or
+take too long (`DistanceWeightedMiner`); those with parameters of their own (a proxy, a weight or a margin for each
+class) take labels 0 ... classes - 1. `ContrastiveWithMemory` is a loss of our own.
 """
 
 import torch
 from pytorch_metric_learning import distances, losses, reducers
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
+from smoothap.benchmark.methods.miners import DistanceWeightedMiner, SemiHardMiner, positives
 from smoothap.losses.inputs import Call, check_inputs, first_of
-from smoothap.methods._distance_weighted import DistanceWeightedMiner
-from smoothap.methods._proxy_nca import ProxyNCA
-from smoothap.methods._semi_hard import SemiHardMiner
+
+_PROXY_LENGTH = 3.0  # of embeddings and proxies, in the re-implementation of Proxy NCA
 
 
 class Wrapped(nn.Module):
@@ -61,6 +62,75 @@ class Wrapped(nn.Module):
         else:
             indices = self.miner(embeddings, labels, ref_emb, ref_labels, self_index)
         return self.loss(embeddings, labels, indices, ref_emb, ref_labels)
+
+
+class ProxyNCA(nn.Module):
+    """The squared distance to the proxy of the class, plus the log of the sum of exp(-distance) to all others.
+
+    As Eq. 4 of Movshovitz-Attias et al. (ICCV 2017) and the re-implementation that the paper ran have it. The library's
+    has the positive proxy in the denominator too, which makes it a softmax over all proxies.
+    """
+
+    def __init__(self, classes: int, dimension: int) -> None:
+        super().__init__()
+        self.proxies = nn.Parameter(torch.randn(classes, dimension))
+
+    def forward(self, embeddings: Tensor, labels: Tensor, *others: object) -> Tensor:
+        """The mean over embeddings (b, d) with labels (b,), the numbers of their proxies."""
+        if any(other is not None for other in others):
+            raise ValueError("Proxy NCA compares with proxies alone: it takes no ref_emb, pairs or triplets")
+        cosines = normalize(embeddings, dim=1) @ normalize(self.proxies.to(embeddings.dtype), dim=1).T
+        distances = _PROXY_LENGTH**2 * (2 - 2 * cosines)  # squared, (b, classes)
+        to_own = distances.gather(1, labels[:, None])
+        is_own = torch.zeros_like(distances, dtype=torch.bool).scatter_(1, labels[:, None], True)
+        to_others = distances.masked_fill(is_own, torch.inf)
+        return (to_own[:, 0] + torch.logsumexp(-to_others, 1)).mean()
+
+
+class ContrastiveWithMemory(nn.Module):
+    """The contrastive loss with cross-batch memory (Wang et al., CVPR 2020): a term of the batch and one of the memory.
+
+    Positives up to a cosine of 1, negatives below the margin; `weight` is that of the memory's term. Each is a sum over
+    pairs, divided by the number of queries alone, so that more negatives weigh more. As in the released code, the
+    memory holds the batch too, and passes no gradient on.
+    """
+
+    def __init__(self, margin: float = 0.5, weight: float = 1.0) -> None:
+        super().__init__()
+        self.margin, self.weight = margin, weight
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        self_index: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of embeddings (b, d) with labels (b,); ref_emb (m, d), ref_labels (m,) are batch and memory.
+
+        self_index (b,): each query's own row in `ref_emb`, which is no pair of it; -1 where it has none.
+        """
+        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, self_index))
+        queries = normalize(as_floats(embeddings, "embeddings"), dim=1)
+        here = torch.arange(len(labels), device=labels.device)
+        value = self._of_pairs(queries, labels, queries, labels, here)
+        if ref_emb is None or ref_labels is None:
+            return value
+        remembered = normalize(as_floats(ref_emb, "ref_emb").detach(), dim=1)
+        return value + self.weight * self._of_pairs(queries, labels, remembered, ref_labels, self_index)
+
+    def _of_pairs(
+        self, queries: Tensor, labels: Tensor, items: Tensor, item_labels: Tensor, self_index: Tensor | None
+    ) -> Tensor:
+        """The sum over pairs: it is linear in their cosines, once it is known which of them count."""
+        with torch.no_grad():
+            same = labels[:, None] == item_labels
+            pushed = (queries @ items.T > self.margin) & ~same
+            pulled = positives(same, self_index)
+            signs = pushed.to(queries.dtype) - pulled.to(queries.dtype)
+            constant = pulled.sum() - self.margin * pushed.sum()
+        return ((queries * (signs @ items)).sum() + constant) / len(queries)
 
 
 def contrastive(margin: float = 0.5) -> Wrapped:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from smoothap.benchmark.methods.divide_and_conquer import backbone_features, k_means
+from smoothap.benchmark.methods.wrapped import margin
 from smoothap.data.dataset import ImageDataset
-from smoothap.methods._clusters import backbone_features, k_means
-from smoothap.methods._wrapped import margin
 from smoothap.models import Embedder
 
 _UPDATE_EVERY = 3  # epochs

@@ -1,41 +1,11 @@
-"""Exact metrics in one call: of a model on a set by their names, or of vectors in files."""
+"""Exact metrics of vectors and labels in files; needs torch and numpy alone."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from smoothap.experiments.data_sets import open_data
 from smoothap.metrics import Report, evaluate
-
-
-def evaluate_model(
-    model: str,
-    data: str,
-    *,
-    weights: str | None = None,
-    size: int | None = None,
-    recall_at: Sequence[int] | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
-    device: str | None = None,
-    workers: int = 0,
-    unreadable: Path | str = "unreadable-images.csv",
-) -> dict[str, Report]:
-    """The report of a model for every test protocol of a set: `smoothap evaluate --model`.
-
-        evaluate_model("runs/mine/model", "folder:photos")["test"].mean_average_precision
-
-    `model` is the folder of a trained one, or a timm name, which alone takes `weights` and `size`; `unreadable` is the
-    file that will list the images that cannot be read.
-    """
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns).with_tests()
-    from smoothap.models import open_model  # vectors in files need none of this
-    from smoothap.training.evaluation import evaluate_benchmark
-
-    embedder = open_model(model, size=size, weights=weights).to(device)
-    return evaluate_benchmark(embedder, benchmark, unreadable=unreadable, recall_at=recall_at, workers=workers)
 
 
 def evaluate_files(

@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from smoothap.data.dataset import ImageDataset, fits_in_memory
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
+from smoothap.models.embedding import NoFeatures, embed_set
 from smoothap.plots.before_after import BeforeAfter
-from smoothap.training.evaluation import NoFeatures, embed_set, evaluate_embedded, instance_means
+from smoothap.training.evaluation import evaluate_embedded, instance_means
 
 Measured = TypeVar("Measured")
 

@@ -1,7 +1,6 @@
-"""How to train: every number of the loop in one place. The defaults are the paper's."""
+"""How to train: every number of the loop in one place, the paper's by default; and how to run it on this machine."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import cos, pi
 from typing import Any, Literal, get_args
 
@@ -12,7 +11,7 @@ HeadInit = Literal["random", "components", "projection"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingConfig:
     """The paper's training of Stanford Online Products, at the step schedule of the released code."""
 
     batch_size: int = 384  # over all processes
@@ -34,13 +33,9 @@ class Settings:
     gamma: float = 0.3
     warm_up: int = 0  # steps over which the rate rises from 0
     clip: float | None = None  # the greatest length of the gradient
-    micro_batch_size: int | None = (
-        None  # images at a time, of this process: large batches in little memory, in two passes
-    )
+    micro_batch_size: int | None = None  # images at a time, of this process: large batches in little memory
     memory_size: int = 0  # embeddings of past batches that join the retrieval set
     memory_after: int = 0  # steps before the first of them is kept
-    loss: str | None = None  # a method by its name, as `smoothap compare` has them; None: Smooth-AP, or the recipe's
-    loss_options: Mapping[str, Any] = field(default_factory=dict)  # of that method
     # Of the network: auto is float16 on a GPU where the loss bears it, else float32. On a GPU tf32 rounds the inputs of
     # float32 products to 10 bits; float32 itself does not.
     precision: Precision = "auto"
@@ -49,9 +44,7 @@ class Settings:
     diagnose_every: int = 50  # steps between two measurements of the operating region and of AP_e
 
     def __post_init__(self) -> None:
-        choices = {
-            "optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "head_init": HeadInit,
-        }  # fmt: skip
+        choices = {"optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "head_init": HeadInit}
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
@@ -74,8 +67,7 @@ class Settings:
         if self.batch_size < 2 * self.samples_per_class:
             raise ValueError(
                 f"a batch of {self.batch_size} with {self.samples_per_class} images of each class has one class, "
-                f"nothing to "
-                f"rank it against: take at least {2 * self.samples_per_class}"
+                f"nothing to rank it against: take at least {2 * self.samples_per_class}"
             )
 
     def total_steps(self, steps_per_epoch: int) -> int:
@@ -96,14 +88,25 @@ class Settings:
         return {**asdict(self), "milestones": list(self.milestones)}
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a training on this machine; of all this only `minutes` can change what comes out."""
+
+    resume: bool = False  # go on from the checkpoint in the folder, if there is one
+    minutes: float | None = None  # end the training after as many, also if it has steps left
+    device: str | None = None  # such as cpu or cuda; None: the accelerator where there is one
+    workers: int = 0  # processes that read images; 0: this one
+    tensorboard: bool = False  # write the metrics for TensorBoard too
+
+
+HERE = RunOptions()
 NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
-PAPER = Settings()
+PAPER = TrainingConfig()
 # A small set of images and a pretrained network, in minutes. A higher rate makes photos of things that the network
 # knows already rank worse than before; the new layer may learn faster.
-QUICK = Settings(
+QUICK = TrainingConfig(
     batch_size=128, epochs=3, optimiser="adamw", learning_rate=2e-4, head_lr_multiplier=5.0, schedule="cosine",
-    warm_up=5,
-    head_init="projection",
+    warm_up=5, head_init="projection",
 )  # fmt: skip
 # The embedding layer alone, behind a frozen backbone. On validation classes of photos and emoji no other rate, number
 # of steps or batch was better on all: emoji want more of each, photos do not.

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from smoothap.losses import SmoothAP
-from smoothap.training._loss_parameters import parameter_groups
-from smoothap.training.settings import Settings
+from smoothap.training.config import TrainingConfig
+from smoothap.training.loss import parameter_groups
 
 
 class Boundary(nn.Module):
@@ -27,11 +27,11 @@ class Both(nn.Module):
 
 def test_a_part_with_a_rate_of_its_own_learns_at_that_one():
     loss = Both()
-    shared, own = parameter_groups(loss, Settings(learning_rate=1e-5, loss_factor=4))
+    shared, own = parameter_groups(loss, TrainingConfig(learning_rate=1e-5, loss_factor=4))
     assert (shared["lr"], shared["params"]) == (4e-5, [loss.proxies])
     assert (own["lr"], own["params"]) == (5e-4, [loss.boundary.beta])
     assert shared["weight_decay"] == own["weight_decay"] == 0
-    assert parameter_groups(SmoothAP(), Settings()) == []
+    assert parameter_groups(SmoothAP(), TrainingConfig()) == []
 
 
 def test_the_loop_moves_them_at_these_rates(run):

@@ -1,106 +1,23 @@
-"""The compared methods in one table: how each is built, what of it is tuned, and the paper's own results for it."""
+"""The compared methods in one table, and lists of them as words."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
-from smoothap.methods import _build
-from smoothap.methods._build import Parts, Setup
-from smoothap.methods._options import checked_options, known_options
-from smoothap.methods.parameters import COSINE_MARGIN, MARGIN, RANK_MARGIN, TAU, Parameter
+from smoothap.benchmark.methods import builders
+from smoothap.benchmark.methods.method import Method, PaperResult, Parameter
 
-
-@dataclass(frozen=True)
-class PaperResult:
-    """A row of the paper: metrics by name, in per cent, on the paper's own data set."""
-
-    table: int
-    data_set: str
-    metrics: Mapping[str, float]
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Method:
-    """One row of the comparison.
-
-    `start` is the method whose trained weights it is fine-tuned from, if any; `fixed` are values that were given, which
-    no search changes.
-    """
-
-    name: str
-    title: str
-    settings: str  # in words, for the page
-    build: Callable[..., Parts]  # of a `Setup`; its named arguments are the method's options
-    tuned: tuple[Parameter, ...]  # options, or settings of the training, that a comparison searches
-    paper: tuple[PaperResult, ...] = ()
-    start: "Method | None" = None
-    fixed: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def stages(self) -> "tuple[Method, ...]":
-        """The methods that are trained one after the other, this one last; each starts from the one before it."""
-        return (self,) if self.start is None else (*self.start.stages, self)
-
-    def parts(self, setup: Setup, options: Mapping[str, Any]) -> Parts:
-        """The method built with its options, which `checked` has looked at."""
-        return self.build(setup, **self.checked(options))
-
-    def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options as numbers; an error lists those that the method has."""
-        return checked_options(self.name, self.build, options)
-
-    def options_among(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Those of the values that are options of the method; the others are settings of the training."""
-        known = known_options(self.build)
-        return {name: value for name, value in values.items() if name in known}
-
-    def with_values(self, given: Sequence[str]) -> "Method":
-        """This method with some of its numbers fixed, as a row of its own; `given` are such as tau=0.1."""
-        known = {*known_options(self.build), *(parameter.name for parameter in self.tuned)}
-        fixed: dict[str, float] = {}
-        for each in given:
-            name, _, value = each.partition("=")
-            if name not in known:
-                raise ValueError(f"{self.name} has no number {name!r} to fix. It has: {', '.join(sorted(known))}.")
-            try:
-                fixed[name] = int(value) if value.isdecimal() else float(value)
-            except ValueError:
-                raise ValueError(f"{self.name}:{each} should be such as {self.name}:{name}=0.1.") from None
-        words = ", ".join(f"{name} {value:g}" for name, value in fixed.items())
-        return replace(
-            self,
-            name=":".join([self.name, *given]),
-            title=f"{self.title}, {words}",
-            settings=words,
-            tuned=tuple(parameter for parameter in self.tuned if parameter.name not in fixed),
-            paper=(),
-            fixed=fixed,
-        )
-
-    def after(self, first: "Method") -> "Method":
-        """This method as fine-tuning of a network that `first` has trained, the "+" of Table 4."""
-        name = f"{first.name}+{self.name}"
-        return replace(
-            self,
-            name=name,
-            title=f"{first.title} + {self.title}",
-            settings=f"from the weights trained with {first.title}; {self.settings}",
-            paper=TWO_STAGES.get(name, ()),
-            start=first,
-        )
+# Around the published values, which lie in the middle of each range where nothing limits it.
+TAU = Parameter("tau", 0.002, 0.05)
+MARGIN = Parameter("margin", 0.04, 1.0, most=2.0)  # between distances of unit vectors
+RANK_MARGIN = Parameter("margin", 0.004, 0.1, most=2.0)  # between scores that are ranked
+COSINE_MARGIN = Parameter("margin", 0.1, 0.9, logarithmic=False, least=-1.0, most=1.0)
 
 
 def with_controls(methods: Sequence[Method]) -> tuple[Method, ...]:
     """The methods, and for each of several stages its last loss in all of them: as many steps, started as often."""
-    controls = [
-        "+".join([method.name.rpartition("+")[2]] * len(method.stages))
-        for method in methods
-        if method.start is not None
-    ]
-    names = [method.name for method in methods]
-    return tuple(map(_open_method, dict.fromkeys([*names, *controls])))
+    controls = [method.control() for method in methods if method.start is not None]
+    return tuple({method.name: method for method in [*methods, *controls]}.values())
 
 
 def open_methods(spec: str) -> tuple[Method, ...]:
@@ -120,10 +37,10 @@ def open_methods(spec: str) -> tuple[Method, ...]:
 def _open_method(name: str) -> Method:
     first, plus, last = name.rpartition("+")
     if plus:
-        return _open_method(last).after(_open_method(first))
+        return _open_method(last).after(_open_method(first), TWO_STAGES.get(name, ()))
     name, *given = name.split(":")
     if given:
-        return _open_method(name).with_values(given)
+        return _open_method(name).with_options(**dict(each.partition("=")[::2] for each in given))
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
@@ -158,7 +75,7 @@ def _faces(vggface2: float, ijbc: float) -> tuple[PaperResult, ...]:
 
 _METHODS = (
     Method(
-        "smooth-ap", "Smooth-AP", "tau 0.01", _build.smooth_ap,
+        "smooth-ap", "Smooth-AP", "tau 0.01", builders.smooth_ap,
         (TAU,),
         (
             _sop(79.2, 91.0, 96.5, 98.9, note="batch 224"),
@@ -169,7 +86,7 @@ _METHODS = (
         ),
     ),
     Method(
-        "fast-ap", "FastAP", "10 bins (20 on iNaturalist)", _build.fast_ap,
+        "fast-ap", "FastAP", "10 bins (20 on iNaturalist)", builders.fast_ap,
         (Parameter("bins", 3, 33, whole=True, least=2),),
         (
             _sop(76.4, 89.0, 95.1, 98.2),
@@ -178,79 +95,80 @@ _METHODS = (
         ),
     ),
     Method(
-        "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02", _build.blackbox_ap,
+        "blackbox-ap", "Blackbox AP", "lambda 4, margin 0.02", builders.blackbox_ap,
         (Parameter("lambda", 0.4, 40), RANK_MARGIN),
         (_inaturalist(62.9, 79.0, 88.9, 92.1),),
     ),
     Method(
-        "blackbox-recall", "Blackbox recall", "lambda 4, margin 0.02, double logarithm", _build.blackbox_recall,
+        "blackbox-recall", "Blackbox recall", "lambda 4, margin 0.02, double logarithm", builders.blackbox_recall,
         (Parameter("lambda", 0.4, 40), RANK_MARGIN),
         (_sop(78.6, 90.5, 96.0, 98.7, note='in the table as "Blackbox AP"'),),
     ),
     Method(
-        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5", _build.contrastive,
+        "contrastive", "Contrastive (pairwise)", "on cosines, negatives below 0.5", builders.contrastive,
         (COSINE_MARGIN,),
     ),
     Method(
-        "triplet", "Triplet, semi-hard", "margin 0.2 on squared distances, one triplet for each anchor", _build.triplet,
+        "triplet", "Triplet, semi-hard", "margin 0.2 on squared distances, one triplet for each anchor",
+        builders.triplet,
         (replace(MARGIN, most=4),),
         (_inaturalist(58.1, 75.5, 86.8, 90.7),),
     ),
     Method(
         "margin", "Margin", "margin 0.2, beta from 1.2 for each class at a rate of 5e-4, distance-weighted sampling",
-        _build.margin,
+        builders.margin,
         (MARGIN, Parameter("beta", 0.7, 1.4, logarithmic=False, most=2)),
         (_sop(72.7, 86.2, 93.8, 98.0),),
     ),
     Method(
         "proxy-nca", "Proxy NCA", "one proxy for each class at the network's learning rate, vectors of length 3",
-        _build.proxy_nca,
+        builders.proxy_nca,
         (Parameter("factor", 0.1, 1000),),
         (_inaturalist(61.6, 77.4, 87.0, 90.6),),
     ),
     Method(
         "xbm", "Contrastive with memory", "on cosines, negatives below 0.5, a term of the batch and one of the "
         "memory, which is as large as the training set and begins after a 35th of the steps, at most 1,000",
-        _build.xbm,
+        builders.xbm,
         (COSINE_MARGIN, Parameter("weight", 0.1, 10)),
         (_sop(80.6, 91.6, 96.2, 98.7), *_vehicle_id((94.7, 96.8), (93.7, 95.8), (93.0, 95.8))),
     ),
     Method(
-        "divide-and-conquer", "Divide and Conquer", "8 clusters and slices, clustered anew every second epoch; slices "
-        "alone for 40% of the steps, batches of one cluster for 95%", _build.divide_and_conquer,
+        "divide-and-conquer", "Divide and Conquer", "8 clusters and slices, clustered again every second epoch; slices "
+        "alone for 40% of the steps, batches of one cluster for 95%", builders.divide_and_conquer,
         (Parameter("clusters", 2, 16, whole=True, least=2), Parameter("sliced", 0, 0.9, logarithmic=False, most=0.9)),
         (_sop(75.9, 88.4, 94.9, 98.1), *_vehicle_id((87.7, 92.9), (85.7, 90.4), (82.9, 90.2))),
     ),
     Method(
         "mic", "MIC", "30 surrogate classes (50 on SOP and VehicleID), second head of 128 numbers, margin loss for "
-        "both heads", _build.mic,
+        "both heads", builders.mic,
         (Parameter("surrogates", 9, 100, whole=True, least=2), Parameter("reversal", 100, 10_000)),
         (_sop(77.2, 89.4, 95.6, None), *_vehicle_id((86.9, 93.4), None, (82.0, 91.0))),
     ),
     Method(
         "roadmap", "SupAP + calibration (ROADMAP)", "tau 0.01, rho 100, calibration 0.9 / 0.6, balance 0.5",
-        _build.roadmap,
+        builders.roadmap,
         (Parameter("balance", 0, 1, logarithmic=False, most=1), TAU),
     ),
     Method(
         "calibrated-smooth-ap", "Smooth-AP + calibration", "tau 0.01, calibration 0.9 / 0.6, balance 0.5: ROADMAP with "
-        "Smooth-AP in the place of SupAP", _build.calibrated_smooth_ap,
+        "Smooth-AP instead of SupAP", builders.calibrated_smooth_ap,
         (Parameter("balance", 0, 1, logarithmic=False, most=1), TAU),
     ),
     Method(
         "recall-at-k", "Recall@k surrogate", "k 1, 2, 4, 8; temperatures 1 and 0.01",
-        _build.recall_at_k,
+        builders.recall_at_k,
         (Parameter("tau1", 0.2, 5), replace(TAU, name="tau2")),
     ),
     Method(
         "softmax", "Softmax, normalised", "temperature 0.05, class weights at 100 times the learning rate",
-        _build.softmax,
+        builders.softmax,
         (Parameter("temperature", 0.01, 0.25), Parameter("factor", 10, 1000)),
         _faces(82.8, 72.6),
     ),
     Method(
         "arcface", "ArcFace", "margin 0.5, scale 64, class weights at 100 times the learning rate",
-        _build.arcface,
+        builders.arcface,
         (Parameter("margin", 5, 50, logarithmic=False, most=90), Parameter("scale", 8, 512)),
         _faces(85.8, 77.2),
     ),
