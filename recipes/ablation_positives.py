@@ -33,7 +33,7 @@ from smoothap.data.vggface2 import vggface2
 from smoothap.models import Embedder
 from smoothap.models.senet import vggface2_senet50
 from smoothap.training.config import TrainingConfig
-from smoothap.training.loss import smooth_ap
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
 
 CONFIG = TrainingConfig(

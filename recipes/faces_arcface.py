@@ -31,7 +31,7 @@ from functools import partial
 from smoothap.data.vggface2 import vggface2
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
-from smoothap.training.loss import smooth_ap
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
 
 CONFIG = TrainingConfig(

@@ -26,7 +26,7 @@ Drawn by size, a class comes up once for every four of its images, and classes w
 from smoothap.data.inaturalist import inaturalist
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
-from smoothap.training.loss import smooth_ap
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
 
 CONFIG = TrainingConfig(

@@ -30,7 +30,7 @@ from smoothap.data.samplers import PairBatches
 from smoothap.data.sop import sop
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
-from smoothap.training.loss import smooth_ap
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
 
 CONFIG = TrainingConfig(

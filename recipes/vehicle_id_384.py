@@ -29,7 +29,7 @@ smoothap evaluate --model runs/vehicle-id-384/model --data vehicle-id-gallery:PA
 from smoothap.data.vehicle_id import vehicle_id
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
-from smoothap.training.loss import smooth_ap
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
 
 CONFIG = TrainingConfig(

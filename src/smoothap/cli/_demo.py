@@ -15,10 +15,9 @@ from smoothap.plots.before_after import BeforeAfter
 from smoothap.plots.page import write_report
 from smoothap.training.before_after import embed_before_and_after, measure_untrained
 from smoothap.training.config import DEMO, NETWORK, RunOptions
-from smoothap.training.finetune import FineTuned, train_and_test, validation_map
+from smoothap.training.finetune import FineTuned, smooth_ap, train_and_test, validation_map
 from smoothap.training.log import read_rows
 from smoothap.training.loop import MODEL, alone_in
-from smoothap.training.loss import smooth_ap
 
 _STEPS_A_MINUTE = 48  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "min_crop_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way

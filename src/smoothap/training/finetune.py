@@ -17,6 +17,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.data.samplers import Batches
+from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder, open_model
 from smoothap.models.embedding import NoFeatures
@@ -35,7 +36,7 @@ from smoothap.training.config import (
 from smoothap.training.evaluation import evaluate_benchmark, evaluate_set
 from smoothap.training.frozen import freeze
 from smoothap.training.loop import MODEL, alone_in, train
-from smoothap.training.loss import Loss, smooth_ap
+from smoothap.training.loss import Loss, TrainingSetup
 
 Network: TypeAlias = Callable[[], Embedder]
 BatchesOf: TypeAlias = Callable[[ImageSet, TrainingConfig, Processes], Batches | None]  # None: balanced ones
@@ -137,6 +138,11 @@ def reports_on(tests: Sequence[Benchmark], model: Embedder, folder: Path, *, wor
         for name, report in evaluate_benchmark(model, benchmark, unreadable=unreadable, workers=workers).items():
             reports[f"{benchmark.name} {name}" if place else name] = report
     return reports
+
+
+def smooth_ap(setup: TrainingSetup) -> SmoothAP:
+    """The usual loss: Smooth-AP with the numbers of the config."""
+    return SmoothAP(setup.config.tau, include_query=setup.config.include_query)
 
 
 def fine_tune(

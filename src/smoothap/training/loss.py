@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import Batches
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 
@@ -60,11 +59,6 @@ class LossBuilder(Protocol):
 
 
 Loss: TypeAlias = nn.Module | LossBuilder
-
-
-def smooth_ap(setup: TrainingSetup) -> SmoothAP:
-    """Smooth-AP with the numbers of the config."""
-    return SmoothAP(setup.config.tau, include_query=setup.config.include_query)
 
 
 def build_loss(loss: Loss, setup: TrainingSetup) -> LossParts:
