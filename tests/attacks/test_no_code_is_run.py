@@ -34,7 +34,7 @@ from smoothap.models import Embedder
 from smoothap.models._weights import read_state
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
-from smoothap.training.evaluation import open_array
+from smoothap.training.vector_files import open_array
 from smoothap.training.log import read_rows
 
 pytestmark = pytest.mark.promise(14)

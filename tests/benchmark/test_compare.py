@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from smoothap.benchmark import _processes
-from smoothap.benchmark._processes import Task, TaskRunner
-from smoothap.benchmark._run import RunFailed, RunResult
 from smoothap.benchmark.output import write_output
+from smoothap.benchmark.processes import Task, TaskRunner
+from smoothap.benchmark.run import RunFailed, RunResult
 from smoothap.benchmark.runner import Comparison
 from smoothap.cli import app
 from smoothap.models.folder import read_model
@@ -232,7 +231,7 @@ def test_runs_share_the_cores_and_one_that_is_alone_has_them_all(plan, tmp_path,
         def submit(self, run, work, threads):
             return super().submit(RunResult, str(threads))
 
-    monkeypatch.setattr(_processes, "ProcessPoolExecutor", lambda number, context: ToldThreads(number))
+    monkeypatch.setattr("smoothap.benchmark.processes.ProcessPoolExecutor", lambda number, context: ToldThreads(number))
     tasks = [Task(tmp_path / str(alone), "a run", RunResult, alone=alone) for alone in (False, True)]
     shared, alone = TaskRunner(replace(plan, jobs=2 * os.cpu_count())).finish(tasks)
     assert (shared.method, alone.method) == ("1", "None")  # None: as many as torch takes by itself

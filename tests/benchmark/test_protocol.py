@@ -7,10 +7,10 @@ from math import log
 import pytest
 
 from smoothap.benchmark import compare, read_plan
-from smoothap.benchmark._processes import TaskRunner
-from smoothap.benchmark._run import RunFailed, RunResult, TrainingRun
 from smoothap.benchmark.methods import METHODS
 from smoothap.benchmark.output import write_output
+from smoothap.benchmark.processes import TaskRunner
+from smoothap.benchmark.run import RunFailed, RunResult, TrainingRun
 
 UNTRAINED = replace(METHODS["smooth-ap"], name="untrained")
 BEST = 1e-3  # the rate at which every method does best, but for those of `BEYOND`

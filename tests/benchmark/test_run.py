@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.benchmark._image_cache import with_cached_images
-from smoothap.benchmark._run import ShortEpochs, TrainingRun, prepare
 from smoothap.benchmark.methods import METHODS, open_methods
+from smoothap.benchmark.run import ShortEpochs, TrainingRun, prepare
+from smoothap.data.image_cache import with_cached_images
 from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
 from smoothap.models import open_model

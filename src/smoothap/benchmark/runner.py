@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.benchmark._processes import Task, TaskRunner
-from smoothap.benchmark._run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_training
-from smoothap.benchmark._search import RATE, Chosen, Search, Trial, Values
 from smoothap.benchmark.methods import Method, open_methods, with_controls
 from smoothap.benchmark.plan import Plan
+from smoothap.benchmark.processes import Task, TaskRunner
+from smoothap.benchmark.run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_training
+from smoothap.benchmark.search import RATE, Chosen, Search, Trial, Values
 from smoothap.data.samplers import BalancedBatches
 from smoothap.training.loop import MODEL
 

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from smoothap.benchmark._intervals import Estimate
-from smoothap.benchmark._search import RATE
-from smoothap.benchmark._table import MAIN, OURS, TableRow
 from smoothap.benchmark.runner import Outcome
+from smoothap.benchmark.search import RATE
+from smoothap.benchmark.statistics import Estimate
+from smoothap.benchmark.table import MAIN, OURS, TableRow
 from smoothap.plots.drawing import panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from smoothap._core.files import write_atomically
-from smoothap.benchmark._run import RunFailed, RunResult, run_alone
 from smoothap.benchmark.plan import Plan
+from smoothap.benchmark.run import RunFailed, RunResult, run_alone
 from smoothap.training import checkpoint
 from smoothap.training.config import NETWORK
 

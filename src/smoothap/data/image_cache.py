@@ -1,4 +1,4 @@
-"""Images decoded once for all runs of a comparison, and kept as bytes in files that every run reads."""
+"""Images decoded once for all runs of a comparison, as bytes in files that every process reads."""
 
 import json
 from collections.abc import Callable

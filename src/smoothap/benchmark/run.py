@@ -14,13 +14,13 @@ import torch
 from smoothap._core.devices import peak_memory
 from smoothap._core.files import write_atomically
 from smoothap._core.workers import end_with_the_parent
-from smoothap.benchmark._class_sums import sums_by_class
-from smoothap.benchmark._image_cache import with_cached_images
-from smoothap.benchmark._search import RATE, Values
 from smoothap.benchmark.methods import Method
 from smoothap.benchmark.plan import Plan
+from smoothap.benchmark.search import RATE, Values
+from smoothap.benchmark.statistics import sums_by_class
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset
+from smoothap.data.image_cache import with_cached_images
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches, Draw
 from smoothap.models import Embedder
