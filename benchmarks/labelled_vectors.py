@@ -7,9 +7,9 @@ import numpy as np
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 from smoothap.models import open_model
-from smoothap.training.evaluation import embed_set
+from smoothap.models.embedding import embed_set
 
 
 def labelled_vectors(

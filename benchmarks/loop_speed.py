@@ -23,8 +23,8 @@ from smoothap.data.emoji import emoji
 from smoothap.data.folder import folder
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training.config import QUICK
 from smoothap.training.loop import train
-from smoothap.training.settings import QUICK
 
 _FIRST = 5  # steps that warm up
 GROCERY = Path(__file__).parents[2] / "shared" / "data" / "grocery" / "images"

@@ -11,7 +11,7 @@ import argparse
 import torch
 
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 from smoothap.models import Embedder
 from smoothap.plots.text import text_table
 from smoothap.training.precision import score_noise

@@ -22,7 +22,7 @@ from torch import Tensor
 from smoothap._core.memory import freed_memory_kept
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training._two_pass import two_pass
+from smoothap.training.gradients import cached_gradient
 
 PER_CLASS = 4
 
@@ -43,7 +43,7 @@ def step(batch: int, size: int, piece: int | None) -> Callable[[], object]:
         model.zero_grad()
         if piece is None:
             return backward(model(images))
-        return two_pass(model, model, images, backward, piece)
+        return cached_gradient(model, model, images, backward, piece)
 
     return run
 

@@ -30,13 +30,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from smoothap.data.vggface2 import vggface2
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
+from smoothap.training.config import TrainingConfig
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=128,
     samples_per_class=4,
     tau=0.01,
@@ -57,14 +57,10 @@ def model(weights: Weights) -> Embedder:
     return vggface2_senet50(weights if isinstance(weights, Path) else None, 256)
 
 
-def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau, include_query=settings.include_query)
-
-
 recipe = Recipe(
     data=vggface2,
     model=model,
-    loss=loss,
-    settings={f"tau-{tau}": replace(SETTINGS, tau=tau) for tau in (0.1, 0.01, 0.001)},
+    loss=smooth_ap,
+    config={f"tau-{tau}": replace(CONFIG, tau=tau) for tau in (0.1, 0.01, 0.001)},
     weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2",
 )

@@ -29,12 +29,12 @@ aligned the faces with a face detector; we align them by the landmarks that come
 from functools import partial
 
 from smoothap.data.vggface2 import vggface2
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=224,
     samples_per_class=4,
     tau=0.01,
@@ -55,14 +55,10 @@ def model(weights: Weights) -> Embedder:
     return Embedder("iresnet50", None, pretrained=weights)
 
 
-def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau, include_query=settings.include_query)
-
-
 recipe = Recipe(
     data=partial(vggface2, aligned=True),
     model=model,
-    loss=loss,
-    settings=SETTINGS,
+    loss=smooth_ap,
+    config=CONFIG,
     weights="an iresnet50 under InsightFace's names, such as its backbone.pth; the paper's was trained on VGGFace2",
 )

@@ -23,18 +23,17 @@ that are published: it gives recipe:faces-arcface its start, --weights runs/arcf
 from functools import partial
 from pathlib import Path
 
+from smoothap.benchmark.methods import METHODS
 from smoothap.data.vggface2 import vggface2
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=512,
     samples_per_class=2,
     by_size=True,
     validation_fraction=0,
-    loss="arcface",
-    loss_options={"factor": 1.0},
     optimiser="adamw",
     learning_rate=1e-3,
     weight_decay=5e-4,
@@ -53,4 +52,6 @@ def model(weights: Weights) -> Embedder:
     return Embedder("iresnet50", None, pretrained=start, freeze_batch_norm=False)
 
 
-recipe = Recipe(data=partial(vggface2, aligned=True), model=model, loss=None, settings=SETTINGS)
+recipe = Recipe(
+    data=partial(vggface2, aligned=True), model=model, loss=METHODS["arcface"].with_options(factor=1.0), config=CONFIG
+)

@@ -26,13 +26,13 @@ smoothap evaluate --model runs/senet50/model --data ijbc:DIR.
 from pathlib import Path
 
 from smoothap.data.vggface2 import vggface2
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
+from smoothap.training.config import TrainingConfig
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=224,
     samples_per_class=4,
     tau=0.01,
@@ -53,14 +53,10 @@ def model(weights: Weights) -> Embedder:
     return vggface2_senet50(weights if isinstance(weights, Path) else None, 256)
 
 
-def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau, include_query=settings.include_query)
-
-
 recipe = Recipe(
     data=vggface2,
     model=model,
-    loss=loss,
-    settings=SETTINGS,
+    loss=smooth_ap,
+    config=CONFIG,
     weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2",
 )

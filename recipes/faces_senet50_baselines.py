@@ -25,16 +25,16 @@ alone. The code for faces was not released. "guess" marks what nobody has told. 
 from ArcFace: smoothap train recipe:faces-arcface with --loss contrastive and with --loss triplet.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
+from smoothap.benchmark.methods import METHODS
 from smoothap.data.vggface2 import vggface2
 from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
+from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=224,
     samples_per_class=4,
     validation_fraction=0,  # the paper trains on all classes
@@ -57,7 +57,7 @@ def model(weights: Weights) -> Embedder:
 recipe = Recipe(
     data=vggface2,
     model=model,
-    loss=None,  # by the names in the settings
-    settings={name: replace(SETTINGS, loss=name) for name in ("contrastive", "triplet")},
+    loss={name: METHODS[name] for name in ("contrastive", "triplet")},
+    config=CONFIG,
     weights="senet50_256.pth of github.com/ox-vgg/vgg_face2, trained with softmax, finally on VGGFace2",
 )

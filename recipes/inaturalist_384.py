@@ -24,12 +24,12 @@ Drawn by size, a class comes up once for every four of its images, and classes w
 """
 
 from smoothap.data.inaturalist import inaturalist
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=384,
     samples_per_class=4,
     by_size=True,  # as the released code draws them
@@ -55,8 +55,4 @@ def backbone_alone(weights: Weights) -> Embedder:
     return Embedder("resnet50.tv_in1k", None, size=224, pretrained=weights)
 
 
-def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau, include_query=settings.include_query)
-
-
-recipe = Recipe(data=inaturalist, model=model, loss=loss, settings=SETTINGS, before=backbone_alone)
+recipe = Recipe(data=inaturalist, model=model, loss=smooth_ap, config=CONFIG, before=backbone_alone)

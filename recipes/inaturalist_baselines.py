@@ -30,17 +30,16 @@ marks what nobody has told. Whether the paper ran the AP loss or the recall loss
 either: smoothap train recipe:inaturalist-224 --loss blackbox-recall trains with the other.
 """
 
-from dataclasses import replace
-
 from smoothap._core.distributed import Processes
+from smoothap.benchmark.methods import METHODS
 from smoothap.data.image_set import ImageSet
 from smoothap.data.inaturalist import inaturalist
 from smoothap.data.samplers import BalancedBatches
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=224,
     samples_per_class=4,
     by_size=True,
@@ -65,19 +64,19 @@ def backbone_alone(weights: Weights) -> Embedder:
     return Embedder("resnet50.tv_in1k", None, size=224, pretrained=weights)
 
 
-def batches(images: ImageSet, settings: Settings, processes: Processes) -> BalancedBatches:
+def one_image_of_a_class(images: ImageSet, config: TrainingConfig, processes: Processes) -> BalancedBatches:
     """Proxy NCA compares with proxies alone: its batches have one image of each class, and so more classes."""
     return BalancedBatches(
-        images.labels, settings.batch_size, 1 if settings.loss == "proxy-nca" else settings.samples_per_class,
-        by_size=settings.by_size, seed=settings.seed, rank=processes.rank, ranks=processes.number,
+        images.labels, config.batch_size, 1,
+        by_size=config.by_size, seed=config.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 
 
 recipe = Recipe(
     data=inaturalist,
     model=model,
-    loss=None,  # by the names in the settings
-    settings={name: replace(SETTINGS, loss=name) for name in ("triplet", "proxy-nca", "fast-ap", "blackbox-ap")},
-    batches=batches,
+    loss={name: METHODS[name] for name in ("triplet", "proxy-nca", "fast-ap", "blackbox-ap")},
+    config=CONFIG,
+    batches={"proxy-nca": one_image_of_a_class},
     before=backbone_alone,
 )

@@ -28,12 +28,12 @@ from smoothap._core.distributed import Processes
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
 from smoothap.data.sop import sop
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=384,
     samples_per_class=4,
     tau=0.01,
@@ -58,16 +58,12 @@ def backbone_alone(weights: Weights) -> Embedder:
     return Embedder("resnet50.tv_in1k", None, size=224, pretrained=weights)
 
 
-def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau, include_query=settings.include_query)
-
-
-def hard_negatives(images: ImageSet, settings: Settings, processes: Processes) -> PairBatches:
+def hard_negatives(images: ImageSet, config: TrainingConfig, processes: Processes) -> PairBatches:
     """Half of a batch from each of two of the 12 super-categories, 10 batches of every pair in an epoch."""
     return PairBatches(
-        images.labels, images.groups, settings.batch_size, settings.samples_per_class,
-        batches_per_pair=10, seed=settings.seed, rank=processes.rank, ranks=processes.number,
+        images.labels, images.groups, config.batch_size, config.samples_per_class,
+        batches_per_pair=10, seed=config.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 
 
-recipe = Recipe(data=sop, model=model, loss=loss, settings=SETTINGS, batches=hard_negatives, before=backbone_alone)
+recipe = Recipe(data=sop, model=model, loss=smooth_ap, config=CONFIG, batches=hard_negatives, before=backbone_alone)

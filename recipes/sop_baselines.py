@@ -28,14 +28,15 @@ of its own; --loss xbm runs that one alone, and with --crops released --min-crop
 from dataclasses import replace
 
 from smoothap._core.distributed import Processes
+from smoothap.benchmark.methods import METHODS
 from smoothap.data.image_set import ImageSet
-from smoothap.data.samplers import BalancedBatches, Batches, PairBatches
+from smoothap.data.samplers import PairBatches
 from smoothap.data.sop import sop
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     samples_per_class=4,
     validation_fraction=0,  # all of these train on all classes
     optimiser="adam",
@@ -44,12 +45,12 @@ SETTINGS = Settings(
     precision="float32",
 )
 TRAININGS = {
-    "fast-ap": replace(SETTINGS, batch_size=256, weight_decay=0, head_lr_multiplier=10, epochs=30, milestones=()),
+    "fast-ap": replace(CONFIG, batch_size=256, weight_decay=0, head_lr_multiplier=10, epochs=30, milestones=()),
     "blackbox-recall": replace(
-        SETTINGS, batch_size=224, weight_decay=4e-5, head_lr_multiplier=5, epochs=161, milestones=(81, 121)
+        CONFIG, batch_size=224, weight_decay=4e-5, head_lr_multiplier=5, epochs=161, milestones=(81, 121)
     ),
     "xbm": replace(
-        SETTINGS, batch_size=64, learning_rate=1e-4, weight_decay=5e-4, steps=35_000, milestones=(19, 28), gamma=0.1
+        CONFIG, batch_size=64, learning_rate=1e-4, weight_decay=5e-4, steps=35_000, milestones=(19, 28), gamma=0.1
     ),
 }
 
@@ -62,24 +63,19 @@ def backbone_alone(weights: Weights) -> Embedder:
     return Embedder("resnet50.tv_in1k", None, size=224, pretrained=weights)
 
 
-def batches(images: ImageSet, settings: Settings, processes: Processes) -> Batches:
-    """Half of a batch from each of two of the 12 super-categories; where memory brings hard negatives, balanced."""
-    if settings.loss == "xbm":
-        return BalancedBatches(
-            images.labels, settings.batch_size, settings.samples_per_class,
-            seed=settings.seed, rank=processes.rank, ranks=processes.number,
-        )  # fmt: skip
+def hard_negatives(images: ImageSet, config: TrainingConfig, processes: Processes) -> PairBatches:
+    """Half of a batch from each of two of the 12 super-categories, 10 batches of every pair in an epoch."""
     return PairBatches(
-        images.labels, images.groups, settings.batch_size, settings.samples_per_class,
-        batches_per_pair=10, seed=settings.seed, rank=processes.rank, ranks=processes.number,
+        images.labels, images.groups, config.batch_size, config.samples_per_class,
+        batches_per_pair=10, seed=config.seed, rank=processes.rank, ranks=processes.number,
     )  # fmt: skip
 
 
 recipe = Recipe(
     data=sop,
     model=model,
-    loss=None,  # by the names in the settings
-    settings={name: replace(settings, loss=name) for name, settings in TRAININGS.items()},
-    batches=batches,
+    loss={name: METHODS[name] for name in TRAININGS},
+    config=TRAININGS,
+    batches={"fast-ap": hard_negatives, "blackbox-recall": hard_negatives},  # memory brings hard negatives itself
     before=backbone_alone,
 )

@@ -27,12 +27,13 @@ of the released code. Two of them cluster the training images, for which one pro
 
 from dataclasses import replace
 
+from smoothap.benchmark.methods import METHODS
 from smoothap.data.sop import sop
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     samples_per_class=4,
     by_size=True,
     validation_fraction=0,  # all of these train on all classes
@@ -43,9 +44,9 @@ SETTINGS = Settings(
     precision="float32",
 )
 TRAININGS = {
-    "margin": replace(SETTINGS, batch_size=112, weight_decay=4e-4, epochs=40, milestones=(25,)),
-    "divide-and-conquer": replace(SETTINGS, batch_size=80, weight_decay=1e-4, epochs=200, milestones=()),
-    "mic": replace(SETTINGS, batch_size=112, weight_decay=4e-4, epochs=45, milestones=(20, 35)),
+    "margin": replace(CONFIG, batch_size=112, weight_decay=4e-4, epochs=40, milestones=(25,)),
+    "divide-and-conquer": replace(CONFIG, batch_size=80, weight_decay=1e-4, epochs=200, milestones=()),
+    "mic": replace(CONFIG, batch_size=112, weight_decay=4e-4, epochs=45, milestones=(20, 35)),
 }
 
 
@@ -60,7 +61,7 @@ def backbone_alone(weights: Weights) -> Embedder:
 recipe = Recipe(
     data=sop,
     model=model,
-    loss=None,  # by the names in the settings
-    settings={name: replace(settings, loss=name) for name, settings in TRAININGS.items()},
+    loss={name: METHODS[name] for name in TRAININGS},
+    config=TRAININGS,
     before=backbone_alone,
 )

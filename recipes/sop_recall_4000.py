@@ -26,10 +26,11 @@ from dataclasses import replace
 from smoothap.data.sop import sop
 from smoothap.losses import RecallAtK
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
+from smoothap.training.loss import TrainingSetup
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=4000,
     micro_batch_size=200,
     samples_per_class=4,
@@ -57,8 +58,8 @@ def backbone_alone(weights: Weights) -> Embedder:
     return Embedder("resnet50.tv_in1k", None, size=224, pretrained=weights)
 
 
-def loss(settings: Settings) -> RecallAtK:
-    return RecallAtK((1, 2, 4, 8, 16), tau1=(1, 2, 4, 8, 16), tau2=settings.tau)
+def loss(setup: TrainingSetup) -> RecallAtK:
+    return RecallAtK((1, 2, 4, 8, 16), tau1=(1, 2, 4, 8, 16), tau2=setup.config.tau)
 
 
-recipe = Recipe(data=sop, model=model, loss=loss, settings=SETTINGS, before=backbone_alone)
+recipe = Recipe(data=sop, model=model, loss=loss, config=CONFIG, before=backbone_alone)

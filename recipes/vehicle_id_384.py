@@ -27,12 +27,12 @@ smoothap evaluate --model runs/vehicle-id-384/model --data vehicle-id-gallery:PA
 """
 
 from smoothap.data.vehicle_id import vehicle_id
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.training.config import TrainingConfig
+from smoothap.training.finetune import smooth_ap
 from smoothap.training.recipe import Recipe, Weights
-from smoothap.training.settings import Settings
 
-SETTINGS = Settings(
+CONFIG = TrainingConfig(
     batch_size=384,
     samples_per_class=4,
     tau=0.01,
@@ -57,8 +57,4 @@ def backbone_alone(weights: Weights) -> Embedder:
     return Embedder("resnet50.tv_in1k", None, size=224, pretrained=weights)
 
 
-def loss(settings: Settings) -> SmoothAP:
-    return SmoothAP(settings.tau, include_query=settings.include_query)
-
-
-recipe = Recipe(data=vehicle_id, model=model, loss=loss, settings=SETTINGS, before=backbone_alone)
+recipe = Recipe(data=vehicle_id, model=model, loss=smooth_ap, config=CONFIG, before=backbone_alone)

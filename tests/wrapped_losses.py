@@ -2,8 +2,8 @@
 
 import torch
 
-from smoothap.methods import _wrapped as wrapped
-from smoothap.methods._cross_batch_memory import ContrastiveWithMemory
+from smoothap.benchmark.methods import wrapped
+from smoothap.benchmark.methods.wrapped import ContrastiveWithMemory
 
 CLASSES, DIMENSION = 6, 8
 LABELS = torch.tensor([3, 0, 1, 0, 2, 5, 4, 0, 2, 1, 3, 3, 4, 2, 0, 4, 2, 4, 1, 5])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.benchmark._intervals import Estimate
-from smoothap.benchmark._table import MAIN, OURS, plus_minus
+from smoothap.benchmark.statistics import Estimate
+from smoothap.benchmark.table import MAIN, OURS, plus_minus
 from smoothap.plots.drawing import panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
-_PUBLIC = "losses", "functional", "metrics", "models", "experiments", "album"
+_PUBLIC = "losses", "functional", "metrics", "models", "training", "benchmark", "album"
 ROOMS = tuple(f"smoothap.{room}" for room in _PUBLIC)
 WIDTH = 110
 HEADING = """# Python reference

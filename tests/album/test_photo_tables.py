@@ -11,7 +11,7 @@ from photo_makers import photo_folder, tiny_model
 from smoothap.album import Album, Filter
 from smoothap.album.ingest import index_photos
 from smoothap.cli import app
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 
 ROWS = [
     {

@@ -27,7 +27,6 @@ from smoothap.data.places import cache_folder
 from smoothap.data.reading import read_image
 from smoothap.data.sop import sop
 from smoothap.data.table import table
-from smoothap.experiments.named_evaluation import open_array
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
@@ -35,6 +34,7 @@ from smoothap.models.weights import read_state
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 from smoothap.training.log import read_rows
+from smoothap.training.vector_files import open_array
 
 pytestmark = pytest.mark.promise(14)
 NONE = {"train": Counts(0, 0), "test": Counts(0, 0)}

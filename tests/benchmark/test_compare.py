@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from smoothap.benchmark import _processes
-from smoothap.benchmark._processes import Task, TaskRunner
-from smoothap.benchmark._run import RunFailed, RunResult
 from smoothap.benchmark.output import write_output
+from smoothap.benchmark.processes import Task, TaskRunner
+from smoothap.benchmark.run import RunFailed, RunResult
 from smoothap.benchmark.runner import Comparison
 from smoothap.cli import app
 from smoothap.models.folder import read_model
@@ -155,7 +154,7 @@ def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
 def test_a_method_that_fails_is_a_row_that_says_why(words, tmp_path, capsys):
     smoothap(words(methods="divide-and-conquer,smooth-ap", dimension=12))
     rows = {line.split("|")[1].strip(): line for line in table_lines(capsys.readouterr().out)}
-    assert "failed: an embedding of 12 numbers is too short for 8 slices" in rows["Divide and Conquer"]
+    assert "failed: an embedding of 12 dimensions is too short for 8 slices" in rows["Divide and Conquer"]
     assert "failed" not in rows["Smooth-AP"]
     failures = json.loads((tmp_path / "out" / "results.json").read_text())["failures"]
     assert list(failures) == ["divide-and-conquer"]
@@ -232,7 +231,7 @@ def test_runs_share_the_cores_and_one_that_is_alone_has_them_all(plan, tmp_path,
         def submit(self, run, work, threads):
             return super().submit(RunResult, str(threads))
 
-    monkeypatch.setattr(_processes, "ProcessPoolExecutor", lambda number, context: ToldThreads(number))
+    monkeypatch.setattr("smoothap.benchmark.processes.ProcessPoolExecutor", lambda number, context: ToldThreads(number))
     tasks = [Task(tmp_path / str(alone), "a run", RunResult, alone=alone) for alone in (False, True)]
     shared, alone = TaskRunner(replace(plan, jobs=2 * os.cpu_count())).finish(tasks)
     assert (shared.method, alone.method) == ("1", "None")  # None: as many as torch takes by itself

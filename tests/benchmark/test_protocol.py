@@ -7,10 +7,12 @@ from math import log
 import pytest
 
 from smoothap.benchmark import compare, read_plan
-from smoothap.benchmark._processes import TaskRunner
-from smoothap.benchmark._run import RunFailed, RunResult, TrainingRun
+from smoothap.benchmark.methods import METHODS
 from smoothap.benchmark.output import write_output
+from smoothap.benchmark.processes import TaskRunner
+from smoothap.benchmark.run import RunFailed, RunResult, TrainingRun
 
+UNTRAINED = replace(METHODS["smooth-ap"], name="untrained")
 BEST = 1e-3  # the rate at which every method does best, but for those of `BEYOND`
 
 
@@ -21,7 +23,7 @@ def world(monkeypatch):
     best = {}
 
     def result(run: TrainingRun, plan) -> RunResult | RunFailed:
-        wanted = best.get(run.method, BEST)
+        wanted = best.get(run.method.name, BEST)
         if wanted is None or ("failing" in best and best["failing"](run)):
             return RunFailed("the loss is nan")
         asked.append(run)
@@ -31,7 +33,7 @@ def world(monkeypatch):
         columns = {"names": names, "queries": [6] * len(names), "mAP": sums, "mAP@R": sums, "Recall@1": sums}
         report = {"mean_average_precision": good, "queries": 72, "skipped": 0, "recall": {"1": good}}
         return RunResult(
-            run.method, run.split, run.seed, run.values, plan.steps, plan.steps, good, good, 1.0,
+            run.method.name, run.split, run.seed, run.values, plan.steps, plan.steps, good, good, 1.0,
             ((0, 0.0, 0.1), (plan.steps, 1.0, good)), 100.0, {"test": report}, {"test": columns},
         )  # fmt: skip
 
@@ -42,7 +44,7 @@ def world(monkeypatch):
                 found.append(result(*task.arguments))
             else:
                 _, plan, split = task.arguments
-                untrained = TrainingRun(task.folder, "untrained", {"learning_rate": 1e-3}, split, plan.seed(split, 0))
+                untrained = TrainingRun(task.folder, UNTRAINED, {"learning_rate": 1e-3}, split, plan.seed(split, 0))
                 found.append(result(untrained, plan))
                 asked.pop()
         return found
@@ -52,11 +54,11 @@ def world(monkeypatch):
 
 
 def trials(asked, method):
-    return [run for run in asked if run.method == method and not run.test]
+    return [run for run in asked if run.method.name == method and not run.test]
 
 
 def finals(asked, method):
-    return [run for run in asked if run.method == method and run.test]
+    return [run for run in asked if run.method.name == method and run.test]
 
 
 def test_without_an_edge_every_method_gets_one_round_of_whole_trainings(world, plan):
@@ -67,7 +69,7 @@ def test_without_an_edge_every_method_gets_one_round_of_whole_trainings(world, p
         name = outcome.method.name
         tried = trials(asked, name)
         assert len(tried) == 6
-        assert {run.settings(plan).steps for run in tried} == {plan.steps}
+        assert {run.config(plan).steps for run in tried} == {plan.steps}
         chosen = outcome.chosen[0].values["learning_rate"]
         assert chosen == min((run.values["learning_rate"] for run in tried), key=lambda rate: abs(log(rate / BEST)))
         assert {run.values["learning_rate"] for run in finals(asked, name)} == {chosen}
@@ -80,14 +82,14 @@ def test_a_number_that_is_fixed_is_in_every_training_and_is_not_searched(world, 
     asked, _ = world
     plan = replace(plan, methods="smooth-ap,smooth-ap:tau=0.1", trials=6, learning_rate=BEST, seeds=2)
     _, fixed = compare(plan).rows
-    runs = [run for run in asked if run.method == fixed.method.name]
+    runs = [run for run in asked if run.method.name == fixed.method.name]
     assert {run.values["tau"] for run in runs} == {0.1}
-    assert {run.settings(plan).tau for run in runs} == {0.1}
+    assert {run.loss().fixed["tau"] for run in runs} == {0.1}
     assert len({run.values["learning_rate"] for run in runs}) >= 6
     assert all(":" not in str(run.folder.relative_to(plan.out)) for run in runs)  # which Windows does not allow
     asked.clear()
     compare(replace(plan, trials=0, out=plan.out.with_name("unsearched")))
-    assert {run.values["tau"] for run in asked if run.method == fixed.method.name} == {0.1}
+    assert {run.values["tau"] for run in asked if run.method.name == fixed.method.name} == {0.1}
 
 
 def test_an_edge_of_one_method_gives_every_method_another_round(world, plan, capsys):
@@ -152,8 +154,8 @@ def test_a_second_stage_is_searched_when_the_first_is_settled_and_has_a_control(
     comparison = compare(plan)
     assert [outcome.method.name for outcome in comparison.rows] == ["softmax+smooth-ap", "smooth-ap+smooth-ap"]
     assert {outcome.method.name for outcome in comparison.first_stages} == {"softmax", "smooth-ap"}
-    last = max(place for place, run in enumerate(asked) if run.method == "softmax" and not run.test)
-    first = min(place for place, run in enumerate(asked) if run.method == "softmax+smooth-ap")
+    last = max(place for place, run in enumerate(asked) if run.method.name == "softmax" and not run.test)
+    first = min(place for place, run in enumerate(asked) if run.method.name == "softmax+smooth-ap")
     assert last < first
     rate = next(outcome for outcome in comparison.first_stages if outcome.method.name == "softmax").chosen[0].values
     for run in trials(asked, "softmax+smooth-ap") + finals(asked, "softmax+smooth-ap"):

@@ -8,12 +8,13 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.benchmark._image_cache import with_cached_images
-from smoothap.benchmark._run import ShortEpochs, TrainingRun, prepare
+from smoothap.benchmark.methods import METHODS, open_methods
+from smoothap.benchmark.run import ShortEpochs, TrainingRun, prepare
+from smoothap.data.image_cache import with_cached_images
+from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
-from smoothap.methods import open_methods
 from smoothap.models import open_model
+from smoothap.training.loss import build_loss
 
 
 def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path):
@@ -21,13 +22,13 @@ def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path
     for method in open_methods("all,two-stages"):
         if method.name == "divide-and-conquer":
             continue  # its batches come from its clusters
-        run = TrainingRun(tmp_path / method.name, method.name, {"learning_rate": 1e-3}, split=0, seed=5)
-        _, validation, setup, parts = prepare(run, plan)
-        batches = parts.batches or setup.batches
+        run = TrainingRun(tmp_path / method.name, method, {"learning_rate": 1e-3}, split=0, seed=5)
+        _, validation, setup = prepare(run, plan)
+        batches = build_loss(run.loss(), setup).batches or setup.batches
         drawn.append(list(chain.from_iterable(batches.draws(epoch) for epoch in range(2))))
         weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
         validated.add(tuple(validation.class_names))
-        assert setup.settings.learning_rate == 1e-3
+        assert setup.config.learning_rate == 1e-3
     assert len(drawn) == 21
     assert all(batches == drawn[0] for batches in drawn)
     assert all(torch.equal(vector, weights[0]) for vector in weights)
@@ -39,8 +40,8 @@ def test_seeds_splits_and_folds_have_classes_of_their_own(plan, tmp_path):
     plan = replace(plan, folds=3)
 
     def classes(split, seed, fold=None):
-        run = TrainingRun(tmp_path / "run", "smooth-ap", {"learning_rate": 1e-3}, split, seed, fold)
-        benchmark, validation, setup, _ = prepare(run, plan)
+        run = TrainingRun(tmp_path / "run", METHODS["smooth-ap"], {"learning_rate": 1e-3}, split, seed, fold)
+        benchmark, validation, setup = prepare(run, plan)
         return [frozenset(images.class_names) for images in (setup.images, validation, benchmark.tests["test"])]
 
     for sides in (first := classes(0, 0), other := classes(1, 0), fold := classes(0, 0, 0)):
@@ -55,8 +56,8 @@ def test_seeds_splits_and_folds_have_classes_of_their_own(plan, tmp_path):
 
 def test_fewer_classes_to_train_on_are_among_more_and_the_others_stay(plan, tmp_path):
     def classes(number, seed=0):
-        run = TrainingRun(tmp_path / "run", "smooth-ap", {"learning_rate": 1e-3}, 0, seed)
-        benchmark, validation, setup, _ = prepare(run, replace(plan, classes=number))
+        run = TrainingRun(tmp_path / "run", METHODS["smooth-ap"], {"learning_rate": 1e-3}, 0, seed)
+        benchmark, validation, setup = prepare(run, replace(plan, classes=number))
         return [frozenset(images.class_names) for images in (setup.images, validation, benchmark.tests["test"])]
 
     everything, six, four = classes(None), classes(6), classes(4)
@@ -72,9 +73,10 @@ def test_fewer_classes_to_train_on_are_among_more_and_the_others_stay(plan, tmp_
 
 def test_a_number_that_was_found_reaches_the_loss(plan, tmp_path):
     for method, values in [("smooth-ap", {"tau": 0.03}), ("blackbox-ap", {"lambda": 3.0}), ("roadmap", {"tau": 0.03})]:
-        run = TrainingRun(tmp_path / "run", method, {"learning_rate": 1e-3, **values}, 0, 0)
-        _, _, setup, parts = prepare(run, plan)
-        assert setup.settings.learning_rate == 1e-3
+        run = TrainingRun(tmp_path / "run", METHODS[method], {"learning_rate": 1e-3, **values}, 0, 0)
+        _, _, setup = prepare(run, plan)
+        parts = build_loss(run.loss(), setup)
+        assert setup.config.learning_rate == 1e-3
         found = {
             "smooth-ap": lambda loss: loss.tau,
             "blackbox-ap": lambda loss: loss.block.lambda_,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smoothap.benchmark._intervals import ClassSums, difference, estimate, groups
+from smoothap.benchmark.statistics import ClassSums, difference, estimate, groups
 
 TRUTH = 0.6
 

@@ -5,8 +5,8 @@ from math import log
 import numpy as np
 import pytest
 
-from smoothap.benchmark._search import RATE, Range, Search, Trial
-from smoothap.methods import METHODS, Parameter
+from smoothap.benchmark.methods import METHODS, Parameter
+from smoothap.benchmark.search import RATE, Range, Search, Trial
 
 N = 8
 

@@ -12,8 +12,8 @@ from smoothap.album import Album
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
-from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.finetune import FineTuned
+from smoothap.data.names import open_data
+from smoothap.training.finetune import FineTuned
 
 
 @pytest.fixture(autouse=True)

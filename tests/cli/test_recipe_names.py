@@ -29,7 +29,7 @@ def test_the_file_of_a_recipe_is_printed_as_it_is(capsys, tmp_path):
     copy = tmp_path / "mine.py"
     copy.write_text(told(capsys, "sop-384"))
     assert copy.read_bytes() == (FOLDER / "sop_384.py").read_bytes()
-    assert load_recipe(copy).settings == load_recipe("recipe:sop-384").settings
+    assert load_recipe(copy).config == load_recipe("recipe:sop-384").config
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ import pytest
 from photo_makers import pattern_folder
 from safetensors.torch import load_file
 
+from smoothap.benchmark.methods import METHODS
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.cli.train import _print_training
-from smoothap.experiments.finetune import FineTuned, fine_tune
 from smoothap.losses import SmoothAP
-from smoothap.methods import METHODS
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
-from smoothap.training.settings import QUICK
+from smoothap.training.config import QUICK, RunOptions
+from smoothap.training.finetune import FineTuned, fine_tune
 
 SIDE = 24
 
@@ -80,7 +80,7 @@ def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, t
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3)
     assert "The features take" in capsys.readouterr().out
-    assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]["learning_rate"] == 5e-4
+    assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]["learning_rate"] == 5e-4
     smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
     metrics = json.loads(capsys.readouterr().out)["test"]
     saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
@@ -95,7 +95,7 @@ def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, t
         (("--feature-views", 2), "--feature-views is for --frozen"),
         (("recipes/sop_384.py", "--frozen"), "--frozen is for trainings without a recipe"),
         (("--frozen", "--feature-views", -1), "at least 0, not -1"),
-        (("--frozen", "--rehearse"), "--rehearse is for trainings of the whole network"),
+        (("--frozen", "--dry-run"), "--dry-run is for trainings of the whole network"),
         (("--hidden", -1), "at least 1, or 0 for one linear layer"),
     ],
 )
@@ -108,8 +108,8 @@ def test_options_of_frozen_trainings_that_make_no_sense_are_refused(photos, tmp_
 def test_every_method_trains_by_its_name(photos, tmp_path, loss):
     options = ("--loss-option", "clusters=2") if loss == "divide-and-conquer" else ()
     train(photos, tmp_path / "run", "--steps", 2, "--loss", loss, *options)
-    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
-    assert settings["loss"] == loss
+    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]
+    assert settings["loss"].partition(":")[0] == loss
     assert settings["memory_size"] == (30 if loss == "xbm" else 0)
 
 
@@ -119,7 +119,7 @@ def test_options_reach_the_loss_and_belong_to_the_training(photos, tmp_path):
     described = json.loads((tmp_path / "run" / "checkpoint.json").read_text())
     beta = load_file(tmp_path / "run" / described["tensors"])["loss.loss.beta"]
     assert beta.tolist() == pytest.approx([0.7] * 6)
-    with pytest.raises(ValueError, match="loss was margin and is triplet"):
+    with pytest.raises(ValueError, match=r"loss was margin:beta=0\.7:beta_rate=1e-09 and is triplet"):
         train(photos, tmp_path / "run", "--steps", 2, "--loss", "triplet", "--resume")
 
 
@@ -141,11 +141,11 @@ def test_a_loss_that_there_is_not_is_told_before_anything_runs(photos, tmp_path,
 def test_python_users_name_a_loss_too(photos, tmp_path):
     tuned = fine_tune(
         f"folder:{photos}", tmp_path / "run", model="test_resnet", weights="none", size=SIDE, dimension=16,
-        settings=replace(QUICK, steps=2), loss="fast-ap", loss_options={"bins": 5}, device="cpu",
+        config=replace(QUICK, steps=2), loss=METHODS["fast-ap"].with_options(bins=5), options=RunOptions(device="cpu"),
     )  # fmt: skip
     assert tuned.steps == 2
-    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
-    assert (settings["loss"], settings["loss_options"]) == ("fast-ap", {"bins": 5})
+    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]
+    assert settings["loss"] == "fast-ap:bins=5"
 
 
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
@@ -222,7 +222,7 @@ def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch
 
 def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
     train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
-    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]
     assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
     assert used["head_init"] == "random"
     assert used["tau"] == 0.02

@@ -28,10 +28,10 @@ from photo_makers import pattern_folder
 
 from smoothap.__main__ import main as smoothap
 from smoothap.cli._options import NOT_IMPROVED
-from smoothap.experiments import finetune  # noqa: F401 (loaded once, for all forks)
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
+from smoothap.training import finetune  # noqa: F401 (loaded once, for all forks)
 from smoothap.training.log import Log, read_rows
 
 KINDS = ("SIGTERM", "SIGKILL", "full disk", "killed worker", "second process")

@@ -1,4 +1,4 @@
-"""Partial copies of the published sets: refused, unless they are taken on purpose for a rehearsal."""
+"""Partial copies of the published sets: refused, unless they are taken on purpose for a dry run."""
 
 import pytest
 from tiny_sets import (
@@ -12,8 +12,8 @@ from tiny_sets import (
 
 from smoothap.data.counts import Counts
 from smoothap.data.in_shop import in_shop
+from smoothap.data.names import open_data
 from smoothap.data.partial_copies import partial_copies_taken
-from smoothap.experiments.data_sets import open_data
 
 WRITERS = {
     "sop": write_sop,

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
+from smoothap.data._workers import end_with_the_parent
 
 from smoothap.data import _workers
-from smoothap.data._workers import end_with_the_parent
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks for processes in /proc")

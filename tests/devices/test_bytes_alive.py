@@ -5,7 +5,7 @@ import torch
 
 from smoothap import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training._two_pass import two_pass
+from smoothap.training.gradients import cached_gradient
 
 PER_CLASS, FLOAT = 4, 4
 MOST_SCORES, MOST_QUERIES, MOST_TERMS = 1 << 22, 512, 1 << 21  # at once, in the loss
@@ -64,7 +64,7 @@ def test_two_passes_take_the_memory_of_one_piece(second, measured):
 
         if batch == piece:
             return peak(second, lambda: send_back(embed(images)))
-        return peak(second, lambda: two_pass(model, embed, images, send_back, piece))
+        return peak(second, lambda: cached_gradient(model, embed, images, send_back, piece))
 
     one_piece, batches = step(piece), (128, 256)
     counted = {batch: step(batch) for batch in batches}

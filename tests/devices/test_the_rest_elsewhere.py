@@ -17,18 +17,17 @@ from smoothap import SmoothAP, evaluate
 from smoothap._core.devices import chosen_device, set_seed
 from smoothap.album import Album
 from smoothap.album.ingest import index_photos
+from smoothap.benchmark.methods import METHODS
 from smoothap.cli import app
-from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
-from smoothap.methods import Setup, open_methods
+from smoothap.data.names import open_data
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
 from smoothap.paper.cost import peak_megabytes
 from smoothap.paper.measured_losses import OURS
+from smoothap.training.config import RunOptions, TrainingConfig
 from smoothap.training.frozen import freeze
 from smoothap.training.loop import train
 from smoothap.training.precision import loss_scaler, network_precision, score_noise
-from smoothap.training.settings import Settings
 
 SIDE = 24
 
@@ -45,14 +44,14 @@ def small_model():
 
 def settings(**changes):
     given = {"batch_size": 16, "steps": 3, "learning_rate": 1e-3, "checkpoint_every": 1, "precision": "float32"}
-    return Settings(**{**given, **changes})
+    return TrainingConfig(**{**given, **changes})
 
 
-def trained(benchmark, folder, place, loss=None, resume=False, batches=None, callbacks=None, model=None, **changes):
+def trained(benchmark, folder, place, loss=None, resume=False, model=None, **changes):
     images, validation = benchmark.train_and_validation(0)
     return train(
         model or small_model(), loss or SmoothAP(), images, validation, settings(**changes), folder,
-        device=place, resume=resume, batches=batches, callbacks=callbacks,
+        RunOptions(device=str(place), resume=resume),
     )  # fmt: skip
 
 
@@ -111,18 +110,9 @@ def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_pa
     assert next(Embedder.load(tmp_path / "there" / "model").parameters()).device.type == "cpu"
 
 
-@pytest.mark.parametrize("method", [method.name for method in open_methods("all") if "+" not in method.name])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_elsewhere(second, benchmark, tmp_path, method):
-    images, _ = benchmark.train_and_validation(0)
-    model = small_model()
-    batches = BalancedBatches(images.labels, 16, 4, seed=0)
-    (chosen,) = open_methods(method)
-    parts = chosen.build(Setup(images, model, settings(), batches))
-    result = trained(
-        benchmark, tmp_path / "run", second.place, parts.loss, model=model, batches=parts.batches or batches,
-        callbacks=parts.callbacks, **parts.changes,
-    )  # fmt: skip
-    assert result.steps >= 3
+    assert trained(benchmark, tmp_path / "run", second.place, METHODS[method]).steps >= 3
 
 
 @pytest.mark.parametrize("way", ["to the CPU", "from the CPU"])
@@ -152,13 +142,13 @@ def test_a_step_waits_for_the_loss_that_is_logged_and_for_no_more(second, benchm
 
 
 def test_auto_is_16_bits_where_the_loss_bears_them(second):
-    place, settings = second.place, Settings()
+    place, settings = second.place, TrainingConfig()
     assert network_precision(settings, SmoothAP(0.01), place) == torch.float16
     assert network_precision(settings, SmoothAP(0.005), place) == torch.float16
     assert network_precision(settings, SmoothAP(0.004), place) == torch.float32
     assert network_precision(settings, torch.nn.Identity(), place) == torch.float32  # it does not say what it bears
     assert network_precision(settings, SmoothAP(), torch.device("cpu")) == torch.float32
-    assert network_precision(Settings(precision="bfloat16"), SmoothAP(), place) == torch.bfloat16
+    assert network_precision(TrainingConfig(precision="bfloat16"), SmoothAP(), place) == torch.bfloat16
 
 
 def test_noise_that_blurs_the_loss_is_said_before_the_first_step(second, benchmark, tmp_path):

@@ -20,11 +20,9 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training._queue import EmbeddingQueue
-from smoothap.training._two_pass import two_pass
 from smoothap.training.evaluation import evaluate_set
+from smoothap.training.gradients import EmbeddingMemory, cached_gradient, loss_backward
 from smoothap.training.head_init import start_as_projection
-from smoothap.training.loop import loss_backward
 
 pytestmark = pytest.mark.alone
 
@@ -59,19 +57,19 @@ def images():
 
 def filled_queue():
     torch.manual_seed(6)
-    queue = EmbeddingQueue(9, 8)
+    queue = EmbeddingMemory(9, 8)
     queue.embeddings, queue.labels = torch.randn(9, 8, dtype=torch.float64), torch.arange(9) % 6
     return queue
 
 
 def step(model, loss, pixels, processes, *, pieces, queue):
     """One step; the loss, the gradients of the model and those of the loss's own parameters."""
-    backward = partial(loss_backward, loss, LABELS, processes=processes, queue=filled_queue() if queue else None)
+    backward = partial(loss_backward, loss, LABELS, processes=processes, memory=filled_queue() if queue else None)
 
     def embed(part):
         return nn.functional.normalize(model(part), dim=1)
 
-    value = two_pass(model, embed, pixels, backward, pieces)[0] if pieces else backward(embed(pixels))
+    value = cached_gradient(model, embed, pixels, backward, pieces)[0] if pieces else backward(embed(pixels))
     gradients = [each.grad for each in [*model.parameters(), *loss.parameters()]]
     return [value.item(), *(each.numpy().copy() for each in gradients)]
 

@@ -9,7 +9,7 @@ from doc_pages import PAGES, ROOT, DocPage
 from rich.console import Console
 
 from smoothap.cli import app
-from smoothap.experiments.data_sets import DATA
+from smoothap.data.names import DATA
 from smoothap.training.recipe_files import recipe_file
 
 tomllib = pytest.importorskip("tomllib")  # of Python 3.11

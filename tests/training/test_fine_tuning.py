@@ -10,18 +10,18 @@ import torch
 from photo_makers import pattern_folder
 
 from smoothap.cli import app
-from smoothap.experiments import finetune as fine_tuning
-from smoothap.experiments.before_after import compare_with_untrained, measure_untrained
-from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.finetune import fine_tune
-from smoothap.experiments.named_evaluation import evaluate_model
-from smoothap.losses import SmoothAP
+from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
-from smoothap.training.evaluation import NoFeatures, evaluate_benchmark
+from smoothap.models.embedding import NoFeatures
+from smoothap.training import finetune as fine_tuning
+from smoothap.training.before_after import compare_with_untrained, measure_untrained
+from smoothap.training.config import QUICK, RunOptions
+from smoothap.training.evaluation import evaluate_benchmark, evaluate_model
+from smoothap.training.finetune import fine_tune
 from smoothap.training.loop import alone_in
-from smoothap.training.settings import QUICK
 
-NETWORK = {"model": "test_resnet", "weights": "none", "size": 24, "dimension": 16, "device": "cpu"}
+NETWORK = {"model": "test_resnet", "weights": "none", "size": 24, "dimension": 16}
+CPU = RunOptions(device="cpu")
 
 
 @pytest.fixture
@@ -30,8 +30,17 @@ def photos(tmp_path):
 
 
 def test_fine_tune_does_what_the_command_does(photos, tmp_path):
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "python", settings=replace(QUICK, steps=3, seed=2), **NETWORK)
-    options = {"data": f"folder:{photos}", "out": tmp_path / "command", "steps": 3, "seed": 2, **NETWORK}
+    tuned = fine_tune(
+        f"folder:{photos}", tmp_path / "python", config=replace(QUICK, steps=3, seed=2), options=CPU, **NETWORK
+    )
+    options = {
+        "data": f"folder:{photos}",
+        "out": tmp_path / "command",
+        "steps": 3,
+        "seed": 2,
+        "device": "cpu",
+        **NETWORK,
+    }
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     with suppress(SystemExit):  # of three steps, which need not teach it anything
         app(["train", *words], result_action="return_value", exit_on_error=False)
@@ -49,7 +58,7 @@ def _mean_average_precision(model, side):
 
 
 def test_the_model_that_comes_back_is_the_one_that_was_saved(photos, tmp_path):
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=replace(QUICK, steps=2), **NETWORK)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", config=replace(QUICK, steps=2), options=CPU, **NETWORK)
     saved = Embedder.load(tmp_path / "run" / "model")
     images = open_data(f"folder:{photos}").tests["test"]
     assert (saved.eval().embed(images) == tuned.model.eval().embed(images)).all()
@@ -57,9 +66,9 @@ def test_the_model_that_comes_back_is_the_one_that_was_saved(photos, tmp_path):
 
 @pytest.mark.parametrize("given", [None, 200])
 def test_a_batch_shrinks_to_few_classes_and_says_so(photos, tmp_path, capsys, given):
-    settings = replace(QUICK, steps=1)
-    fine_tune(f"folder:{photos}", tmp_path / "run", settings=settings, batch_size=given, **NETWORK)
-    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["settings"]
+    config = replace(QUICK, steps=1) if given is None else replace(QUICK, steps=1, batch_size=given)
+    fine_tune(f"folder:{photos}", tmp_path / "run", config=config, options=CPU, **NETWORK)
+    used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]
     assert used["batch_size"] == 24  # 6 classes, 4 images of each
     asked = given or QUICK.batch_size
     assert f"Batches have 24 images, not {asked}: 4 of each of 6 classes." in capsys.readouterr().out
@@ -74,7 +83,7 @@ def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):
     )
     changes = {"name": "whole", "flip": False}
     settings = replace(QUICK, steps=1)
-    fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, settings=settings, **NETWORK)
+    fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, config=settings, options=CPU, **NETWORK)
     assert [(transform.name, transform.flip) for transform in seen] == [("whole", False)] * 2
 
 
@@ -86,7 +95,9 @@ def cache(tmp_path, monkeypatch):
 
 def test_a_frozen_training_gives_a_whole_model_with_the_figures_it_told(photos, tmp_path, cache, capsys):
     settings = replace(QUICK, steps=20, learning_rate=1e-2)
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", frozen=True, settings=settings, hidden=4, **NETWORK)
+    tuned = fine_tune(
+        f"folder:{photos}", tmp_path / "run", frozen=True, config=settings, hidden=4, options=CPU, **NETWORK
+    )
     told = capsys.readouterr().out
     assert f"MB in {cache}, where the next training finds them." in told
     network = open_model(
@@ -104,10 +115,10 @@ def test_a_frozen_training_gives_a_whole_model_with_the_figures_it_told(photos, 
 
 
 def test_a_trained_model_keeps_its_layer_where_it_is_trained_further(photos, tmp_path, cache):
-    first = fine_tune(f"folder:{photos}", tmp_path / "first", settings=replace(QUICK, steps=2), **NETWORK)
+    first = fine_tune(f"folder:{photos}", tmp_path / "first", config=replace(QUICK, steps=2), options=CPU, **NETWORK)
     again = fine_tune(
         f"folder:{photos}", tmp_path / "again", model=str(first.folder / "model"), frozen=True, feature_views=1,
-        settings=replace(QUICK, steps=1, learning_rate=1e-12), device="cpu", test_on=[f"folder:{photos}"],
+        config=replace(QUICK, steps=1, learning_rate=1e-12), options=CPU, test_on=[f"folder:{photos}"],
     )  # fmt: skip
     assert again.before["test"].mean_average_precision == first.after["test"].mean_average_precision
     assert again.before.keys() == again.after.keys() == {"test", "photos test"}
@@ -126,28 +137,19 @@ def is_refused(folder):
 
 
 def test_a_training_is_alone_in_its_folder_until_its_model_is_saved(photos, tmp_path, monkeypatch):
-    seen, save = [], Embedder.save
+    seen, save, test = [], Embedder.save, fine_tuning.reports_on
     monkeypatch.setattr(
         Embedder, "save", lambda *given, **named: seen.append(is_refused(tmp_path / "run")) or save(*given, **named)
     )
-    fine_tune(f"folder:{photos}", tmp_path / "run", settings=replace(QUICK, steps=1), **NETWORK)
-    assert len(seen) >= 2  # where it starts from, and with the reports
-    assert all(seen)
-    assert not is_refused(tmp_path / "run")
-
-
-def test_a_training_is_alone_in_its_folder_while_it_is_tested(photos, tmp_path, monkeypatch):
-    seen, reports_on = [], fine_tuning.reports_on
     monkeypatch.setattr(
         fine_tuning,
         "reports_on",
-        lambda *given, **named: seen.append(is_refused(tmp_path / "run")) or reports_on(*given, **named),
+        lambda *given, **named: seen.append(is_refused(tmp_path / "run")) or test(*given, **named),
     )
-    model = Embedder("test_resnet", 16, size=24, pretrained=False)
-    training, validation = open_data(f"folder:{photos}").train_and_validation()
-    settings = replace(QUICK, steps=1, batch_size=16)
-    fine_tuning.train_and_test(model, SmoothAP(), training, validation, settings, tmp_path / "run", device="cpu")
-    assert seen == [True]
+    fine_tune(f"folder:{photos}", tmp_path / "run", config=replace(QUICK, steps=1), options=CPU, **NETWORK)
+    assert len(seen) >= 4  # where it starts from, tests after and before, and with the reports
+    assert all(seen)
+    assert not is_refused(tmp_path / "run")
 
 
 def test_only_features_of_zeros_fall_back_to_a_new_layer():
@@ -171,7 +173,7 @@ def test_only_features_of_zeros_fall_back_to_a_new_layer():
 
 def test_a_trained_model_beside_itself_before_its_training(photos, tmp_path):
     data = f"folder:{photos}"
-    tuned = fine_tune(data, tmp_path / "run", settings=replace(QUICK, steps=2), **NETWORK)
+    tuned = fine_tune(data, tmp_path / "run", config=replace(QUICK, steps=2), options=CPU, **NETWORK)
     compared = compare_with_untrained(data, str(tmp_path / "run" / "model"), weights="none", folder=tmp_path)
     assert compared.after_report.summary() == tuned.after["test"].summary()
     assert compared.before_report.summary() == tuned.before["test"].summary()
@@ -179,22 +181,29 @@ def test_a_trained_model_beside_itself_before_its_training(photos, tmp_path):
 
 def test_all_classes_can_be_trained_on_and_the_last_model_is_kept(photos, tmp_path, capsys):
     settings = replace(QUICK, steps=3, validation_fraction=0)
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "all", settings=settings, test_fraction=0, **NETWORK)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "all", config=settings, test_fraction=0, options=CPU, **NETWORK)
     assert "16 classes to train on, 0 classes to pick the best epoch, 0 to test on" in capsys.readouterr().out
     assert (tuned.best_step, tuned.before, tuned.after, tuned.improved) == (3, {}, {}, True)
     description = json.loads((tmp_path / "all" / "model" / "model.json").read_text())
     assert description["metrics"]["validation mAP"] is None
-    again = fine_tune(f"folder:{photos}", tmp_path / "all", settings=settings, test_fraction=0, resume=True, **NETWORK)
+    again = fine_tune(
+        f"folder:{photos}",
+        tmp_path / "all",
+        config=settings,
+        test_fraction=0,
+        options=replace(CPU, resume=True),
+        **NETWORK,
+    )
     for name, weights in tuned.model.state_dict().items():
         assert torch.equal(weights, again.model.state_dict()[name])
 
 
 def test_without_validation_the_test_classes_are_still_left_out(photos, tmp_path):
     settings = replace(QUICK, steps=2, validation_fraction=0)
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", settings=settings, **NETWORK)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", config=settings, options=CPU, **NETWORK)
     assert tuned.after["test"].queries == 40
     assert tuned.best_step == 2
-    shorter = fine_tune(f"folder:{photos}", tmp_path / "one", settings=replace(settings, steps=1), **NETWORK)
+    shorter = fine_tune(f"folder:{photos}", tmp_path / "one", config=replace(settings, steps=1), options=CPU, **NETWORK)
     assert not torch.equal(tuned.model.embedding.weight, shorter.model.embedding.weight)
 
 

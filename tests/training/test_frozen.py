@@ -15,15 +15,17 @@ from photo_makers import pattern_folder
 from PIL import Image
 
 from smoothap._core.files import DiskFullError
+from smoothap.benchmark.methods import METHODS
 from smoothap.data.dataset import ImageDataset, evaluation_batches
-from smoothap.data.samplers import BalancedBatches, Draw
+from smoothap.data.names import open_data
+from smoothap.data.samplers import Draw
 from smoothap.data.stored_features import chosen_views
-from smoothap.experiments.data_sets import open_data
 from smoothap.losses import SmoothAP
-from smoothap.methods import METHODS, Setup
 from smoothap.models import Embedder
+from smoothap.models.embedding import embed_set
 from smoothap.training import frozen as module
-from smoothap.training.evaluation import embed_set, evaluate_benchmark
+from smoothap.training.config import RunOptions
+from smoothap.training.evaluation import evaluate_benchmark
 from smoothap.training.frozen import freeze
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
@@ -74,7 +76,7 @@ def test_the_layer_learns_the_same_from_features_as_from_the_images(benchmark, s
     whole.backbone.requires_grad_(False)
     for name, model, sets in (("images", whole, benchmark), ("features", head, frozen.benchmark)):
         images, validation = sets.train_and_validation(0)
-        train(model, SmoothAP(), images, validation, settings, tmp_path / name, device="cpu")
+        train(model, SmoothAP(), images, validation, settings, tmp_path / name, RunOptions(device="cpu"))
     assert losses(tmp_path / "features") == pytest.approx(losses(tmp_path / "images"), abs=1e-6)
     assert torch.allclose(head.embedding.weight, whole.embedding.weight, atol=1e-6)
     saved = [Embedder.load(tmp_path / name / "model").state_dict() for name in ("images", "features")]
@@ -86,7 +88,8 @@ def test_a_saved_head_is_a_whole_model_with_the_same_figures(benchmark, small_mo
     frozen = freeze(benchmark, small_model())
     images, validation = frozen.benchmark.train_and_validation(0)
     head = frozen.head(16, hidden=8)
-    train(head, SmoothAP(), images, validation, small_settings(steps=8, batch_size=16), tmp_path / "run", device="cpu")
+    config = small_settings(steps=8, batch_size=16)
+    train(head, SmoothAP(), images, validation, config, tmp_path / "run", RunOptions(device="cpu"))
     opened = Embedder.load(tmp_path / "run" / "model")
     of_features = evaluate_benchmark(head, frozen.benchmark, unreadable=tmp_path / "bad.csv")["test"]
     of_images = evaluate_benchmark(opened, benchmark, unreadable=tmp_path / "bad.csv")["test"]
@@ -111,7 +114,8 @@ def test_a_resumed_training_ends_with_the_same_weights(benchmark, small_model, s
         head = frozen.head(16, saves_backbone=False)
         loss, settings = StopsAfter(steps), small_settings(epochs=4, batch_size=16, memory_size=32)
         try:
-            train(head, loss, images, validation, settings, tmp_path / folder, resume=resume, device="cpu")
+            options = RunOptions(resume=resume, device="cpu")
+            train(head, loss, images, validation, settings, tmp_path / folder, options)
         except KeyboardInterrupt:
             return None
         return head.embedding.weight
@@ -140,10 +144,10 @@ def test_other_features_are_refused_when_a_training_is_resumed(benchmark, small_
         images, validation = frozen.benchmark.train_and_validation(0)
         arguments = frozen.head(16), SmoothAP(), images, validation, small_settings(steps=1, batch_size=16)
         if views == 1:
-            train(*arguments, tmp_path / "run", device="cpu")
+            train(*arguments, tmp_path / "run", RunOptions(device="cpu"))
         else:
             with pytest.raises(ValueError, match="other images"):
-                train(*arguments, tmp_path / "run", device="cpu", resume=True)
+                train(*arguments, tmp_path / "run", RunOptions(device="cpu", resume=True))
 
 
 def test_the_test_view_is_stored_to_the_bit_and_random_views_are_those_of_the_images(benchmark, small_model, tmp_path):
@@ -286,7 +290,7 @@ def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_mode
 @pytest.mark.slow
 def test_two_programs_at_once_end_with_one_whole_file(benchmark, small_model, photos, cache, tmp_path):
     program = (
-        "import sys, torch; from smoothap.experiments import open_data; from smoothap.models import Embedder; "
+        "import sys, torch; from smoothap.data.names import open_data; from smoothap.models import Embedder; "
         "from smoothap.training.frozen import freeze; torch.manual_seed(0); "
         f"freeze(open_data('folder:{photos}'), Embedder('test_resnet', 16, size={SIDE}, pretrained=False))"
     )
@@ -301,14 +305,8 @@ def test_two_programs_at_once_end_with_one_whole_file(benchmark, small_model, ph
 def test_every_method_trains_on_features(name, benchmark, small_model, small_settings, tmp_path):
     frozen = freeze(benchmark, small_model(), views=1)
     images, validation = frozen.benchmark.train_and_validation(0)
-    settings = small_settings(steps=2, batch_size=16)
-    setup = Setup(images, frozen.head(16), settings, BalancedBatches(images.labels, 16))
-    parts = METHODS[name].build(setup)
-    result = train(
-        setup.model, parts.loss, images, validation, replace(settings, **parts.changes), tmp_path / "run",
-        batches=parts.batches or setup.batches, callbacks=parts.callbacks, device="cpu",
-    )  # fmt: skip
-    assert result.steps == 2
+    arguments = frozen.head(16), METHODS[name], images, validation, small_settings(steps=2, batch_size=16)
+    assert train(*arguments, tmp_path / "run", RunOptions(device="cpu")).steps == 2
 
 
 def test_features_too_large_for_16_bits_are_refused(benchmark, small_model):

@@ -9,8 +9,8 @@ import torch
 from smoothap.data.dataset import ImageDataset
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
+from smoothap.models.embedding import embed_set
 from smoothap.training import head_init
-from smoothap.training.evaluation import embed_set
 from smoothap.training.head_init import projection, start_as_projection
 from smoothap.training.log import read_rows
 
@@ -74,9 +74,7 @@ def test_a_training_starts_from_the_projection_and_says_so(run, tmp_path):
     described = json.loads((tmp_path / "projected" / "model" / "model.json").read_text())
     assert described["head_init"] == "projection"
     assert json.loads((tmp_path / "random" / "model" / "model.json").read_text())["head_init"] == "random"
-    assert json.loads((tmp_path / "projected" / "checkpoint.json").read_text())["settings"]["head_init"] == (
-        "projection"
-    )
+    assert json.loads((tmp_path / "projected" / "checkpoint.json").read_text())["config"]["head_init"] == ("projection")
     assert Embedder.load(tmp_path / "projected" / "model").head_init == "projection"
 
 

@@ -16,9 +16,9 @@ from smoothap._core import sealed_json
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training import checkpoint
+from smoothap.training.config import RunOptions, TrainingConfig
 from smoothap.training.log import read_rows
 from smoothap.training.loop import TrainingStopped, train
-from smoothap.training.settings import Settings
 
 
 class Sabotaged(nn.Module):
@@ -67,7 +67,7 @@ def test_the_rate_falls_by_steps_as_released(run, tmp_path):
 
 
 def test_warm_up_and_cosine():
-    settings = Settings(steps=110, warm_up=10, schedule="cosine")
+    settings = TrainingConfig(steps=110, warm_up=10, schedule="cosine")
     factors = [settings.rate_factor(step, 20) for step in range(110)]
     assert factors[:10] == pytest.approx(np.arange(1, 11) / 10)
     assert factors[60] == pytest.approx(0.5)
@@ -75,7 +75,7 @@ def test_warm_up_and_cosine():
 
 
 def test_the_defaults_are_the_paper():
-    paper = Settings()
+    paper = TrainingConfig()
     assert (paper.learning_rate, paper.weight_decay, paper.samples_per_class, paper.tau) == (1e-5, 4e-5, 4, 0.01)
     assert (paper.optimiser, paper.warm_up, paper.clip) == ("adam", 0, None)
     assert [paper.rate_factor(10 * epoch, 10) for epoch in (199, 200, 299, 300)] == pytest.approx([1, 0.3, 0.3, 0.09])
@@ -205,7 +205,7 @@ def test_a_killed_data_worker_stops_the_training_with_a_sentence(pattern_set, sm
     with pytest.raises(TrainingStopped, match=r"images was killed.*fewer --workers; the last good"):
         train(
             small_model(), Sabotaged(2, kill_a_worker), pattern_set(), pattern_set(6, seed=1), small_settings(),
-            tmp_path / "run", device="cpu", workers=2,
+            tmp_path / "run", RunOptions(device="cpu", workers=2),
         )  # fmt: skip
 
 
@@ -272,7 +272,7 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
     pytest.importorskip("tensorboard")
     train(
         small_model(), SmoothAP(), pattern_set(), pattern_set(6, seed=1), small_settings(steps=2), tmp_path,
-        tensorboard=True, device="cpu",
+        RunOptions(tensorboard=True, device="cpu"),
     )  # fmt: skip
     assert list((tmp_path / "tensorboard").glob("events*"))
 
@@ -289,7 +289,7 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
 )
 def test_settings_that_make_no_sense_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        Settings(**change)
+        TrainingConfig(**change)
 
 
 def test_an_epoch_that_does_not_beat_the_network_before_is_not_kept(run, tmp_path, small_model):

@@ -5,7 +5,7 @@ from smoothap.training.recipe import load_recipe
 WRITTEN = """
 from dataclasses import dataclass, replace
 from smoothap.training.recipe import Recipe
-from smoothap.training.settings import Settings
+from smoothap.training.config import TrainingConfig
 
 @dataclass
 class Own:
@@ -14,15 +14,15 @@ class Own:
 def nothing(*_):
     return Own().number
 
-recipe = Recipe(nothing, nothing, nothing, {settings})
+recipe = Recipe(nothing, nothing, nothing, {config})
 """
 
 
 @pytest.fixture
 def write(tmp_path):
-    def written(settings="Settings()", text=WRITTEN):
+    def written(config="TrainingConfig()", text=WRITTEN):
         file = tmp_path / "mine.py"
-        file.write_text(text.replace("{settings}", settings))
+        file.write_text(text.replace("{config}", config))
         return file
 
     return written
@@ -31,13 +31,13 @@ def write(tmp_path):
 def test_a_recipe_is_any_python_file_that_defines_one(write):
     recipe = load_recipe(write())
     assert recipe.data(None) == 3  # its functions still see what the file defines
-    assert list(recipe.trainings()) == [""]
+    assert list(recipe.configs()) == [""]
     assert recipe.varies() == set()
 
 
 def test_several_trainings_have_names_and_something_that_varies(write):
-    recipe = load_recipe(write("{'a': Settings(), 'b': replace(Settings(), tau=0.1, clip=1.0)}"))
-    assert list(recipe.trainings()) == ["a", "b"]
+    recipe = load_recipe(write("{'a': TrainingConfig(), 'b': replace(TrainingConfig(), tau=0.1, clip=1.0)}"))
+    assert list(recipe.configs()) == ["a", "b"]
     assert recipe.varies() == {"tau", "clip"}
 
 

@@ -1,6 +1,7 @@
 """Where tensors live, as properties of a device: nothing else in the package asks whether there is CUDA."""
 
 import os
+import sys
 from functools import cache
 from typing import Any
 
@@ -71,6 +72,20 @@ def peak_bytes(device: torch.device) -> int:
     """
     module = torch.get_device_module(device)
     return module.max_memory_allocated(device) if hasattr(module, "max_memory_allocated") else 0
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes held at a time: of the device's own memory where it has some, else by this process.
+
+    0 where the system does not say.
+    """
+    if held := peak_bytes(device):
+        return held
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @cache

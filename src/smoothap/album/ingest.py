@@ -21,7 +21,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.places import data_folder
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE
-from smoothap.training.evaluation import embed_sets
+from smoothap.models.embedding import embed_sets
 
 _NETWORK = "network"  # the folder in an album for a network whose weights came from a file
 

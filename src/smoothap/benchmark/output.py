@@ -3,16 +3,20 @@
 import json
 import os
 import platform
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from markupsafe import Markup
+
 from smoothap._core.files import write_atomically
-from smoothap.benchmark._formats import as_csv, as_latex, as_markdown
-from smoothap.benchmark._page import write_page
-from smoothap.benchmark._table import OURS, tables
+from smoothap.benchmark.figures import curves_figure, interval_figure, trials_figure
 from smoothap.benchmark.plan import Plan
 from smoothap.benchmark.runner import Comparison, Outcome
+from smoothap.benchmark.table import MAIN, OURS, TableRow, as_csv, as_latex, as_markdown, shown_metrics, tables
 from smoothap.metrics.report import copies_warning
+from smoothap.plots import html as document
+from smoothap.plots.drawing import inline_svg
 
 
 def write_output(plan: Plan, comparison: Comparison, command: str) -> str:
@@ -47,11 +51,78 @@ def write_output(plan: Plan, comparison: Comparison, command: str) -> str:
         write_atomically(plan.out / f"table{suffix}.tex", as_latex(rows) + "\n")
         write_atomically(plan.out / f"table{suffix}.csv", as_csv(rows))
     write_atomically(plan.out / "results.json", json.dumps(without_nan, indent=1) + "\n")
-    write_page(
-        plan.out / "page.html", title=f"Methods compared on {plan.data}", introduction=introduction, note=note,
-        tables=of_protocol, warnings=warnings, comparison=comparison, plan=plan, command=command,
-    )  # fmt: skip
+    _write_page(plan, comparison, of_protocol, warnings, introduction=introduction, note=note, command=command)
     return f"{introduction}\n\n{text}\n\n{note}"
+
+
+def _write_page(
+    plan: Plan,
+    comparison: Comparison,
+    of_protocol: Mapping[str, list[TableRow]],
+    warnings: Mapping[str, str],
+    *,
+    introduction: str,
+    note: str,
+    command: str,
+) -> None:
+    """One self-contained HTML file: the figures, the table in all its formats, and what makes it again."""
+    headings = ["Results"] if len(of_protocol) == 1 else [f"Results: {protocol}" for protocol in of_protocol]
+    contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
+    trained = [outcome for outcome in comparison.rows if outcome.results]
+    searched = [outcome for outcome in trained if any(chosen.trials for chosen in outcome.chosen.values())]
+    contents |= {"learning": "Learning curves"} if trained else {}
+    contents |= {"search": "The search"} if searched else {}
+    contents |= {"methods": "Methods and the paper's numbers", "formats": "The table to take away"}
+    document.write_page(
+        plan.out / "page.html",
+        "benchmark/page.html",
+        title=f"Methods compared on {plan.data}",
+        lead=introduction,
+        note=note,
+        contents=contents,
+        protocols=[
+            (rows, shown_metrics(rows), _dots(rows), warnings[protocol]) for protocol, rows in of_protocol.items()
+        ],
+        curves=_curves(trained, plan.batch_size),
+        trials=inline_svg(trials_figure(searched), f"The trials of {len(searched)} methods") if searched else "",
+        methods=[outcome.method for outcome in comparison.rows],
+        formats=_formats(of_protocol),
+        settings=json.dumps(plan.described(), indent=1),
+        command=command,
+    )
+
+
+def _dots(rows: Sequence[TableRow]) -> Markup | None:
+    trained = [row for row in rows[1:] if row.metrics]
+    if not trained:
+        return None
+    untrained, best = rows[0].metrics[MAIN].value, max(trained, key=lambda row: row.metrics[MAIN].value)
+    return inline_svg(
+        interval_figure(trained, untrained),
+        f"mAP of {len(trained)} methods with 95% intervals; the best is {best.title} with "
+        f"{best.metrics[MAIN].value:.1f}, untrained is {untrained:.1f}",
+    )
+
+
+def _curves(trained: Sequence[Outcome], batch_size: int) -> list[Markup]:
+    if not trained:
+        return []
+    return [
+        inline_svg(
+            curves_figure(trained, batch_size, over_seconds=over_seconds),
+            f"Learning curves of {len(trained)} methods over {'seconds' if over_seconds else 'images seen'}",
+        )
+        for over_seconds in (False, True)
+    ]
+
+
+def _formats(of_protocol: Mapping[str, list[TableRow]]) -> list[tuple[str, str]]:
+    formats = {"Markdown": as_markdown, "LaTeX": as_latex, "CSV": as_csv}
+    return [
+        (f"{name}, {protocol}" if len(of_protocol) > 1 else name, write(rows))
+        for protocol, rows in of_protocol.items()
+        for name, write in formats.items()
+    ]
 
 
 def _introduction(plan: Plan, comparison: Comparison, machine: str) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+import smoothap.album  # noqa: F401  album:ALBUM is a data set too
 from smoothap._core.files import write_atomically
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
-from smoothap.training.settings import QUICK, Settings
+from smoothap.training.config import QUICK, TrainingConfig
 
 _HERE = ("out", "device", "workers", "jobs")  # where and on what it runs, which changes no result
 _GROWING = ("methods", "seeds", "splits", "rounds", "chosen")  # what may be added to a comparison that was begun
@@ -65,7 +66,7 @@ class Plan:
             raise ValueError(f"seeds must be at most {_SEARCH}, not {self.seeds}.")
 
     @property
-    def settings(self) -> Settings:
+    def config(self) -> TrainingConfig:
         """How all methods are trained, in trials and in the end, but for the values that are found for each."""
         return replace(
             QUICK, steps=self.steps, batch_size=self.batch_size, samples_per_class=self.samples_per_class,

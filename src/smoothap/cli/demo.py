@@ -32,7 +32,7 @@ def demo(
         raise ValueError(f"minutes must be positive, such as 5, not {minutes}.")
     check_folder(out)
     from smoothap.cli._demo import run_demo
-    from smoothap.experiments.finetune import Interrupted
+    from smoothap.training.finetune import Interrupted
 
     try:
         made = run_demo(out, minutes=minutes, size=size, seed=seed)

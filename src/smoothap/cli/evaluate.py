@@ -83,12 +83,15 @@ def evaluate(
         raise ValueError(f"There is no file {against}: give one that smoothap evaluate --out wrote.")
     from smoothap._core.devices import chosen_device
     from smoothap._core.distributed import joined_processes
-    from smoothap.experiments.named_evaluation import evaluate_files, evaluate_model
     from smoothap.paper.paper_rows import beside_the_paper
+    from smoothap.training import evaluate_files
 
     place = chosen_device(device)
     with joined_processes() as processes:
         if model is not None and data is not None:
+            import smoothap.album  # noqa: F401  album:ALBUM is a data set too
+            from smoothap.training import evaluate_model
+
             reports = evaluate_model(
                 model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
                 test_classes=test_classes, columns=columns, device=str(place),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from smoothap.cli._options import Device, NetworkSize, TableColumns, Weights, check_folder, check_network_options
-from smoothap.experiments.data_sets import open_data
+from smoothap.data.names import open_data
 from smoothap.plots.text import visible
 
 if TYPE_CHECKING:

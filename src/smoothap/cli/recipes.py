@@ -22,5 +22,5 @@ def recipes(name: str | None = None, /) -> None:
         print(recipe.name)
         for line in (recipe.description(), *recipe.results()):
             print(textwrap.fill(line, 110, initial_indent="    ", subsequent_indent="        "))
-    print(f"\nNext: smoothap train {PREFIX}sop-384 --data PATH --out runs/sop-384 --rehearse")
+    print(f"\nNext: smoothap train {PREFIX}sop-384 --data PATH --out runs/sop-384 --dry-run")
     print("      smoothap recipes sop-384 > mine.py     (a copy to change; then smoothap train mine.py ...)")

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from smoothap.cli import _options as options
 from smoothap.cli._printing import comparison
 from smoothap.plots.text import text_table
-from smoothap.training.settings import (  # plain numbers: brings no torch
+from smoothap.training.config import (  # plain numbers: brings no torch
     DIMENSION,
     FEATURE_VIEWS,
     FROZEN,
@@ -25,7 +25,8 @@ from smoothap.training.settings import (  # plain numbers: brings no torch
 )
 
 if TYPE_CHECKING:
-    from smoothap.experiments.finetune import FineTuned
+    from smoothap.benchmark.methods import Method
+    from smoothap.training.finetune import FineTuned
 
 
 def _shown(default: object) -> Parameter:
@@ -83,7 +84,7 @@ def train(
     checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
     seed: Annotated[int | None, _shown(QUICK.seed)] = None,
     resume: Annotated[bool, Parameter(negative=())] = False,
-    rehearse: Annotated[bool, Parameter(negative=())] = False,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
     device: options.Device = None,
     workers: options.Workers = None,
     tensorboard: Annotated[bool, Parameter(negative=())] = False,
@@ -140,7 +141,7 @@ def train(
         Let classes come up in proportion to their images, and leave out those with fewer than --samples-per-class, as
         the authors' released code does; by default all classes come up equally often.
     loss
-        A method of smoothap compare by its name, such as triplet, in the place of Smooth-AP or of the recipe's loss.
+        A method of smoothap compare by its name, such as triplet, instead of Smooth-AP or of the recipe's loss.
         With a recipe that compares losses: that training alone.
     loss_option
         KEY=VALUE, an option of that method, such as margin=0.1; may be repeated.
@@ -177,9 +178,9 @@ def train(
         Chooses the batches, the views, the classes to validate and the new weights.
     resume
         Go on from the checkpoint in the folder, if there is one.
-    rehearse
-        Go through the whole training in minutes, with few steps and tests on a few hundred images, in a folder of its
-        own below --out; then say what the training will take here, and what is missing. Takes partial copies too.
+    dry_run
+        Go through the whole training in minutes, with few steps and tests on a few hundred images, in a temporary
+        folder; then say what the training will take here, and what is missing. Takes partial copies too.
     tensorboard
         Write the metrics for TensorBoard too.
     test_on
@@ -187,73 +188,81 @@ def train(
     """
     given = {name: value for name, value in locals().items() if value is not None}
     changes = {field.name: given[field.name] for field in fields(QUICK) if field.name in given}
-    if loss_option:
-        changes["loss_options"] = options.key_values(loss_option, "--loss-option")
     views = {"name": crops, "size": size, "min_crop_area": min_crop_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
-    if rehearse and resume:
-        raise ValueError("--rehearse begins anew each time, in a folder of its own: leave --resume out.")
-    if rehearse and frozen:
-        raise ValueError("--rehearse is for trainings of the whole network: a --frozen one takes minutes as it is.")
+    if dry_run and resume:
+        raise ValueError("--dry-run begins again each time, in a temporary folder: leave --resume out.")
+    if dry_run and frozen:
+        raise ValueError("--dry-run is for trainings of the whole network: a --frozen one takes minutes as it is.")
+    if loss_option and loss is None:
+        raise ValueError("--loss-option belongs to a loss: name it with --loss NAME")
+    from functools import partial
+
+    import smoothap.album  # noqa: F401  album:ALBUM is a data set too
     from smoothap._core.devices import chosen_device
     from smoothap._core.distributed import joined_processes
-    from smoothap.experiments.finetune import Interrupted, fine_tune, open_recipe, run_recipe
-    from smoothap.experiments.rehearsal import Rehearsal
+    from smoothap.data.names import open_data
+    from smoothap.training import Interrupted, RunOptions, fine_tune, open_recipe, run_dry, run_recipe
     from smoothap.training.recipe_files import recipe_file
 
-    rehearsal = Rehearsal()
-    run = rehearsal.run if rehearse else run_recipe
+    method = None if loss is None else _method(loss, options.key_values(loss_option or [], "--loss-option"))
     place = chosen_device(device)
-    running: dict[str, Any] = {
-        "transform": views, "test_on": test_on or (), "resume": resume, "minutes": minutes,
-        "device": place, "workers": options.chosen_workers(workers, place), "tensorboard": tensorboard,
-    }  # fmt: skip
+    run = RunOptions(resume, minutes, str(place), options.chosen_workers(workers, place), tensorboard)
+    further = tuple(test_on or ())
+    finished: dict[str, FineTuned] = {}
+    by_hand = ""  # weights that must be fetched and are not given
+    if recipe is None:
+        options.check_network_options(model or NETWORK, weights=weights, dimension=dimension, hidden=hidden)
+        if feature_views is not None and not frozen:
+            raise ValueError("--feature-views is for --frozen: give both, or neither.")
+        chosen = PAPER if settings == "paper" else FROZEN if frozen else QUICK
+        split: dict[str, Any] = {"test_fraction": test_fraction, "test_classes": test_classes, "columns": columns}
+        training = partial(
+            fine_tune, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
+            hidden=hidden or 0, transform=views, frozen=frozen,
+            feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
+            config=replace(chosen, **changes), **({} if method is None else {"loss": method}),
+        )  # fmt: skip
+        opening, parts = partial(open_data, data, **split), {"": training}
+        trainings = (("", training(data, out, test_on=further, options=run, **split)) for _ in parts)
+    else:
+        recipe = recipe_file(recipe)
+        for name in (
+            "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction", "test_classes",
+            "columns",
+        ):  # fmt: skip
+            if given.get(name, False) is not False:
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change it there"
+                )
+        start = True if weights is None else False if weights == "none" else Path(weights)
+        named = None if loss is None or method is None else (loss, method)
+        opened = open_recipe(recipe, data, weights=False if dry_run else start, changes=changes, loss=named)
+        by_hand = opened.weights if start is True else ""
+        opening = partial(opened.data, Path(data).expanduser())
+        parts = opened.trainings(False if by_hand else start, views)
+        trainings = run_recipe(opened, data, out, weights=start, transform=views, test_on=further, options=run)
     with joined_processes() as processes:
         shown = processes.rank == 0
         try:
-            if recipe is None:
-                options.check_network_options(model or NETWORK, weights=weights, dimension=dimension, hidden=hidden)
-                if feature_views is not None and not frozen:
-                    raise ValueError("--feature-views is for --frozen: give both, or neither.")
-                chosen = PAPER if settings == "paper" else FROZEN if frozen else QUICK
-                tuned = fine_tune(
-                    data, out, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
-                    settings=replace(chosen, **changes), batch_size=batch_size, frozen=frozen, hidden=hidden or 0,
-                    feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
-                    test_fraction=test_fraction, test_classes=test_classes, columns=columns, run=run, **running,
-                )  # fmt: skip
-                trainings = iter([("", tuned)])
-            else:
-                recipe = recipe_file(recipe)
-                for name in (
-                    "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction",
-                    "test_classes", "columns",
-                ):  # fmt: skip
-                    if given.get(name, False) is not False:
-                        raise ValueError(
-                            f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change "
-                            "it there"
-                        )
-                start = True if weights is None else False if weights == "none" else Path(weights)
-                opened = open_recipe(recipe, data, weights=False if rehearse else start, changes=changes)
-                trainings = run(opened, data, out, weights=start, **running)
-            finished = {}
+            if dry_run:
+                found = run_dry(parts, opening, out, test_on=further, options=run)
+                found.missing += [f"The weights to start from, as --weights FILE: {by_hand}"] if by_hand else []
+                if shown:
+                    print(f"\n{found}")
+                if found.missing and processes.number == 1:
+                    sys.exit(1)
+                return
             for name, tuned in trainings:
                 finished[name] = tuned
-                if shown and not rehearse:
+                if shown:
                     _print_training(tuned)
         except Interrupted as interrupted:
             if shown:
                 again = "To go on, repeat the command with --resume."
-                print(f"{interrupted} {f'{out} is as it was.' if rehearse else again}")
+                print(f"{interrupted} {f'{out} is as it was.' if dry_run else again}")
             sys.exit(130)
-        if rehearse:
-            if shown:
-                print(f"\n{rehearsal}")
-            if rehearsal.missing and processes.number == 1:
-                sys.exit(1)
-            return
         if len(finished) > 1 and shown:
             rows = [
                 {"mAP in %": name}
@@ -264,6 +273,16 @@ def train(
     # torchrun takes every exit code but 0 for a crash, and would start the training again.
     if processes.number == 1 and not all(tuned.improved for tuned in finished.values()):
         sys.exit(options.NOT_IMPROVED)
+
+
+def _method(name: str, given: dict[str, str]) -> Method:
+    """The method of --loss with its options; its packages are an extra, which other trainings can do without."""
+    from smoothap.benchmark.methods import METHODS, open_methods
+
+    if name not in METHODS:
+        open_methods(name)  # says what was meant
+        raise ValueError(f"--loss takes one method: {', '.join(METHODS)}, not {name!r}")
+    return METHODS[name].with_options(**given)
 
 
 def _print_training(tuned: FineTuned) -> None:

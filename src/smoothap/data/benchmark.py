@@ -65,7 +65,7 @@ class Benchmark:
             f" {tested} of its {classes + tested} classes {'was' if tested == 1 else 'were'} set aside to test on: "
             "give a smaller --test-fraction, 0 "
             "for none, and --validation-fraction 0 to hold none out while training (in Python: test_fraction and "
-            "Settings.validation_fraction)."
+            "TrainingConfig.validation_fraction)."
         )
 
     def training_fold(self, fold: int, folds: int, seed: int = 0) -> tuple[ImageSet, ImageSet]:

@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from smoothap._core.files import write_atomically
 from smoothap._core.progress import Progress
-from smoothap.data._workers import end_with_the_parent, without_signals
+from smoothap._core.workers import end_with_the_parent, without_signals
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw

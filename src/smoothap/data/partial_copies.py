@@ -1,4 +1,4 @@
-"""Partial copies of a benchmark: refused for real results, and taken as they are for a rehearsal."""
+"""Partial copies of a benchmark: refused for real results, and taken as they are for a dry run."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

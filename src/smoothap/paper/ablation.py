@@ -17,14 +17,15 @@ from scipy.special import stdtrit
 from smoothap._core.files import write_atomically
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.finetune import train_and_test
+from smoothap.data.names import open_data
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder, open_model
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.settings import NETWORK, QUICK, Settings
+from smoothap.training.config import NETWORK, QUICK, RunOptions, TrainingConfig
+from smoothap.training.finetune import train_and_test
+from smoothap.training.loop import alone_in
 
 VALUES: dict[str, tuple[float, ...]] = {
     "tau": (0.1, 0.01, 0.001),
@@ -57,7 +58,7 @@ class AblationRun:
     def folder(self) -> str:
         return f"tau-{self.tau:g}-per-class-{self.samples_per_class}-batch-{self.batch_size}-seed-{self.seed}"
 
-    def settings(self, images_seen: int) -> Settings:
+    def settings(self, images_seen: int) -> TrainingConfig:
         """As `smoothap train` has them, for as many steps as show about `images_seen` images."""
         steps = max(1, round(images_seen / self.batch_size))
         return replace(
@@ -193,7 +194,7 @@ def ablation(
 
 def _result(
     model: Embedder,
-    settings: Settings,
+    settings: TrainingConfig,
     images: ImageSet,
     validation: ImageSet,
     tested: Benchmark,
@@ -214,9 +215,9 @@ def _result(
             raise ValueError(f"{path} is of a run with other settings: choose another --out, or delete {folder}.")
         return kept["test_map"]
     loss = SmoothAP(settings.tau)
-    tuned = train_and_test(
-        model, loss, images, validation, settings, training, tests=[tested], resume=True, device=device
-    )
+    with alone_in(training):
+        options = RunOptions(resume=True, device=device)
+        tuned = train_and_test(model, loss, images, validation, settings, training, options, tests=[tested])
     report = tuned.after[test_name]
     kept = {
         "test_map": report.mean_average_precision, "test": report.summary(), "best_step": tuned.best_step,

@@ -9,7 +9,6 @@ from typing import Any
 
 from PIL import Image
 
-from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.paper.ablation import ablation as make_ablation
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.paper.classes import classes_analysis
@@ -23,7 +22,8 @@ from smoothap.plots.html import data_address, write_page
 from smoothap.plots.layouts import LAYOUTS
 from smoothap.plots.rankings import BeforeAfter
 from smoothap.plots.text import numeric_columns
-from smoothap.training.settings import NETWORK
+from smoothap.training.before_after import compare_with_untrained
+from smoothap.training.config import NETWORK
 
 _SHARPNESS = 0.7  # of a figure's pixels on the page, so that a fine screen has something to show
 

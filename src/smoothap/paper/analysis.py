@@ -12,8 +12,8 @@ from torch import Tensor
 
 from smoothap._core.files import write_atomically
 from smoothap.data.image_set import ImageSet
+from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
 from smoothap.models import open_model
 from smoothap.plots.drawing import save_figure
 

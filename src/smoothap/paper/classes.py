@@ -12,7 +12,6 @@ from matplotlib.ticker import PercentFormatter
 from PIL import ImageOps
 
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.class_words import class_words, figure_words
@@ -20,6 +19,7 @@ from smoothap.plots.drawing import LEGEND, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import BeforeAfter, ClassChange, class_changes
 from smoothap.plots.tiles import Canvas, thumbnail
+from smoothap.training.before_after import compare_with_untrained
 
 _SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling
 _ROW, _TILE, _MARGIN = 64, 52, 24  # pixels of the figures

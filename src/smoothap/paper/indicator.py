@@ -15,7 +15,7 @@ from smoothap.losses import SmoothAP
 from smoothap.paper.analysis import Analysis, embedded_batch
 from smoothap.plots.drawing import panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.settings import NETWORK
+from smoothap.training.config import NETWORK
 
 TEMPERATURES = (0.001, 0.01, 0.1)
 _REACH = 0.5

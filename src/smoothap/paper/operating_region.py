@@ -12,15 +12,15 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator, Percent
 from torch import Tensor
 
 from smoothap._core.progress import Progress
+from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
 from smoothap.models import open_model
+from smoothap.models.embedding import embed_sets
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.evaluation import embed_sets
-from smoothap.training.settings import NETWORK
+from smoothap.training.config import NETWORK
 
 _SCORES_AT_ONCE = 1 << 20
 _FULL, _OTHERS, _NEAR, _BUSY = _SHARES = (

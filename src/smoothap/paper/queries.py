@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from smoothap.data.image_set import ImageSet
-from smoothap.experiments.before_after import compare_with_untrained
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.class_words import class_words
 from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN, Layout
 from smoothap.plots.rankings import BeforeAfter, Choice, RankedRow, pick_queries, rank
+from smoothap.training.before_after import compare_with_untrained
 
 _TITLES = {
     "rows": "Ranked rows before and after",

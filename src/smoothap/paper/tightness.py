@@ -16,17 +16,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from torch import Tensor, nn
 
+from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.experiments.data_sets import open_data
-from smoothap.experiments.finetune import train_and_test
 from smoothap.functional import average_precision
 from smoothap.losses import SmoothAP
 from smoothap.models import open_model
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
+from smoothap.training.config import NETWORK, QUICK, RunOptions
+from smoothap.training.finetune import train_and_test
 from smoothap.training.log import read_rows
-from smoothap.training.settings import NETWORK, QUICK
+from smoothap.training.loop import alone_in
 
 _PAPERS_TAU = 0.01
 MARGIN = 0.02  # of Blackbox AP, as its authors set it
@@ -132,10 +133,9 @@ def tightness(
         network = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         place = trainings / f"tau-{temperature:g}"
         loss = MeasuredSmoothAP(temperature, total)
-        train_and_test(
-            network, loss, images, validation, replace(settings, tau=temperature, diagnose_every=1), place,
-            resume=True, device=device,
-        )  # fmt: skip
+        measured = replace(settings, tau=temperature, diagnose_every=1)
+        with alone_in(place):
+            train_and_test(network, loss, images, validation, measured, place, RunOptions(resume=True, device=device))
         of_baselines[temperature] = loss.errors.cpu().numpy()
         curves[temperature] = [
             {name: row[name] for name in ("step", "approximation_error", "loss")}

@@ -12,7 +12,7 @@ from smoothap.functional import average_precision, smooth_ap
 from smoothap.paper.analysis import Analysis, embedded_batch
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.settings import NETWORK
+from smoothap.training.config import NETWORK
 
 FIFTHS = 5
 # The instances in the order of their scores, highest first; s_0 to s_3 are the positives.

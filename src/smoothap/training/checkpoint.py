@@ -1,6 +1,6 @@
-"""Where a training stands, on disk: all that is needed to go on as if nothing had happened.
+"""How far a training is, on disk: all that is needed to go on as if nothing had happened.
 
-`checkpoint-STEP.safetensors` holds the tensors of the model, the loss, the optimiser and the queue. `checkpoint.json`
+`checkpoint-STEP.safetensors` holds the tensors of the model, the loss, the optimiser and the memory. `checkpoint.json`
 names it, with its checksum, and holds the plain values. The json is replaced in one move when the tensors are safely
 on the disk, so a crash at any moment leaves the older checkpoint or the newer one. Nothing is pickled.
 Random states are not saved: what a step draws is a function of (seed, step, process).
@@ -23,17 +23,16 @@ from smoothap._core.distributed import Processes
 from smoothap._core.files import write_atomically
 from smoothap._core.sealed_json import Kinds, SealedJson
 from smoothap.models.cpu import kernels
-from smoothap.training._queue import EmbeddingQueue
-from smoothap.training.settings import Settings
+from smoothap.training.gradients import EmbeddingMemory
 
 FILE = "checkpoint.json"
 _COUNTERS = ("step", "best", "best_step", "seconds")  # of `State`
-_REMEDY = "Restore it from a copy, or train anew elsewhere"
-_IMAGES = {"trained_on": "trained on", "validated_on": "validated on"}  # of the settings, what `identity` says
+_REMEDY = "Restore it from a copy, or train again elsewhere"
+_IMAGES = {"trained_on": "trained on", "validated_on": "validated on"}  # of the config, what `identity` says
 _SAME_COLOUR = 1.0  # of 255: two decoders agree in the mean of an image to a tenth of that
 _KINDS: Kinds = {
-    "step": int, "best": (int, float), "best_step": int, "seconds": float, "settings": dict, "groups": list,
-    "scaler": dict, "tensors": str, "sha256": str,
+    "step": int, "best": (int, float), "best_step": int, "seconds": float, "config": dict, "kernels": str,
+    "threads": int, "groups": list, "scaler": dict, "tensors": str, "sha256": str,
 }  # fmt: skip
 _SEALED = SealedJson("a checkpoint", _KINDS, _REMEDY, finite=False)  # an optimiser may hold an infinity
 
@@ -46,7 +45,7 @@ class State:
     loss: nn.Module
     optimiser: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    queue: EmbeddingQueue | None
+    memory: EmbeddingMemory | None
     step: int = 0
     best: float = -1.0  # mAP on the validation classes
     best_step: int = 0
@@ -69,8 +68,8 @@ def remove(folder: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
-    """Put the state into the folder in the place of an older one; values that are not finite are refused."""
+def write(folder: Path, state: State, config: dict[str, Any]) -> None:
+    """Put the state into the folder, instead of an older one; values that are not finite are refused."""
     tensors = {f"model.{name}": value for name, value in state.model.state_dict().items()}
     tensors |= {f"loss.{name}": value for name, value in state.loss.state_dict().items()}
     for name, value in tensors.items():
@@ -79,13 +78,13 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
     optimiser = state.optimiser.state_dict()
     for number, slots in optimiser["state"].items():
         tensors |= {f"optimiser.{number}.{name}": value for name, value in slots.items()}
-    if state.queue is not None:
-        tensors |= {"queue.embeddings": state.queue.embeddings, "queue.labels": state.queue.labels}
+    if state.memory is not None:
+        tensors |= {"memory.embeddings": state.memory.embeddings, "memory.labels": state.memory.labels}
     content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
     file = folder / f"checkpoint-{state.step}.safetensors"
     described = {
         **{name: getattr(state, name) for name in _COUNTERS},
-        "settings": settings,
+        "config": config,
         "kernels": kernels(),
         "threads": torch.get_num_threads(),
         "groups": optimiser["param_groups"],
@@ -100,14 +99,13 @@ def write(folder: Path, state: State, settings: dict[str, Any]) -> None:
             old.unlink(missing_ok=True)
 
 
-def read(folder: Path, state: State, settings: dict[str, Any]) -> None:
+def read(folder: Path, state: State, config: dict[str, Any]) -> None:
     """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
     described = _SEALED.read(folder / FILE)
-    # a checkpoint from before a setting existed was trained with what is its default now
-    _refuse_another(folder, {**Settings().to_dict(), **described["settings"]}, settings)
-    if (before := described.get("kernels", kernels())) != kernels():
-        _note(f"layers computed by {before} and goes on with {kernels()}")
-    _use_threads(described.get("threads", torch.get_num_threads()))
+    _refuse_another(folder, described["config"], config)
+    if described["kernels"] != kernels():
+        _note(f"layers computed by {described['kernels']} and goes on with {kernels()}")
+    _use_threads(described["threads"])
     if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
         raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
     content = (folder / described["tensors"]).read_bytes()
@@ -166,7 +164,7 @@ def _note(change: str) -> None:
 
 
 def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) -> None:
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimiser": {}, "queue": {}}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimiser": {}, "memory": {}}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = value
@@ -178,8 +176,8 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
         slots.setdefault(int(number), {})[slot] = value
     state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})
     state.scaler.load_state_dict(described["scaler"])
-    if state.queue is not None:
-        state.queue.embeddings = parts["queue"]["embeddings"].to(state.queue.embeddings.device)
-        state.queue.labels = parts["queue"]["labels"].to(state.queue.labels.device)
+    if state.memory is not None:
+        state.memory.embeddings = parts["memory"]["embeddings"].to(state.memory.embeddings.device)
+        state.memory.labels = parts["memory"]["labels"].to(state.memory.labels.device)
     for name in _COUNTERS:
         setattr(state, name, described[name])

@@ -1,114 +1,47 @@
 """A model evaluated on a set by the set's own protocol: leave-one-out or a gallery, images or instances."""
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from smoothap._core.devices import pins_memory
 from smoothap._core.distributed import Processes
-from smoothap._core.memory import freed_memory_kept
-from smoothap._core.precision import float32_networks
-from smoothap._core.progress import Progress
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, evaluation_batches
+from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
+from smoothap.data.names import open_data
 from smoothap.metrics import Report, evaluate
 from smoothap.metrics.copies import queries_with_copies
-from smoothap.models import Embedder
-
-BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector
-
-
-class NoFeatures(ValueError):  # noqa: N818
-    """A network that gives nothing but zeros for some images, which then cannot be ranked."""
+from smoothap.models import Embedder, open_model
+from smoothap.models.embedding import Embedded, embed_set
 
 
-@dataclass(frozen=True, eq=False)
-class Embedded:
-    """The vectors (n, d) of the images that could be read, and their rows (n,) in the set.
-
-    `digests` (n,) are equal for views with the same pixels, None where they are not known.
-    """
-
-    vectors: np.ndarray
-    rows: np.ndarray
-    digests: np.ndarray | None = None
-
-
-@freed_memory_kept()
-@float32_networks()
-def embed_set(
-    model: Embedder,
-    dataset: ImageDataset,
+def evaluate_model(
+    model: str,
+    data: str,
     *,
-    rows: np.ndarray | None = None,
-    view: int = 0,
-    features: bool = False,
+    weights: str | None = None,
+    size: int | None = None,
+    recall_at: Sequence[int] | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
+    device: str | None = None,
     workers: int = 0,
-    shown: bool = True,
-) -> Embedded:
-    """Embed the test views of a set, or of some `rows` in rising order; under torchrun each process takes its share.
+    unreadable: Path | str = "unreadable-images.csv",
+) -> dict[str, Report]:
+    """The report of a model for every test protocol of a set: `smoothap evaluate --model`.
 
-    All processes get everything. Another `view` than 0 is a random one, for images that can be read. With `features`,
-    the vectors are what the backbone gives, before the linear layer.
+        evaluate_model("runs/mine/model", "folder:photos")["test"].mean_average_precision
+
+    `model` is the folder of a trained one, or a timm name, which alone takes `weights` and `size`; `unreadable` is the
+    file that will list the images that cannot be read.
     """
-    processes = Processes.here()
-    rows = np.arange(len(dataset)) if rows is None else rows
-    layer = model.embedding if features else None
-    vectors = np.zeros((len(rows), model.dimension if layer is None else layer.in_features), np.float32)
-    readable, digests = np.zeros((2, len(rows)), np.int64)
-    batches = evaluation_batches(
-        dataset,
-        BATCH_SIZE,
-        rows=rows,
-        view=view,
-        rank=processes.rank,
-        ranks=processes.number,
-        workers=workers,
-        pin_memory=pins_memory(model.device),
-    )
-    total, shown = len(rows) // processes.number, shown and processes.rank == 0
-    with Progress(f"Embedding {dataset.images.name}", total, "images", shown) as line:
-        for part, batch in model.embed_batches(((batch.images, batch) for batch in batches), features=features):
-            places = np.searchsorted(rows, batch.rows.numpy())
-            vectors[places], readable[places] = part, 1
-            if dataset.images.features is None:  # features do not tell whether pixels are equal
-                digests[places] = _digests(batch.images)
-            line.advance(len(places))
-    for filled in (vectors, readable, digests):  # each row has one process that filled it, the others hold zeros
-        processes.add_up(filled)
-    kept = np.flatnonzero(readable)
-    blank = len(kept) - int(vectors[kept].any(axis=1).sum())
-    if blank and not features:
-        raise NoFeatures(
-            f"{model.architecture} gives nothing but zeros for {blank:,} of {len(kept):,} images of "
-            f"{model.transform.size} pixels, which cannot be ranked: give a larger --size."
-        )
-    known = digests[kept] if dataset.images.features is None else None
-    return Embedded(vectors if len(kept) == len(vectors) else vectors[kept], rows[kept], known)
-
-
-def embed_sets(model: Embedder, sets: Sequence[ImageSet], *, unreadable: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The vectors (n, d) and labels (n,) of several sets as one; no class is in two of them."""
-    vectors, labels, classes = [], [], 0
-    for images in sets:
-        embedded = embed_set(model, ImageDataset(images, model.transform, report=unreadable))
-        vectors.append(embedded.vectors)
-        labels.append(images.labels[embedded.rows] + classes)
-        classes += images.classes
-    return np.concatenate(vectors), np.concatenate(labels)
-
-
-def _digests(views: Tensor) -> np.ndarray:
-    """A number (n,) for each of the views (n, 3, size, size) that only views of the same pixels share."""
-    pixels = views.permute(0, 2, 3, 1).contiguous().numpy()  # as they lie in memory
-    contents = (hashlib.blake2b(view, digest_size=8).digest() for view in pixels)
-    return np.array([int.from_bytes(content, "little", signed=True) for content in contents])
+    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns).with_tests()
+    embedder = open_model(model, size=size, weights=weights).to(device)
+    return evaluate_benchmark(embedder, benchmark, unreadable=unreadable, recall_at=recall_at, workers=workers)
 
 
 def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None = None) -> Report:

@@ -24,8 +24,8 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.places import cache_folder
 from smoothap.data.stored_features import StoredFeatures, open_features, stored_type, write_features
 from smoothap.models import Embedder
-from smoothap.training.evaluation import BATCH_SIZE, embed_set
-from smoothap.training.settings import FEATURE_VIEWS
+from smoothap.models.embedding import BATCH_SIZE, embed_set
+from smoothap.training.config import FEATURE_VIEWS
 
 _FORMAT = 1  # of the files; another one computes them anew
 _BLOCK = 8 * BATCH_SIZE  # images of a process between two writes

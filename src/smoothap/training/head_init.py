@@ -11,8 +11,8 @@ import torch
 
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
-from smoothap.training.evaluation import embed_set
-from smoothap.training.settings import HeadInit
+from smoothap.models.embedding import embed_set
+from smoothap.training.config import HeadInit
 
 _IMAGES = 4096  # enough to know the directions of some thousand features; more would only take longer
 _SHRINKAGE = 0.1  # towards a scatter that is equal in all directions, since few images vary in few of them

@@ -3,19 +3,16 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial, wraps
-from inspect import signature
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import ParamSpec, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from smoothap._core.devices import chosen_device, pins_memory, set_seed
@@ -29,21 +26,19 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.functional.diagnostics import approximation_error, operating_share
 from smoothap.models import Embedder
+from smoothap.models.embedding import embed_set
 from smoothap.models.folder import read_model
 from smoothap.training import checkpoint
-from smoothap.training._loss_parameters import parameter_groups
-from smoothap.training._queue import EmbeddingQueue
-from smoothap.training._two_pass import refuse_batch_statistics, two_pass
 from smoothap.training.checkpoint import State
-from smoothap.training.evaluation import embed_set, evaluate_embedded
+from smoothap.training.config import HERE, RunOptions, TrainingConfig
+from smoothap.training.evaluation import evaluate_embedded
+from smoothap.training.gradients import EmbeddingMemory, cached_gradient, loss_backward, refuse_batch_statistics
 from smoothap.training.head_init import start_as_projection
 from smoothap.training.log import Log
+from smoothap.training.loss import Loss, TrainingSetup, build_loss, parameter_groups
 from smoothap.training.precision import loss_scaler, network_precision, warn_of_noise
-from smoothap.training.settings import Settings
 
 MODEL = "model"  # the folder of the best model, in that of the training
-Arguments = ParamSpec("Arguments")
-_alone_in: ContextVar[Path | None] = ContextVar("alone_in", default=None)  # the folder that this thread is alone in
 
 
 class TrainingStopped(ValueError):  # noqa: N818
@@ -63,93 +58,72 @@ class Result:
     finished: bool  # False where it was interrupted; a time limit is an end too
 
 
-class Callbacks(Protocol):
-    """What a method does besides its loss; what it must remember stands in buffers of the loss, which are saved."""
-
-    def before_epoch(self, epoch: int, model: Embedder, dataset: ImageDataset) -> None:
-        """Before the batches of an epoch are drawn; not again where a training goes on in the middle of one."""
-        ...
-
-    def before_step(self, rows: Tensor) -> None:
-        """Before the loss of a batch, with the rows of its images in the set, (b,), over all processes."""
-        ...
-
-
 @contextmanager
 def alone_in(folder: Path | str) -> Generator[None]:
-    """Let one training at a time write to a folder; to ask for it again inside, as `train` does, is no second one."""
+    """Let one training at a time write to a folder, and delete what one that was killed left half written."""
     place = Path(folder).resolve()
-    if Processes.here().rank > 0 or _alone_in.get() == place:
+    if Processes.here().rank > 0:
         yield
         return
     with locked(place, f"Another process is training in {folder}: wait until it is done, or choose another folder."):
         sweep(place)
         sweep(place / MODEL)
-        before = _alone_in.set(place)
-        try:
-            yield
-        finally:
-            _alone_in.reset(before)
+        yield
 
 
-def _in_its_folder(train: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The training, alone in its folder; afterwards torch has as many threads again as before."""
-
-    @wraps(train)
-    def alone(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(threads)  # to set it makes MKL keep to it, as it must in a resumed training too
-        try:
-            with alone_in(signature(train).bind(*arguments, **options).arguments["folder"]):
-                return train(*arguments, **options)
-        finally:
-            torch.set_num_threads(threads)
-
-    return alone
+@contextmanager
+def _threads_kept() -> Generator[None]:
+    """Afterwards torch has as many threads again as before."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads)  # to set it makes MKL keep to it, as it must in a resumed training too
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
-@_in_its_folder
+@_threads_kept()
 @freed_memory_kept()
 def train(
     model: Embedder,
-    loss: nn.Module,
+    loss: Loss,
     images: ImageSet,
     validation: ImageSet | None,
-    settings: Settings,
+    config: TrainingConfig,
     folder: Path | str,
+    options: RunOptions = HERE,
     *,
-    resume: bool = False,
-    minutes: float | None = None,
-    to_beat: float = -1.0,
     batches: Batches | None = None,
-    callbacks: Callbacks | None = None,
-    device: torch.device | str | None = None,
-    workers: int = 0,
-    tensorboard: bool = False,
+    to_beat: float = -1.0,
 ) -> Result:
     """Fine-tune `model` on `images`; the epoch that does best on `validation`, of other classes, is kept.
 
-    `loss(embeddings, labels)` sees the whole batch of all processes. `folder` receives the checkpoint, `metrics.jsonl`
-    and the best model in `model/`; at the end `model` holds its weights. With `resume` a training that was cut off
-    goes on from its checkpoint, with the number of threads it began with, and one without a checkpoint begins.
-    `batches` takes the place of balanced ones; `callbacks` are called before each epoch and step. An epoch that does
-    not beat the start, and `to_beat`, an mAP on `validation`, is not kept: where none does, the best step is 0, and the
-    model the one that the training began with. Without `validation` the last model is kept.
+    `loss(embeddings, labels)` sees the whole batch of all processes. `folder`, which `alone_in` keeps others out of,
+    receives the checkpoint, `metrics.jsonl` and the best model in `model/`; at the end `model` holds its weights. A
+    resumed training goes on from its checkpoint, with the number of threads it began with. Without `batches` they are
+    balanced over the classes. An epoch that does not beat the start, and `to_beat`, an mAP on `validation`, is not
+    kept: where none does, the best step is 0, and the model the one that the training began with. Without `validation`
+    the last model is kept.
     """
     folder, processes = Path(folder), Processes.here()
     writes = processes.rank == 0
-    device = chosen_device(device)
-    if checkpoint.exists(folder) and not resume:
+    device, workers = chosen_device(options.device), options.workers
+    if checkpoint.exists(folder) and not options.resume:
         raise ValueError(f"{folder} already holds a training: go on with --resume, or choose another folder")
 
     # Data: which images form each batch is a function of (seed, step), each random view one of (seed, position).
-    _check_classes(images, validation, settings)
+    _check_classes(images, validation, config)
     if batches is None:
         batches = BalancedBatches(
-            images.labels, settings.batch_size, settings.samples_per_class, by_size=settings.by_size,
-            seed=settings.seed, rank=processes.rank, ranks=processes.number,
+            images.labels, config.batch_size, config.samples_per_class, by_size=config.by_size,
+            seed=config.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
-    per_epoch, total = len(batches), settings.total_steps(len(batches))
+    parts = build_loss(loss, TrainingSetup(images, model, config, batches))
+    loss, callbacks, batches = parts.loss, parts.callbacks, parts.batches or batches
+    config = replace(config, **parts.changes)
+    if callbacks is not None and processes.number > 1:
+        raise ValueError(f"{parts.name} clusters the training images in one process: train it without torchrun")
+    per_epoch, total = len(batches), config.total_steps(len(batches))
     epochs = -(-total // per_epoch)
     suffix = f"-{processes.rank}" if processes.rank else ""
 
@@ -163,30 +137,30 @@ def train(
     # Model, optimiser and what else a checkpoint holds.
     model.to(device).train()
     loss.to(device)
-    if settings.micro_batch_size is not None:
+    if config.micro_batch_size is not None:
         refuse_batch_statistics(model)
-    groups = model.parameter_groups(settings.learning_rate, settings.head_lr_multiplier)
-    groups += parameter_groups(loss, settings)
-    adam = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
-    optimiser = adam(groups, weight_decay=settings.weight_decay)
+    groups = model.parameter_groups(config.learning_rate, config.head_lr_multiplier)
+    groups += parameter_groups(loss, config)
+    adam = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
+    optimiser = adam(groups, weight_decay=config.weight_decay)
     rates = [group["lr"] for group in optimiser.param_groups]
-    dtype, tf32 = network_precision(settings, loss, device), settings.precision == "tf32"
+    dtype, tf32 = network_precision(config, loss, device), config.precision == "tf32"
     scaler = loss_scaler(dtype, device)
-    queue = EmbeddingQueue(settings.memory_size, model.dimension, device) if settings.memory_size else None
-    state = State(model, loss, optimiser, scaler, queue)
-    described = {
-        **settings.to_dict(), "data_set": images.name, "images": len(images), "architecture": model.architecture,
-        "dimension": model.dimension, "size": model.transform.size, "crops": model.transform.name,
-        "min_crop_area": model.transform.min_crop_area, "flip": model.transform.flip,
+    memory = EmbeddingMemory(config.memory_size, model.dimension, device) if config.memory_size else None
+    state = State(model, loss, optimiser, scaler, memory)
+    identity = {
+        **config.to_dict(), "loss": parts.name or None, "data_set": images.name, "images": len(images),
+        "architecture": model.architecture, "dimension": model.dimension, "size": model.transform.size,
+        "crops": model.transform.name, "min_crop_area": model.transform.min_crop_area, "flip": model.transform.flip,
         "trained_on": dataset.identity(),
         "validated_on": None if validation_dataset is None else validation_dataset.identity(),
     }  # fmt: skip
-    projects = settings.head_init != "random" and model.embedding_is_new
-    if resume and checkpoint.exists(folder):
-        checkpoint.read(folder, state, described)
-        model.head_init = settings.head_init if projects else model.head_init
+    projects = config.head_init != "random" and model.embedding_is_new
+    if options.resume and checkpoint.exists(folder):
+        checkpoint.read(folder, state, identity)
+        model.head_init = config.head_init if projects else model.head_init
     elif projects:
-        start_as_projection(model, dataset, settings.head_init, workers=workers)
+        start_as_projection(model, dataset, config.head_init, workers=workers)
     replica = DistributedDataParallel(model) if processes.number > 1 else model
 
     def embed(pixels: Tensor, dtype: torch.dtype = dtype) -> Tensor:
@@ -226,13 +200,14 @@ def train(
                 model.save(folder / MODEL, data_set=images.name, metrics={"validation": report.summary()})
 
     started = time.monotonic() - state.seconds  # as if the training had never been cut off
+    limit = float("inf") if options.minutes is None else options.minutes
     interrupted = timed_out = False
     try:
         with (
-            closing(Log(folder, state.step, tensorboard=tensorboard, writes=writes)) as log,
+            closing(Log(folder, state.step, tensorboard=options.tensorboard, writes=writes)) as log,
             _caught_signals() as signals,
             float32_networks(tf32=tf32),
-            Progress("Training", (total - state.step) * settings.batch_size, "images", shown=writes) as line,
+            Progress("Training", (total - state.step) * config.batch_size, "images", shown=writes) as line,
         ):
             if state.step == 0:
                 validate()  # where it starts from
@@ -242,28 +217,28 @@ def train(
                     break
                 if state.step == 0:
                     warn_of_noise(embed, batch.images, dtype, loss, tf32=tf32)
-                factor = settings.rate_factor(state.step, per_epoch)
+                factor = config.rate_factor(state.step, per_epoch)
                 for group, rate in zip(optimiser.param_groups, rates, strict=True):
                     group["lr"] = rate * factor
-                seeds = np.random.SeedSequence((settings.seed, state.step, processes.rank))
+                seeds = np.random.SeedSequence((config.seed, state.step, processes.rank))
                 set_seed(device, int(seeds.generate_state(1, np.uint64)[0] >> 1))  # dropout
                 optimiser.zero_grad()
 
                 labels = processes.gather(batch.labels.to(device))
                 if callbacks is not None:
                     callbacks.before_step(processes.gather(batch.rows.to(device)))
-                backward = partial(loss_backward, loss, labels, processes=processes, queue=queue, scaler=scaler)
-                if settings.micro_batch_size is None or settings.micro_batch_size >= len(batch.images):
+                backward = partial(loss_backward, loss, labels, processes=processes, memory=memory, scaler=scaler)
+                if config.micro_batch_size is None or config.micro_batch_size >= len(batch.images):
                     embeddings = embed(batch.images)
                     value = backward(embeddings)
                 else:
-                    value, embeddings = two_pass(replica, embed, batch.images, backward, settings.micro_batch_size)
+                    value, embeddings = cached_gradient(replica, embed, batch.images, backward, config.micro_batch_size)
                 mean_loss = float(value)
                 if not np.isfinite(mean_loss):
                     raise ValueError(f"the loss is {mean_loss}; try a lower learning rate, a warm-up or clipping")
                 scaler.unscale_(optimiser)
-                if settings.clip is not None:
-                    torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+                if config.clip is not None:
+                    torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
                 scaler.step(optimiser)
                 scaler.update()
                 state.step += 1
@@ -274,29 +249,29 @@ def train(
                     "loss": mean_loss,
                     "learning_rate": optimiser.param_groups[0]["lr"],
                 }
-                diagnosed = state.step % settings.diagnose_every == 0
-                if queue is not None or diagnosed:
+                diagnosed = state.step % config.diagnose_every == 0
+                if memory is not None or diagnosed:
                     embeddings = processes.gather(embeddings.detach())
-                if queue is not None and state.step > settings.memory_after:
-                    queue.add(embeddings, labels)
+                if memory is not None and state.step > config.memory_after:
+                    memory.add(embeddings, labels)
                 if diagnosed:
-                    row["operating_share"] = operating_share(embeddings, settings.tau)
-                    row["approximation_error"] = approximation_error(embeddings, labels, settings.tau)
+                    row["operating_share"] = operating_share(embeddings, config.tau)
+                    row["approximation_error"] = approximation_error(embeddings, labels, config.tau)
                 now = time.monotonic()
-                row["images_per_second"] = round(settings.batch_size / (now - step_began), 1)
+                row["images_per_second"] = round(config.batch_size / (now - step_began), 1)
                 step_began = now
                 log.write(row)
                 line.description = f"Epoch {row['epoch']}/{epochs}, step {state.step}, loss {mean_loss:.4f}"
-                line.advance(settings.batch_size)
+                line.advance(config.batch_size)
 
                 interrupted = processes.any(bool(signals))
-                timed_out = processes.any(minutes is not None and time.monotonic() - started >= 60 * minutes)
+                timed_out = processes.any(time.monotonic() - started >= 60 * limit)
                 epoch_over = state.step % per_epoch == 0 or state.step == total or timed_out
                 if epoch_over:
                     validate()
-                if writes and (epoch_over or interrupted or state.step % settings.checkpoint_every == 0):
+                if writes and (epoch_over or interrupted or state.step % config.checkpoint_every == 0):
                     state.seconds = time.monotonic() - started
-                    checkpoint.write(folder, state, described)
+                    checkpoint.write(folder, state, identity)
                 if interrupted or timed_out:
                     break
     except (ValueError, OSError) as error:
@@ -312,30 +287,6 @@ def train(
     model.load_state_dict(read_model(folder / MODEL)[0])
     best, finished = state.best if validation else float("nan"), state.step == total or (timed_out and not interrupted)
     return Result(state.step, best, state.best_step, finished)
-
-
-def loss_backward(
-    loss: nn.Module,
-    labels: Tensor,
-    embeddings: Tensor,
-    *,
-    processes: Processes,
-    queue: EmbeddingQueue | None = None,
-    scaler: torch.amp.GradScaler | None = None,
-) -> Tensor:
-    """The loss of the batch of all processes, with the queue as further items to rank; sends its gradient back.
-
-    embeddings (b, d) of this process, labels (processes * b,) of all.
-    """
-    everyone = processes.gather(embeddings)
-    further = queue.extend(everyone, labels) if queue is not None and len(queue) else {}
-    value = loss(everyone, labels, **further)
-    scaled = value * processes.number  # `Processes.gather` says why
-    (scaled if scaler is None else scaler.scale(scaled)).backward()
-    for parameter in loss.parameters():
-        if parameter.grad is not None:
-            parameter.grad /= processes.number
-    return value.detach()
 
 
 @contextmanager
@@ -358,13 +309,13 @@ def _caught_signals() -> Generator[list[int]]:
             signal.signal(number, handler)
 
 
-def _check_classes(images: ImageSet, validation: ImageSet | None, settings: Settings) -> None:
+def _check_classes(images: ImageSet, validation: ImageSet | None, config: TrainingConfig) -> None:
     sizes = np.bincount(images.labels)
     lonely = int((sizes == 1).sum())
     if 2 * lonely > len(sizes):
         raise ValueError(
             f"{lonely} of the {len(sizes)} classes of {images.name} have one image only, and a query of theirs has "
-            f"nothing to find: training wants at least 2 images of a class, better {settings.samples_per_class} or more"
+            f"nothing to find: training wants at least 2 images of a class, better {config.samples_per_class} or more"
         )
     if validation is not None and np.bincount(validation.labels).max() < 2:
         raise ValueError(f"No class of {validation.name} has two images, so that nothing can be validated: add some")

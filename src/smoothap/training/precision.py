@@ -14,15 +14,15 @@ from torch.amp.grad_scaler import GradScaler, OptState
 
 from smoothap._core.devices import has_float64
 from smoothap._core.precision import float32_networks
-from smoothap.training.settings import Settings
+from smoothap.training.config import TrainingConfig
 
 FLOAT16_NOISE = 0.001  # of score differences, as measured; bfloat16 has ten times that
 
 
-def network_precision(settings: Settings, loss: nn.Module, device: torch.device) -> torch.dtype:
+def network_precision(config: TrainingConfig, loss: nn.Module, device: torch.device) -> torch.dtype:
     """The float that the network computes in; "auto" is float16 on a GPU where the loss bears it, float32 elsewhere."""
-    if settings.precision != "auto":
-        return torch.float32 if settings.precision == "tf32" else getattr(torch, settings.precision)
+    if config.precision != "auto":
+        return torch.float32 if config.precision == "tf32" else getattr(torch, config.precision)
     bears: float | None = getattr(loss, "tolerated_noise", None)
     return torch.float16 if device.type != "cpu" and bears is not None and bears >= FLOAT16_NOISE else torch.float32
 

@@ -1,0 +1,129 @@
+"""Data sets by name: what NAME or NAME:PATH stands for, for commands and Python users alike."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from smoothap._core.extras import remedy
+
+if TYPE_CHECKING:
+    from smoothap.data.benchmark import Benchmark
+
+
+class DataSet(NamedTuple):
+    """A set by name; others, such as the collections of an album, may be added to `DATA`."""
+
+    opener: str  # module:function, imported when the name is used
+    path: str  # what PATH is, or "" where the set needs none
+    options: tuple[tuple[str, Any], ...] = ()
+    chooses_split: bool = False  # whether the user chooses the test classes; else the set comes with its split
+    drawn: bool = False  # whether a hash with a seed says which classes are for the test
+
+
+DATA = {
+    "emoji": DataSet("smoothap.data.emoji:emoji", "", drawn=True),
+    "emoji:skin-tones": DataSet("smoothap.data.emoji:emoji", "", (("skin_tones", True),), drawn=True),
+    "emoji:ordered": DataSet("smoothap.data.emoji:emoji", "", (("ordered", True),)),
+    "glyphs": DataSet("smoothap.data.glyphs:glyphs", "", drawn=True),
+    "sop": DataSet("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
+    "vehicle-id": DataSet("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
+    "vehicle-id-gallery": DataSet("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
+    "inaturalist": DataSet("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
+    "inaturalist-json": DataSet(
+        "smoothap.data.inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"
+    ),
+    "vggface2": DataSet("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
+    "vggface2-aligned": DataSet(
+        "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
+    ),
+    "ijbc": DataSet("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
+    "ijbc-aligned": DataSet("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
+    "cub": DataSet("smoothap.data.cub:cub", "the folder with images.txt"),
+    "cars": DataSet("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
+    "in-shop": DataSet("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
+    "folder": DataSet(
+        "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
+    ),
+    "csv": DataSet(
+        "smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True
+    ),
+    "parquet": DataSet(
+        "smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True
+    ),
+}
+
+
+def open_data(
+    spec: str,
+    *,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
+    split: int = 0,
+) -> Benchmark:
+    """The benchmark that NAME[:PATH] stands for, such as `emoji`, `sop:/data/sop` or `folder:photos`.
+
+    `test_fraction` and `test_classes` (a file of class names) choose the test classes of the user's own images; the
+    other sets come with their split. `columns` says what the columns of a table are called, such as
+    "path=image_path,label=product_id". A `split` above 0 is another draw of the classes, for comparisons that repeat
+    theirs: commands share the draw 0, so that what one of them trained on no other takes for unseen.
+    """
+    name, colon, path = spec.partition(":")
+    if spec in DATA:
+        name, path = spec, ""
+    if name not in DATA:
+        raise ValueError(f"There is no data set called {name!r}.{_data_hint(spec)} Known: {', '.join(DATA)}.")
+    data = DATA[name]
+    if data.path and not path:
+        raise ValueError(f"{name} needs a path: {name}:PATH, where PATH is {data.path}.")
+    if colon and path and not data.path:
+        raise ValueError(f"{name} takes no path, but {spec!r} gives one.")
+    options = dict(data.options)
+    if data.chooses_split:
+        options |= {"name": Path(path).name, "test_classes": test_classes}
+        if test_fraction is not None:
+            options["test_fraction"] = test_fraction
+    elif test_fraction is not None or test_classes is not None:
+        raise ValueError(f"{name} comes with its split: the test classes can be chosen for {_listed('chooses_split')}.")
+    if columns is not None and data.opener != "smoothap.data.table:table":
+        raise ValueError(f"{name} has no columns to name: --columns is for csv and parquet.")
+    if columns is not None:
+        options["columns"] = columns
+    if split and (not data.drawn or test_classes is not None):
+        raise ValueError(
+            f"{name} has one split of its classes here: others can be drawn for {_listed('drawn')}, without "
+            "--test-classes."
+        )
+    if split:
+        options["seed"] = split
+    module, _, function = data.opener.partition(":")
+    try:
+        from smoothap.data.benchmark import Benchmark
+
+        opener = getattr(import_module(module), function)
+        benchmark = opener(Path(path).expanduser(), **options) if data.path else opener(**options)
+        assert isinstance(benchmark, Benchmark)
+        return benchmark
+    except ModuleNotFoundError as missing:
+        if (install := remedy(missing.name)) is None:
+            raise
+        raise ValueError(f"The set {name} needs {str(missing.name).partition('.')[0]}: {install}") from missing
+
+
+def _listed(kind: str) -> str:
+    *first, last = (name for name, data in DATA.items() if getattr(data, kind))
+    return f"{', '.join(first)} and {last}"
+
+
+def _data_hint(spec: str) -> str:
+    """The question whether something else was meant: a path without its word, or a name that is spelled nearly so."""
+    name, place = spec.partition(":")[0], Path(spec).expanduser()
+    if place.suffix.lower() in (".csv", ".parquet"):
+        return f" Did you mean {place.suffix.lower()[1:]}:{spec}?"
+    if "/" in name or "\\" in name or place.is_dir():
+        return f" Did you mean folder:{spec}?"
+    near = difflib.get_close_matches(name, DATA, 1)
+    return f" Did you mean {near[0]}?" if near else ""

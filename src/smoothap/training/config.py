@@ -1,0 +1,116 @@
+"""How to train: every number of the loop in one place, the paper's by default; and how to run it on this machine."""
+
+from dataclasses import asdict, dataclass, replace
+from math import cos, pi
+from typing import Any, Literal, get_args
+
+Optimiser = Literal["adam", "adamw"]
+Schedule = Literal["steps", "cosine"]
+Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
+HeadInit = Literal["random", "components", "projection"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The paper's training of Stanford Online Products, at the step schedule of the released code."""
+
+    batch_size: int = 384  # over all processes
+    samples_per_class: int = 4  # |P|, the images of each class in a batch
+    by_size: bool = False  # classes come up in proportion to their images, as in the released code, not equally often
+    tau: float = 0.01  # temperature of the sigmoid, Eq. 6
+    include_query: bool = False  # whether a query is one of its own positives, as in the released code
+    validation_fraction: float = 0.1  # of the training classes, to pick the best epoch; 0: train on all, keep the last
+    epochs: int = 400
+    steps: int | None = None  # stop after so many steps, whatever `epochs` says
+    optimiser: Optimiser = "adam"
+    learning_rate: float = 1e-5
+    head_init: HeadInit = "random"  # of a new layer: `training/head_init.py` has the others
+    head_lr_multiplier: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
+    loss_factor: float = 1.0  # times the learning rate, for parameters of the loss itself
+    weight_decay: float = 4e-5
+    schedule: Schedule = "steps"
+    milestones: tuple[int, ...] = (200, 300)  # epochs after which the step schedule multiplies the rate by `gamma`
+    gamma: float = 0.3
+    warm_up: int = 0  # steps over which the rate rises from 0
+    clip: float | None = None  # the greatest length of the gradient
+    micro_batch_size: int | None = None  # images at a time, of this process: large batches in little memory
+    memory_size: int = 0  # embeddings of past batches that join the retrieval set
+    memory_after: int = 0  # steps before the first of them is kept
+    # Of the network: auto is float16 on a GPU where the loss bears it, else float32. On a GPU tf32 rounds the inputs of
+    # float32 products to 10 bits; float32 itself does not.
+    precision: Precision = "auto"
+    seed: int = 0
+    checkpoint_every: int = 200  # steps; and after every epoch
+    diagnose_every: int = 50  # steps between two measurements of the operating region and of AP_e
+
+    def __post_init__(self) -> None:
+        choices = {"optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "head_init": HeadInit}
+        for name, kind in choices.items():
+            if getattr(self, name) not in get_args(kind):
+                raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
+        for name in ("batch_size", "samples_per_class", "epochs", "checkpoint_every", "diagnose_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("tau", "learning_rate"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be a positive number, not {getattr(self, name)}")
+        for name in ("steps", "clip", "micro_batch_size"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive, or left out, not {value}")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction is a share of the classes below 1, not {self.validation_fraction}")
+        if self.samples_per_class < 2:
+            raise ValueError(
+                "samples_per_class must be at least 2: with one image of a class a query has nothing to find"
+            )
+        if self.batch_size < 2 * self.samples_per_class:
+            raise ValueError(
+                f"a batch of {self.batch_size} with {self.samples_per_class} images of each class has one class, "
+                f"nothing to rank it against: take at least {2 * self.samples_per_class}"
+            )
+
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """How many steps the training has."""
+        return self.steps or self.epochs * steps_per_epoch
+
+    def rate_factor(self, step: int, steps_per_epoch: int) -> float:
+        """What the learning rates are multiplied by at a step, counted from 0."""
+        total = self.total_steps(steps_per_epoch)
+        if step < self.warm_up:
+            return (step + 1) / self.warm_up
+        if self.schedule == "cosine":
+            return (1 + cos(pi * (step - self.warm_up) / max(1, total - self.warm_up))) / 2
+        return self.gamma ** sum(step // steps_per_epoch >= epoch for epoch in self.milestones)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for json."""
+        return {**asdict(self), "milestones": list(self.milestones)}
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a training on this machine; of all this only `minutes` can change what comes out."""
+
+    resume: bool = False  # go on from the checkpoint in the folder, if there is one
+    minutes: float | None = None  # end the training after as many, also if it has steps left
+    device: str | None = None  # such as cpu or cuda; None: the accelerator where there is one
+    workers: int = 0  # processes that read images; 0: this one
+    tensorboard: bool = False  # write the metrics for TensorBoard too
+
+
+HERE = RunOptions()
+NETWORK, SIZE, DIMENSION = "tf_efficientnet_lite0", 112, 512  # what is fine-tuned unless you say otherwise
+PAPER = TrainingConfig()
+# A small set of images and a pretrained network, in minutes. A higher rate makes photos of things that the network
+# knows already rank worse than before; the new layer may learn faster.
+QUICK = TrainingConfig(
+    batch_size=128, epochs=3, optimiser="adamw", learning_rate=2e-4, head_lr_multiplier=5.0, schedule="cosine",
+    warm_up=5, head_init="projection",
+)  # fmt: skip
+# The embedding layer alone, behind a frozen backbone. On validation classes of photos and emoji no other rate, number
+# of steps or batch was better on all: emoji want more of each, photos do not.
+FEATURE_VIEWS = 4  # random ones of each training image, besides the test view
+FROZEN = replace(QUICK, batch_size=256, steps=300, learning_rate=5e-4, head_lr_multiplier=1.0)
+# The emoji at 80 pixels in five minutes on two cores, tuned on validation classes.
+DEMO = replace(QUICK, batch_size=256, learning_rate=1e-3, head_lr_multiplier=1.0)

@@ -1,0 +1,170 @@
+"""A dry run: a few steps of a training, tests on few images, and what the whole training will take on this machine."""
+
+import io
+import math
+import shutil
+import statistics
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from smoothap._core.devices import chosen_device, count_memory, peak_memory
+from smoothap._core.distributed import Processes, joined_processes
+from smoothap.data.benchmark import Benchmark
+from smoothap.data.image_set import ImageSet
+from smoothap.data.names import open_data
+from smoothap.data.partial_copies import partial_copies_taken
+from smoothap.training.config import HERE, RunOptions, TrainingConfig
+from smoothap.training.finetune import BatchesOf, FineTuned
+from smoothap.training.log import read_rows
+
+_STEPS, _STEPS_ON_CPU, _STEPS_OF_A_WORKER = 20, 4, 4  # workers have batches ready, which say nothing of their speed
+_FORWARD = 3.0  # times as many images pass the network a second without a gradient as with one
+_IMAGES = 200  # about as many are validated on, and in each test
+
+
+@dataclass
+class DryRun:
+    """What trainings will take here, and what is missing for them, in whole sentences."""
+
+    lines: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        missing = [f"  {number}. {line}" for number, line in enumerate(dict.fromkeys(self.missing), 1)]
+        told = ["The dry run went through. A whole training on this machine takes, by a few steps of it:", *self.lines]
+        return "\n".join([*told, "Missing:", *missing] if missing else [*told, "Nothing is missing."])
+
+
+def run_dry(
+    trainings: Mapping[str, partial[FineTuned]],  # `fine_tune` with a network, a config and all else, by name
+    data: Callable[[], Benchmark],
+    out: Path | str,
+    *,
+    test_on: Sequence[str] = (),
+    options: RunOptions = HERE,
+) -> DryRun:
+    """Run a few steps of each training in a temporary folder below `out`, with its batches from all of its images.
+
+    Validation and tests take a few hundred images. A partial copy of the data is taken as it is.
+    """
+    found, device, folder, hours = DryRun(), chosen_device(options.device), Path(out) / ".dry-run", 0.0
+    with partial_copies_taken() as lacking:
+        sets = [data()]
+        for test in test_on:
+            try:
+                sets.append(open_data(test))
+            except (ValueError, OSError) as error:
+                found.missing.append(f"--test-on {test}: {error}")
+    found.missing += lacking.sentences
+    tested = [images for one in sets for images in one.sets if images is not one.train]
+    tested_images = sum(lacking.whole.get(images.name, len(images)) for images in tested)
+    few, *further = (_FewTests.of(one, found.missing) for one in sets)
+    scale = lacking.whole.get(few.training_images().name, 0) / len(few.training_images()) or 1.0
+    few_steps = (_STEPS_ON_CPU if device.type == "cpu" else _STEPS) + _STEPS_OF_A_WORKER * options.workers
+    for name, training in trainings.items():
+        config: TrainingConfig = training.keywords["config"]
+        short = replace(config, steps=min(few_steps, config.steps or few_steps))
+        count_memory(device)
+        with joined_processes() as processes, _temporary(folder, processes):
+            try:
+                with redirect_stdout(io.StringIO()):  # a training on few images says what is not so of the whole
+                    quick = replace(options, resume=False, minutes=None)
+                    training(few, folder, config=short, fit_batch=True, test_on=further, options=quick)
+            except torch.OutOfMemoryError as error:
+                raise ValueError(
+                    f"The memory of {device} does not hold a batch of this training: --micro-batch-size 96 computes "
+                    "the same gradient in parts, --batch-size another one"
+                ) from error
+            images, validated = few.split[-1]
+            batch_size = min(config.batch_size, images.classes * config.samples_per_class)
+            batches: BatchesOf | None = training.keywords.get("batches")
+            drawn = None if batches is None else batches(images, replace(config, batch_size=batch_size), processes)
+            per_epoch = max(1, round(scale * len(images) / batch_size)) if drawn is None else len(drawn)
+            steps = config.total_steps(per_epoch)
+            rates = [row["images_per_second"] for row in read_rows(folder) if "loss" in row]
+            rate = statistics.median(rates[len(rates) // 2 :])
+            validations = 2 + math.ceil(steps / per_epoch)  # also before the training, with and without the new layer
+            embedded = validations * scale * validated + 2 * tested_images
+            needed = (steps * batch_size / rate + embedded / (_FORWARD * rate)) / 3600
+            disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            disk += sum(
+                file.stat().st_size for file in folder.glob("checkpoint-*")
+            )  # the next one, before the old goes
+            found.missing += [
+                f"{file.read_text().count(chr(10)) - 1} images that can be read, of {file.stem}"
+                for file in folder.glob("unreadable-*")
+            ]
+        hours += needed
+        found.lines += [f"  {name}:"] if name else []
+        found.lines += [
+            f"  images a second     {rate:,.1f}",
+            f"  to train on         {steps * batch_size:,} images, {steps:,} batches of {batch_size}",
+            f"  hours               {needed:,.1f} ({60 * needed:,.0f} minutes), with validation and tests",
+            f"  memory              {peak_memory(device) / 1e9:.1f} GB at most",
+            f"  disk                {disk / 1e9:.2f} GB",
+        ]
+        if batch_size < config.batch_size:
+            found.lines.append(f"  There are classes for batches of {batch_size} here, not of {config.batch_size}.")
+        if disk > (free := shutil.disk_usage(out).free):
+            found.missing.append(f"Room on the disk: {free / 1e9:.1f} GB are free, and {disk / 1e9:.1f} GB are needed")
+    found.lines += [f"  all of them         {hours:,.1f} hours"] if len(trainings) > 1 else []
+    return found
+
+
+@contextmanager
+def _temporary(folder: Path, processes: Processes) -> Generator[None]:
+    """A folder that all processes share, and that is gone afterwards."""
+    try:
+        yield
+        processes.wait()
+    finally:
+        if processes.rank == 0:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _FewTests(Benchmark):
+    """A benchmark with all of its training images, and few to validate and test on."""
+
+    split: list[tuple[ImageSet, int]] = field(default_factory=list)  # training images, how many are validated on
+
+    @classmethod
+    def of(cls, whole: Benchmark, missing: list[str]) -> "_FewTests":
+        tests = {images.name: images for images in whole.sets if images is not whole.train}
+        few = {name: images.rows(rows) for name, images in tests.items() if len(rows := few_rows(images))}
+        missing += [
+            f"{name} has no two classes of two images and more: nothing can be tested on it."
+            for name in tests.keys() - few.keys()
+        ]
+        return cls(whole.name, whole.train, few, whole.warnings)
+
+    def train_and_validation(self, seed: int = 0, fraction: float = 0.1) -> tuple[ImageSet, ImageSet]:
+        training, validation = super().train_and_validation(seed, fraction)
+        self.split.append((training, len(validation)))
+        rows = few_rows(validation)
+        return training, validation.rows(rows) if len(rows) else validation
+
+    def training_images(self) -> ImageSet:
+        images = super().training_images()
+        self.split.append((images, 0))
+        return images
+
+
+def few_rows(images: ImageSet) -> np.ndarray:
+    """Rows of some hundred images, whole classes from all over the set; none where it has no two that can be found."""
+    sizes, queries, gallery = (
+        np.bincount(images.labels if mask is None else images.labels[mask], minlength=images.classes)
+        for mask in (None, images.is_query, images.is_gallery)
+    )
+    classes = np.flatnonzero((sizes > 1) & (queries > 0) & (gallery > 0))
+    if len(classes) < 2:
+        return np.empty(0, np.int64)
+    wanted = min(len(classes), max(2, _IMAGES // int(sizes[classes].mean())))
+    chosen = classes[np.linspace(0, len(classes) - 1, wanted).astype(int)]
+    return np.flatnonzero(np.isin(images.labels, chosen))

@@ -1,0 +1,117 @@
+"""`smoothap train RECIPE --dry-run`: a few steps, what the training will take, and what is missing."""
+
+import os
+import re
+import signal
+
+import numpy as np
+import pytest
+from photo_makers import pattern_folder
+from tiny_sets import write_ijbc, write_sop, write_vehicle_id, write_vggface2
+
+from smoothap.cli import app
+from smoothap.data import counts, ijbc
+from smoothap.data.names import open_data
+from smoothap.data.vehicle_id import one_in_the_gallery
+from smoothap.training import log
+from smoothap.training.dry_run import few_rows
+
+pytestmark = pytest.mark.usefixtures("small_networks")
+COUNTS = counts.compare_counts
+
+
+@pytest.fixture
+def real_counts(monkeypatch):
+    """The tiny sets are partial copies here."""
+    for module in (counts, ijbc):
+        monkeypatch.setattr(module, "compare_counts", COUNTS)
+
+
+def smoothap(*words):
+    """The exit code."""
+    try:
+        app([str(word) for word in words], result_action="return_value", exit_on_error=False)
+    except SystemExit as ended:
+        return ended.code
+    return 0
+
+
+def dry_run(recipe, data, out, *more, size=32):
+    sizes = () if size is None else ("--size", size)
+    return smoothap("train", recipe, "--data", data, "--out", out, "--device", "cpu", *sizes, "--dry-run", *more)
+
+
+def test_a_dry_run_tells_what_a_training_takes_and_leaves_nothing_behind(tmp_path, capsys):
+    data, out = write_sop(tmp_path / "data"), tmp_path / "run"
+    words = ("--batch-size", 16, "--weights", "none", "--validation-fraction", 0.1)
+    assert dry_run("recipe:sop-384", data, out, *words) == 0
+    told = capsys.readouterr().out
+    assert "45,120 images, 2,820 batches of 16" in told  # 94 epochs of 10 batches of each pair of 3 groups
+    assert all(word in told for word in ("images a second", "hours", "GB at most", "disk", "Nothing is missing."))
+    assert not list(out.iterdir())
+
+
+@pytest.mark.usefixtures("real_counts")
+def test_a_partial_copy_is_taken_and_what_it_lacks_is_listed(tmp_path, capsys):
+    data, out = write_vehicle_id(tmp_path / "data"), tmp_path / "run"
+    for path in sorted((data / "image").iterdir())[::6]:
+        path.unlink()
+    with pytest.raises(ValueError, match="listed files are missing"):
+        smoothap("train", "recipe:vehicle-id-384", "--data", data, "--out", out, "--weights", "none")
+    assert dry_run("recipe:vehicle-id-384", data, out, "--weights", "none") == 1
+    told = capsys.readouterr().out
+    assert "listed files are missing" in told
+    assert "vehicle-id train is partial: found" in told
+    used = int(re.search(r"classes for batches of (\d+) here, not of 384", told)[1])
+    assert f"{400 * round(110_178 / used):,} batches of {used}" in told  # those of a whole copy
+
+
+def test_weights_and_sets_that_are_not_there_are_missing_and_no_error(tmp_path, capsys):
+    data, out = write_vggface2(tmp_path / "data"), tmp_path / "run"
+    further = ("--test-on", f"ijbc:{tmp_path / 'nowhere'}", "--test-on", f"ijbc:{write_ijbc(tmp_path / 'ijbc')}")
+    assert dry_run("recipe:faces-senet50", data, out, "--batch-size", 8, *further) == 1
+    told = capsys.readouterr().out
+    assert "1. --test-on ijbc:" in told
+    assert "The weights to start from, as --weights FILE: senet50_256.pth" in told
+
+
+def test_each_training_of_an_ablation_is_told(tmp_path, capsys):
+    data, out = write_vggface2(tmp_path / "data"), tmp_path / "run"
+    assert dry_run("recipe:ablation-tau", data, out, "--batch-size", 8, "--weights", "none", size=16) == 0
+    told = capsys.readouterr().out
+    assert all(f"  {name}:\n" in told for name in ("tau-0.1", "tau-0.01", "tau-0.001"))
+    assert "all of them" in told
+
+
+def test_own_photos_need_no_recipe(tmp_path, capsys):
+    photos, out = pattern_folder(tmp_path / "photos", 16, 5), tmp_path / "run"
+    words = ("--model", "test_resnet", "--weights", "none", "--size", 24, "--dimension", 16, "--device", "cpu")
+    code = smoothap("train", "--data", f"folder:{photos}", "--out", out, *words, "--dry-run", "--workers", 1)
+    told = capsys.readouterr().out
+    assert code == 0, told
+    assert "Nothing is missing." in told
+
+
+def test_an_interrupted_dry_run_leaves_the_folder_as_it_was(tmp_path, capsys, monkeypatch):
+    data, out = write_sop(tmp_path / "data"), tmp_path / "run"
+    written = log.Log.write
+
+    def interrupting(self, row):
+        written(self, row)
+        if "loss" in row:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(log.Log, "write", interrupting)
+    assert dry_run("recipe:sop-384", data, out, "--batch-size", 16, "--weights", "none") == 130
+    assert f"{out} is as it was." in capsys.readouterr().out
+    assert not list(out.iterdir())
+
+
+def test_resume_does_not_go_with_a_dry_run(tmp_path):
+    with pytest.raises(ValueError, match="leave --resume out"):
+        dry_run("recipe:sop-384", tmp_path, tmp_path / "run", "--resume")
+
+
+def test_few_images_keep_queries_with_their_gallery(tmp_path):
+    whole = open_data(f"vehicle-id:{write_vehicle_id(tmp_path / 'data')}").tests["small"]
+    assert np.array_equal(few_rows(one_in_the_gallery(whole, 0)), np.arange(len(whole)))
