@@ -34,8 +34,8 @@ from smoothap.models import Embedder
 from smoothap.models._weights import read_state
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
-from smoothap.training.vector_files import open_array
 from smoothap.training.log import read_rows
+from smoothap.training.vector_files import open_array
 
 pytestmark = pytest.mark.promise(14)
 NONE = {"train": Counts(0, 0), "test": Counts(0, 0)}
