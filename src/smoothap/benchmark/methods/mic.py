@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from smoothap.benchmark.methods.divide_and_conquer import backbone_features, k_means
-from smoothap.benchmark.methods.wrapped import margin
+from smoothap.benchmark.methods.wrapped import margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
 
@@ -66,7 +66,7 @@ class InterclassMining(nn.Module):
         if model.embedding is None:
             raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
         self.surrogates, self.reversal, self._seed = surrogates, reversal / _SECOND_DIMENSION**2, seed
-        self.main, self.surrogate = margin(classes), margin(surrogates)
+        self.main, self.surrogate = margin_loss(classes), margin_loss(surrogates)
         self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
         self.independence = Independence(_SECOND_DIMENSION, model.dimension)
         self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))
