@@ -19,7 +19,7 @@ from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
 
 _UPDATE_EVERY = 3  # epochs
-_SECOND_DIMENSION = 128  # of both heads in the released code: its weights of the reversal go with so many numbers
+_SECOND_DIMENSION = 128  # of both heads in the released code: its weights of the reversal go with that many dimensions
 _HIDDEN = 512  # numbers in the network that predicts one head from the other
 # The released surrogate classes and weight of the reversal for each set; those of birds for any other.
 _RELEASED = {"sop": (50, 250.0), "vehicle-id": (50, 250.0), "in-shop": (150, 250.0), "cars": (150, 500.0)}
