@@ -4,8 +4,8 @@ import pytest
 import torch
 from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
+from wrapped_losses import built
 
-from smoothap.benchmark.methods import wrapped
 from smoothap.benchmark.methods.miners import DistanceWeightedMiner, SemiHardMiner
 from smoothap.benchmark.methods.wrapped import ContrastiveWithMemory
 
@@ -23,7 +23,7 @@ def test_contrastive_is_the_mean_violation_of_pairs(batch):
     pulled = (1 - cosines)[same & ~torch.eye(24, dtype=torch.bool)]
     pushed = (cosines - 0.5).clamp(min=0)[~same]
     expected = pulled.mean() + pushed[pushed > 0].mean()
-    assert wrapped.contrastive()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert built("contrastive")(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_triplets_are_drawn_as_in_the_re_implementation(batch):
@@ -56,7 +56,7 @@ def test_the_triplet_loss_is_on_squared_distances_and_a_mean_over_all_anchors(ba
     gaps = (embeddings - embeddings[positives]).square().sum(1) - (embeddings - embeddings[negatives]).square().sum(1)
     expected = (gaps + 0.2).clamp(min=0).mean()
     torch.manual_seed(0)
-    assert wrapped.triplet()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert built("triplet")(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
@@ -71,7 +71,7 @@ def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
 def test_margin_is_that_of_its_paper(batch):
     """[d(a, p) - beta + 0.2]+ and [beta - d(a, n) + 0.2]+ of the drawn triplets, over how many of them are not 0."""
     embeddings, labels = batch
-    loss = wrapped.margin(6)
+    loss = built("margin")
     with torch.no_grad():
         loss.loss.beta.copy_(torch.linspace(1.0, 1.4, 6))
     torch.manual_seed(0)
@@ -107,7 +107,7 @@ def test_negatives_are_drawn_as_often_as_by_the_library(batch):
 
 def test_proxy_nca_leaves_the_positive_proxy_out_of_the_denominator(batch):
     embeddings, labels = batch
-    loss = wrapped.proxy_nca(6, 16)
+    loss = built("proxy-nca", 6, 16)
     proxies = 3 * normalize(next(loss.parameters()).detach(), dim=1)
     losses = []
     for embedding, label in zip(3 * embeddings, labels, strict=True):
@@ -130,7 +130,7 @@ def test_fast_ap_is_the_ap_of_a_soft_histogram(batch):
         up_to, all_up_to = positive.cumsum(0), weights.sum(0).cumsum(0)
         values.append(sum(positive[j] * up_to[j] / all_up_to[j] for j in range(11) if positive[j] > 0) / 3)
     expected = 1 - torch.stack(values).mean()
-    assert wrapped.fast_ap()(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
+    assert built("fast-ap")(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_the_memory_s_term_is_added_to_that_of_the_batch(batch):
@@ -163,7 +163,7 @@ def test_the_memory_s_term_is_added_to_that_of_the_batch(batch):
 
 def test_a_memory_that_is_the_batch_itself_changes_nothing(batch):
     embeddings, labels = batch
-    loss = wrapped.contrastive()
+    loss = built("contrastive")
     alone = loss(embeddings, labels)
     remembered = loss(embeddings, labels, embeddings.clone(), labels.clone(), torch.arange(24))
     assert remembered.item() == pytest.approx(alone.item(), rel=1e-6)
@@ -172,4 +172,4 @@ def test_a_memory_that_is_the_batch_itself_changes_nothing(batch):
 def test_labels_beyond_the_classes_are_told(batch):
     embeddings, labels = batch
     with pytest.raises(ValueError, match="labels run from 0 to 5, but this loss was built for classes 0 to 3"):
-        wrapped.softmax(4, 16)(embeddings, labels)
+        built("softmax", 4, 16)(embeddings, labels)

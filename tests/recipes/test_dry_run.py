@@ -115,3 +115,11 @@ def test_resume_does_not_go_with_a_dry_run(tmp_path):
 def test_few_images_keep_queries_with_their_gallery(tmp_path):
     whole = open_data(f"vehicle-id:{write_vehicle_id(tmp_path / 'data')}").tests["small"]
     assert np.array_equal(few_rows(one_in_the_gallery(whole, 0)), np.arange(len(whole)))
+
+
+def test_what_a_killed_dry_run_left_is_in_nobody_s_way(tmp_path):
+    data, out = write_sop(tmp_path / "data"), tmp_path / "run"
+    (out / ".dry-run").mkdir(parents=True)
+    (out / ".dry-run" / "checkpoint.json").write_text("half")
+    assert dry_run("recipe:sop-384", data, out, "--batch-size", 16, "--weights", "none") == 0
+    assert not list(out.iterdir())

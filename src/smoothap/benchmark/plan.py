@@ -40,7 +40,7 @@ class Plan:
     samples_per_class: int = 4
     learning_rate: float  # the middle of the range that is searched
     trials: int = 0  # of each method in a round of the search; 0: no search, everything as published
-    rounds: int = 2  # at most, where the best of a method lies at an edge
+    rounds: int = 2  # at most, where the best of a method is at an edge
     folds: int = 1  # of classes that a trial is judged on, each in a training of its own
     rate_only: bool = False
     validations: int  # of a training, besides that before its first step

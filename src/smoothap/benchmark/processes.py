@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
 
 class TaskRunner:
-    """Does tasks, and remembers what is done by what lies in their folders; what failed is not tried twice."""
+    """Does tasks, and remembers what is done by what is in their folders; what failed is not tried twice."""
 
     def __init__(self, plan: Plan) -> None:
         self._jobs = plan.jobs

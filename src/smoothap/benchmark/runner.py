@@ -2,7 +2,7 @@
 
 Every run has its own folder and its own process. What is finished is not done again; what was cut off goes on from its
 checkpoint; a run that failed is tried again the next time. A folder is named by the values of its run, so that what a
-longer search decides otherwise is trained anew beside it.
+longer search decides otherwise is trained again beside it.
 """
 
 import shutil
@@ -110,7 +110,7 @@ class _Runner:
     def search(self, split: int) -> None:
         """Find the values of every method in a split.
 
-        All methods of as many stages get the same number of trials; where the best of one lies at an edge, all get
+        All methods of as many stages get the same number of trials; where the best of one is at an edge, all get
         another round. Later stages are searched when those before them are settled, because they start from them.
         """
         for _, level in groupby(self._outcomes, key=lambda outcome: len(outcome.method.stages)):
@@ -245,7 +245,7 @@ def _moved(searches: Sequence[Search]) -> str:
     names = "; ".join(
         f"{title}: {', '.join(f'{end} {name}' for name, end in edges.items())}" for title, edges in found.items()
     )
-    return f"The best trial lies at an edge, so that the range is moved and every method gets as many more ({names})."
+    return f"The best trial is at an edge, so that the range is moved and every method gets as many more ({names})."
 
 
 def _title(what: str, plan: Plan, split: int) -> str:

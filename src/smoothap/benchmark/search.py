@@ -1,6 +1,6 @@
-"""The search of a method's numbers: trials drawn at random, ranges that move where the best lies at an edge.
+"""The search of a method's numbers: trials drawn at random, ranges that move where the best is at an edge.
 
-Which value is the best is said by whole trainings alone; this module draws values and judges where the best one lies.
+Which value is the best is said by whole trainings alone; this module draws values and judges where the best one is.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ class Range:
         return replace(self, low=self._back(begin), high=self._back(min(begin + width, most)))
 
     def edge(self, value: float, tried: Sequence["Range"]) -> str:
-        """Whether the value lies at the "low" or "high" end of all that was tried; a limit of its meaning is none."""
+        """Whether the value is at the "low" or "high" end of all that was tried; a limit of its meaning is none."""
         ends = [each.ends for each in tried]
         width = ends[0][1] - ends[0][0]
         low, high, place = min(low for low, _ in ends), max(high for _, high in ends), self._measure(value)
@@ -121,7 +121,7 @@ class Search:
         )
 
     def edges(self) -> dict[str, str]:
-        """The parameters whose best value lies at an end of what was tried, and at which."""
+        """The parameters whose best value is at an end of what was tried, and at which."""
         if (best := self.best) is None:
             return {}
         columns = {ranges[0].parameter.name: ranges for ranges in zip(*self._tried, strict=True)}

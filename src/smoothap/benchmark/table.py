@@ -162,7 +162,7 @@ def _chosen(outcome: Outcome, split: int, of_method: Mapping[str, Outcome]) -> s
 
 
 def as_markdown(rows: Sequence[TableRow]) -> str:
-    """The table in Markdown, which is legible as plain text too; the reasons of failures stand in its last column."""
+    """The table in Markdown, which is legible as plain text too; its last column has the reasons of failures."""
     return text_table(_lines(rows), text=("Method", "Group", "Chosen", "Failures"), markdown=True)
 
 

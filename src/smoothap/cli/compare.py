@@ -67,7 +67,7 @@ def compare(
     rounds
         How often at most every method gets as many trials, should the best of one lie at an edge of its range.
     folds
-        Judge each trial on so many folds of the training classes, in as many trainings; for small sets.
+        Judge each trial on that many folds of the training classes, in as many trainings; for small sets.
     rate_only
         Search the learning rate alone, and leave the published values of each method.
     seeds
@@ -78,7 +78,7 @@ def compare(
     steps
         Training steps, of each stage where there are two; by default 60, with --frozen 300.
     minutes
-        Stop each training after so many minutes; one that is not done by then counts as failed.
+        Stop each training after that many minutes; one that is not done by then counts as failed.
     settings
         The compare.json of an earlier comparison, to make it again, or its results.json, to take its chosen values too.
     out
@@ -90,7 +90,7 @@ def compare(
     batch_size
         Images in a batch; by default 64, with --frozen 256, or as many as few training classes allow.
     classes
-        Train on so many of the training classes, drawn by the seed; by default on all.
+        Train on that many of the training classes, drawn by the seed; by default on all.
     learning_rate
         The middle of the range that is searched, from a tenth to ten times of it; by default 5e-4, with --frozen 1e-3.
     validations

@@ -112,7 +112,7 @@ def train(
     dimension
         The length of the embedding vectors. Not with a recipe.
     hidden
-        Add a network with so many numbers in its middle to the new embedding layer. Not with a recipe.
+        Add a network with that many hidden dimensions to the new embedding layer. Not with a recipe.
     frozen
         Train the embedding layer alone, on features of the backbone that are computed once: minutes for the first
         training, seconds for every further one. Not with a recipe.
@@ -130,9 +130,9 @@ def train(
     epochs
         How often to go through the training images.
     steps
-        Stop after so many steps.
+        Stop after that many steps.
     minutes
-        Stop after so many minutes.
+        Stop after that many minutes.
     batch_size
         Images in a batch, over all processes.
     samples_per_class

@@ -21,7 +21,7 @@ class TrainingConfig:
     include_query: bool = False  # whether a query is one of its own positives, as in the released code
     validation_fraction: float = 0.1  # of the training classes, to pick the best epoch; 0: train on all, keep the last
     epochs: int = 400
-    steps: int | None = None  # stop after so many steps, whatever `epochs` says
+    steps: int | None = None  # stop after that many steps, whatever `epochs` says
     optimiser: Optimiser = "adam"
     learning_rate: float = 1e-5
     head_init: HeadInit = "random"  # of a new layer: `training/head_init.py` has the others

@@ -92,14 +92,12 @@ def run_dry(
             validations = 2 + math.ceil(steps / per_epoch)  # also before the training, with and without the new layer
             embedded = validations * scale * validated + 2 * tested_images
             needed = (steps * batch_size / rate + embedded / (_FORWARD * rate)) / 3600
-            disk = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            disk += sum(
-                file.stat().st_size for file in folder.glob("checkpoint-*")
-            )  # the next one, before the old goes
-            found.missing += [
-                f"{file.read_text().count(chr(10)) - 1} images that can be read, of {file.stem}"
-                for file in folder.glob("unreadable-*")
-            ]
+            files = [file for file in folder.rglob("*") if file.is_file()]
+            files += folder.glob("checkpoint-*")  # twice, as the new one is there before the old one goes
+            disk = sum(file.stat().st_size for file in files)
+            for file in folder.glob("unreadable-*"):
+                first = file.read_text(encoding="utf-8").splitlines()[1]
+                found.missing.append(f"Some images cannot be read, such as {first}")
         hours += needed
         found.lines += [f"  {name}:"] if name else []
         found.lines += [
@@ -119,7 +117,10 @@ def run_dry(
 
 @contextmanager
 def _temporary(folder: Path, processes: Processes) -> Generator[None]:
-    """A folder that all processes share, and that is gone afterwards."""
+    """A folder that all processes share, without what a dry run that was killed left, and that is gone afterwards."""
+    if processes.rank == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+    processes.wait()
     try:
         yield
         processes.wait()

@@ -1,6 +1,6 @@
 """Training of the embedding layer alone: the backbone is frozen, and its features are computed once for all trainings.
 
-The sets of a benchmark hand out features in the place of pixels, and an `Embedder` without its backbone takes them. To
+The sets of a benchmark hand out features instead of pixels, and an `Embedder` without its backbone takes them. To
 the training loop both look like any other set and model.
 """
 
@@ -27,7 +27,7 @@ from smoothap.models import Embedder
 from smoothap.models.embedding import BATCH_SIZE, embed_set
 from smoothap.training.config import FEATURE_VIEWS
 
-_FORMAT = 1  # of the files; another one computes them anew
+_FORMAT = 1  # of the files; another one computes them again
 _BLOCK = 8 * BATCH_SIZE  # images of a process between two writes
 
 
@@ -47,9 +47,9 @@ class Frozen:
         """A new embedding layer, drawn by the seed, as an `Embedder` that takes the features of `benchmark`.
 
         Without a `dimension` it gives the features themselves: the network before training. With `hidden`, a network
-        with so many numbers in its middle is added to the linear layer. `save` writes an ordinary model, backbone and
-        layer, which opens and embeds images like any other; without `saves_backbone` it writes the layer alone, 2 MB in
-        the place of 16, for the many models that nobody opens again.
+        with that many hidden dimensions is added to the linear layer. `save` writes an ordinary model, backbone and
+        layer, which opens and embeds images like any other; without `saves_backbone` it writes the layer alone, 2 MB
+        instead of 16, for the many models that nobody opens again.
         """
         head = self.backbone.on_features(saves_backbone=saves_backbone)
         torch.manual_seed(seed)

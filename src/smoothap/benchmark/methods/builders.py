@@ -1,8 +1,11 @@
 """How each method is built for a training; the named arguments of its function are its options."""
 
-from smoothap.benchmark.methods import wrapped
+from pytorch_metric_learning import distances, losses, reducers
+
 from smoothap.benchmark.methods.divide_and_conquer import ClusterBatches, SlicedMargin
 from smoothap.benchmark.methods.mic import InterclassMining, released_numbers
+from smoothap.benchmark.methods.miners import SemiHardMiner
+from smoothap.benchmark.methods.wrapped import ContrastiveWithMemory, ProxyNCA, Wrapped, margin_loss
 from smoothap.losses import BlackboxAP, BlackboxRecall, RecallAtK, Roadmap, SmoothAP, SupAP
 from smoothap.training.loss import LossParts, TrainingSetup
 
@@ -22,7 +25,8 @@ def calibrated_smooth_ap(setup: TrainingSetup, *, balance: float = 0.5, tau: flo
 
 def fast_ap(setup: TrainingSetup, *, bins: int | None = None) -> LossParts:
     """`bins` are by default the paper's: 20 for iNaturalist, else 10."""
-    return LossParts(wrapped.fast_ap(bins or (20 if "inaturalist" in setup.images.name.lower() else 10)))
+    number = bins or (20 if "inaturalist" in setup.images.name.lower() else 10)
+    return LossParts(Wrapped(losses.FastAPLoss(num_bins=number)))
 
 
 def blackbox_ap(setup: TrainingSetup, *, lambda_: float = 4.0, margin: float = 0.02) -> LossParts:
@@ -34,20 +38,25 @@ def blackbox_recall(setup: TrainingSetup, *, lambda_: float = 4.0, margin: float
 
 
 def contrastive(setup: TrainingSetup, *, margin: float = 0.5) -> LossParts:
-    return LossParts(wrapped.contrastive(margin))
+    """Pairwise, on cosines: positives up to 1, negatives below the margin (that of cross-batch memory)."""
+    loss = losses.ContrastiveLoss(pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity())
+    return LossParts(Wrapped(loss))
 
 
 def triplet(setup: TrainingSetup, *, margin: float = 0.2) -> LossParts:
-    return LossParts(wrapped.triplet(margin))
+    """On squared distances, one semi-hard triplet for each anchor, the mean over all of them."""
+    loss = losses.TripletMarginLoss(margin, distance=distances.LpDistance(power=2), reducer=reducers.MeanReducer())
+    return LossParts(Wrapped(loss, SemiHardMiner()))
 
 
 def margin(setup: TrainingSetup, *, margin: float = 0.2, beta: float = 1.2, beta_rate: float = 5e-4) -> LossParts:
-    return LossParts(wrapped.margin(setup.images.classes, margin, beta, beta_rate))
+    return LossParts(margin_loss(setup.images.classes, margin, beta, beta_rate))
 
 
 def proxy_nca(setup: TrainingSetup, *, factor: float = 1.0) -> LossParts:
-    """`factor` times the learning rate is that of the proxies."""
-    return LossParts(wrapped.proxy_nca(setup.images.classes, setup.model.dimension), {"loss_factor": factor})
+    """One proxy for each class, the paper's choice; `factor` times the learning rate is that of the proxies."""
+    classes = setup.images.classes
+    return LossParts(Wrapped(ProxyNCA(classes, setup.model.dimension), classes=classes), {"loss_factor": factor})
 
 
 def xbm(
@@ -61,7 +70,7 @@ def xbm(
     """`memory` is by default as large as the training set; nothing is remembered in the first `warm_up` steps."""
     start = min(_WARM_UP, setup.steps // _WARM_UP_SHARE) if warm_up is None else warm_up
     return LossParts(
-        wrapped.ContrastiveWithMemory(margin, weight),
+        ContrastiveWithMemory(margin, weight),
         {"memory_size": memory or len(setup.images), "memory_after": start},
     )
 
@@ -105,11 +114,13 @@ def recall_at_k(
 
 def softmax(setup: TrainingSetup, *, temperature: float = 0.05, factor: float = 100.0) -> LossParts:
     """`factor` times the learning rate is that of the class weights, as in the code of Proxy Anchor."""
-    loss = wrapped.softmax(setup.images.classes, setup.model.dimension, temperature)
-    return LossParts(loss, {"loss_factor": factor})
+    classes = setup.images.classes
+    loss = losses.NormalizedSoftmaxLoss(classes, setup.model.dimension, temperature=temperature)
+    return LossParts(Wrapped(loss, classes=classes), {"loss_factor": factor})
 
 
 def arcface(setup: TrainingSetup, *, margin: float = 28.6, scale: float = 64.0, factor: float = 100.0) -> LossParts:
     """`margin` is an angle in degrees; `factor` as of `softmax`."""
-    loss = wrapped.arcface(setup.images.classes, setup.model.dimension, margin, scale)
-    return LossParts(loss, {"loss_factor": factor})
+    classes = setup.images.classes
+    loss = losses.ArcFaceLoss(classes, setup.model.dimension, margin=margin, scale=scale)
+    return LossParts(Wrapped(loss, classes=classes), {"loss_factor": factor})

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods.wrapped import margin
+from smoothap.benchmark.methods.wrapped import margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
 from smoothap.models import Embedder
@@ -49,7 +49,7 @@ class SlicedMargin(nn.Module):
                 f"{2 * clusters} or more"
             )
         self.clusters, self.divided_steps, self.sliced_steps, self._seed = clusters, divided_steps, sliced_steps, seed
-        self.margin = margin(None)
+        self.margin = margin_loss(None)
         self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
         self.register_buffer("step", torch.tensor(0))
         self._slice: int | None = None  # that learns from this batch, None for all

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from smoothap.benchmark.methods.divide_and_conquer import backbone_features, k_means
-from smoothap.benchmark.methods.wrapped import margin
+from smoothap.benchmark.methods.wrapped import margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
 
 _UPDATE_EVERY = 3  # epochs
-_SECOND_DIMENSION = 128  # of both heads in the released code: its weights of the reversal go with so many numbers
+_SECOND_DIMENSION = 128  # of both heads in the released code: its weights of the reversal go with that many dimensions
 _HIDDEN = 512  # numbers in the network that predicts one head from the other
 # The released surrogate classes and weight of the reversal for each set; those of birds for any other.
 _RELEASED = {"sop": (50, 250.0), "vehicle-id": (50, 250.0), "in-shop": (150, 250.0), "cars": (150, 500.0)}
@@ -66,7 +66,7 @@ class InterclassMining(nn.Module):
         if model.embedding is None:
             raise ValueError("MIC needs a network with an embedding layer: give it a dimension")
         self.surrogates, self.reversal, self._seed = surrogates, reversal / _SECOND_DIMENSION**2, seed
-        self.main, self.surrogate = margin(classes), margin(surrogates)
+        self.main, self.surrogate = margin_loss(classes), margin_loss(surrogates)
         self.second_head = nn.Linear(model.embedding.in_features, _SECOND_DIMENSION)
         self.independence = Independence(_SECOND_DIMENSION, model.dimension)
         self.register_buffer("surrogate_of_row", torch.zeros(images, dtype=torch.long))

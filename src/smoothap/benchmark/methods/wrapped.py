@@ -1,17 +1,17 @@
 """Losses of pytorch-metric-learning with the settings of their papers, called as our own: `loss(embeddings, labels)`.
 
-Each function builds one, with a part of our own where the library's do not suffice (`ProxyNCA`, `SemiHardMiner`) or
+Each has its miner, with a part of our own where the library's do not suffice (`ProxyNCA`, `SemiHardMiner`) or
 take too long (`DistanceWeightedMiner`); those with parameters of their own (a proxy, a weight or a margin for each
 class) take labels 0 ... classes - 1. `ContrastiveWithMemory` is a loss of our own.
 """
 
 import torch
-from pytorch_metric_learning import distances, losses, reducers
+from pytorch_metric_learning import losses
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods.miners import DistanceWeightedMiner, SemiHardMiner, positives
+from smoothap.benchmark.methods.miners import DistanceWeightedMiner, positives
 from smoothap.losses.inputs import Call, check_inputs, first_of
 
 _PROXY_LENGTH = 3.0  # of embeddings and proxies, in the re-implementation of Proxy NCA
@@ -133,44 +133,15 @@ class ContrastiveWithMemory(nn.Module):
         return ((queries * (signs @ items)).sum() + constant) / len(queries)
 
 
-def contrastive(margin: float = 0.5) -> Wrapped:
-    """Pairwise contrastive on cosines: positives up to 1, negatives below the margin (that of cross-batch memory)."""
-    return Wrapped(losses.ContrastiveLoss(pos_margin=1, neg_margin=margin, distance=distances.CosineSimilarity()))
-
-
-def triplet(margin: float = 0.2) -> Wrapped:
-    """Triplets on squared distances, one semi-hard one for each anchor, the mean over all of them."""
-    loss = losses.TripletMarginLoss(margin, distance=distances.LpDistance(power=2), reducer=reducers.MeanReducer())
-    return Wrapped(loss, SemiHardMiner())
-
-
-def margin(classes: int | None, margin: float = 0.2, beta: float = 1.2, learning_rate: float | None = 5e-4) -> Wrapped:
+def margin_loss(
+    classes: int | None, margin: float = 0.2, beta: float = 1.2, learning_rate: float | None = 5e-4
+) -> Wrapped:
     """Margin loss with distance-weighted sampling (Wu et al. 2017).
 
     The boundary beta is learned for each class, at a rate of its own; without `classes` it stays as it is.
     """
     loss = losses.MarginLoss(margin, beta=beta, learn_beta=classes is not None, num_classes=classes)
     return Wrapped(loss, DistanceWeightedMiner(), classes, learning_rate)
-
-
-def proxy_nca(classes: int, dimension: int) -> Wrapped:
-    """Proxy NCA with one proxy for each class, the paper's choice."""
-    return Wrapped(ProxyNCA(classes, dimension), classes=classes)
-
-
-def fast_ap(bins: int = 10) -> Wrapped:
-    """FastAP: AP of a histogram of distances; the paper takes 20 bins for iNaturalist."""
-    return Wrapped(losses.FastAPLoss(num_bins=bins))
-
-
-def softmax(classes: int, dimension: int, temperature: float = 0.05) -> Wrapped:
-    """Normalised softmax: cross-entropy of the cosines with one weight vector for each class."""
-    return Wrapped(losses.NormalizedSoftmaxLoss(classes, dimension, temperature=temperature), classes=classes)
-
-
-def arcface(classes: int, dimension: int, margin: float = 28.6, scale: float = 64.0) -> Wrapped:
-    """ArcFace: softmax with an angular margin, in degrees (28.6 are 0.5), and a scale."""
-    return Wrapped(losses.ArcFaceLoss(classes, dimension, margin=margin, scale=scale), classes=classes)
 
 
 def as_floats(matrix: Tensor, name: str) -> Tensor:

@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
-from smoothap.data._workers import end_with_the_parent
 
-from smoothap.data import _workers
+from smoothap._core import workers
+from smoothap._core.workers import end_with_the_parent
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks for processes in /proc")
 def test_a_worker_whose_parent_is_killed_before_it_looks_for_it_ends_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(_workers, "_SECONDS", 0.05)
+    monkeypatch.setattr(workers, "_SECONDS", 0.05)
     file = tmp_path / "worker"
     if not (parent := os.fork()):
         multiprocessing.get_context("fork").Process(target=_orphan, args=(file,)).start()
