@@ -11,17 +11,8 @@ from smoothap.album.learning import Learning, learn
 from smoothap.album.photos import Hit, Hits, Photo, Photos
 from smoothap.album.projection import Projection
 from smoothap.album.updating import UpdateReport
-from smoothap.data.names import DATA, DataSet
 
 __all__ = [
     "Album", "Calibration", "Check", "Collection", "Collections", "Filter", "Hit", "Hits", "Indexed", "Learning",
     "Learnt", "Photo", "Photos", "Projection", "UpdateReport", "album_place", "index_photos", "learn",
 ]  # fmt: skip
-
-# album:ALBUM is a data set wherever this package is imported.
-DATA["album"] = DataSet(
-    "smoothap.album.collection_classes:collection_classes",
-    "the folder of an album with collections",
-    chooses_split=True,
-    drawn=True,
-)

@@ -8,6 +8,7 @@ from PIL import Image
 from smoothap.album.album import Album
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
+from smoothap.data.names import DataSet
 from smoothap.data.reading import read_image
 from smoothap.data.splits import chosen_split
 
@@ -58,3 +59,6 @@ def _images(name: str, files: list[Path], classes: list[str], root: Path | None)
     names = [str(file if root is None else file.relative_to(root)) for file in files]
     labels = labels.astype(np.int64)
     return ImageSet(name, names, labels, class_names, read, recall_at=(1, 2, 4, 8), file=files.__getitem__)
+
+
+DATA_SET = DataSet(collection_classes, "the folder of an album with collections", chooses_split=True, drawn=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import smoothap.album  # noqa: F401  album:ALBUM is a data set too
 from smoothap._core.files import write_atomically
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet

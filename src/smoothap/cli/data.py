@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-import smoothap.album  # noqa: F401  album:ALBUM is a data set too
 from smoothap._core.files import write_atomically
 from smoothap.cli._options import TableColumns, TestClasses, TestFraction, check_file
 from smoothap.data.names import open_data

@@ -89,7 +89,6 @@ def evaluate(
     place = chosen_device(device)
     with joined_processes() as processes:
         if model is not None and data is not None:
-            import smoothap.album  # noqa: F401  album:ALBUM is a data set too
             from smoothap.training import evaluate_model
 
             reports = evaluate_model(

@@ -199,7 +199,6 @@ def train(
         raise ValueError("--loss-option belongs to a loss: name it with --loss NAME")
     from functools import partial
 
-    import smoothap.album  # noqa: F401  album:ALBUM is a data set too
     from smoothap._core.devices import chosen_device
     from smoothap._core.distributed import joined_processes
     from smoothap.data.names import open_data

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import difflib
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smoothap._core.extras import remedy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from smoothap.data.benchmark import Benchmark
 
 
 class DataSet(NamedTuple):
-    """A set by name; others, such as the collections of an album, may be added to `DATA`."""
+    """A set by name. Packages add their own as entry points of the group `smoothap.datasets`, as our albums do."""
 
-    opener: str  # module:function, imported when the name is used
+    opener: str | Callable[..., Benchmark]  # a function, or module:function, imported when the name is used
     path: str  # what PATH is, or "" where the set needs none
     options: tuple[tuple[str, Any], ...] = ()
     chooses_split: bool = False  # whether the user chooses the test classes; else the set comes with its split
@@ -74,9 +77,11 @@ def open_data(
     name, colon, path = spec.partition(":")
     if spec in DATA:
         name, path = spec, ""
-    if name not in DATA:
-        raise ValueError(f"There is no data set called {name!r}.{_data_hint(spec)} Known: {', '.join(DATA)}.")
-    data = DATA[name]
+    further = entry_points(group="smoothap.datasets")
+    if name not in DATA and name not in further.names:
+        known = ", ".join([*DATA, *further.names])
+        raise ValueError(f"There is no data set called {name!r}.{_data_hint(spec)} Known: {known}.")
+    data: DataSet = DATA[name] if name in DATA else further[name].load()
     if data.path and not path:
         raise ValueError(f"{name} needs a path: {name}:PATH, where PATH is {data.path}.")
     if colon and path and not data.path:
@@ -87,26 +92,26 @@ def open_data(
         if test_fraction is not None:
             options["test_fraction"] = test_fraction
     elif test_fraction is not None or test_classes is not None:
-        raise ValueError(f"{name} comes with its split: the test classes can be chosen for {_listed('chooses_split')}.")
+        raise ValueError(
+            f"{name} comes with its split: the test classes can be chosen for album, {_listed('chooses_split')}."
+        )
     if columns is not None and data.opener != "smoothap.data.table:table":
         raise ValueError(f"{name} has no columns to name: --columns is for csv and parquet.")
     if columns is not None:
         options["columns"] = columns
     if split and (not data.drawn or test_classes is not None):
         raise ValueError(
-            f"{name} has one split of its classes here: others can be drawn for {_listed('drawn')}, without "
+            f"{name} has one split of its classes here: others can be drawn for album, {_listed('drawn')}, without "
             "--test-classes."
         )
     if split:
         options["seed"] = split
-    module, _, function = data.opener.partition(":")
     try:
-        from smoothap.data.benchmark import Benchmark
-
-        opener = getattr(import_module(module), function)
-        benchmark = opener(Path(path).expanduser(), **options) if data.path else opener(**options)
-        assert isinstance(benchmark, Benchmark)
-        return benchmark
+        opener = data.opener
+        if isinstance(opener, str):
+            module, _, function = opener.partition(":")
+            opener = getattr(import_module(module), function)
+        return opener(Path(path).expanduser(), **options) if data.path else opener(**options)
     except ModuleNotFoundError as missing:
         if (install := remedy(missing.name)) is None:
             raise
