@@ -19,6 +19,7 @@ def photos(tmp_path) -> Path:
 def plan(photos, tmp_path) -> Plan:
     """A tiny comparison without a search."""
     return Plan(
+        trials=0,
         data=f"folder:{photos}", out=tmp_path / "out", model="test_resnet", weights="none", size=SIDE, dimension=32,
         batch_size=16, learning_rate=5e-4, steps=4, validations=2, methods="all", seeds=1, device="cpu",
     )  # fmt: skip

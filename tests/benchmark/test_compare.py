@@ -86,7 +86,7 @@ def test_a_file_of_settings_repeats_one_row_with_the_values_that_were_found(word
     (before,) = (line for line in table_lines(capsys.readouterr().out) if line.startswith("| Triplet"))
     again = [
         "compare",
-        f"--settings={tmp_path / 'out' / 'results.json'}",
+        f"--repeat={tmp_path / 'out' / 'results.json'}",
         f"--out={tmp_path / 'again'}",
         "--device=cpu",
     ]
@@ -94,7 +94,7 @@ def test_a_file_of_settings_repeats_one_row_with_the_values_that_were_found(word
     (after,) = (line for line in table_lines(capsys.readouterr().out) if line.startswith("| Triplet"))
     assert after.split("|")[2].strip() == before.split("|")[2].strip()
     assert not (tmp_path / "again" / "search").exists()
-    with pytest.raises(ValueError, match="--settings says it all: leave --steps out"):
+    with pytest.raises(ValueError, match="--repeat says it all: leave --steps out"):
         smoothap([*again, "--steps=5"])
     with pytest.raises(ValueError, match="Say what to compare on: --data emoji"):
         smoothap(["compare", f"--out={tmp_path / 'none'}"])
@@ -241,11 +241,3 @@ def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):
     tasks = [Task(tmp_path / str(number), "a run", signal.default_int_handler, (2, None)) for number in range(2)]
     with pytest.raises(KeyboardInterrupt):
         TaskRunner(plan).finish(tasks)
-
-
-def test_the_help_does_not_import_torch():
-    run = "from smoothap.cli import app; app(['compare', '--help'], result_action='return_value')"
-    code = f"import sys; {run}; print('torch' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "--trials" in result.stdout
-    assert result.stdout.strip().endswith("False")

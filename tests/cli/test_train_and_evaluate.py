@@ -221,7 +221,7 @@ def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch
 
 
 def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
-    train(photos, tmp_path / "run", "--steps", 1, "--settings", "paper", "--tau", 0.02)
+    train(photos, tmp_path / "run", "--steps", 1, "--preset", "paper", "--tau", 0.02)
     used = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]
     assert (used["learning_rate"], used["weight_decay"], used["optimiser"]) == (1e-5, 4e-5, "adam")
     assert used["head_init"] == "random"

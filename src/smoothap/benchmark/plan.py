@@ -1,7 +1,8 @@
-"""What to compare and how, and the promise that a folder holds one comparison."""
+"""What to compare and how, and the guarantee that a folder holds one comparison."""
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
-from smoothap.training.config import QUICK, TrainingConfig
+from smoothap.training.config import DIMENSION, NETWORK, QUICK, TrainingConfig
 
 _HERE = ("out", "device", "workers", "jobs")  # where and on what it runs, which changes no result
 _GROWING = ("methods", "seeds", "splits", "rounds", "chosen")  # what may be added to a comparison that was begun
@@ -23,39 +24,105 @@ _SEEDS = 1000  # of a split; those from `_SEARCH` on belong to its search
 _SEARCH = 900
 
 
+# By default, of trainings of the whole network, and of the embedding layer alone.
+WHOLE = {"steps": 60, "batch_size": 64, "learning_rate": 5e-4, "validations": 4, "jobs": 1}
+FROZEN = {"steps": 300, "batch_size": 256, "learning_rate": 1e-3, "validations": 6, "jobs": os.cpu_count() or 1}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The options of `smoothap compare`; methods, seeds, splits and rounds may be added when it is resumed."""
+    """The options of `smoothap compare`; methods, seeds, splits and rounds may be added when it is resumed.
+
+    Parameters
+    ----------
+    data
+        NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.
+    out
+        The folder for all runs, the tables, the page and results.json.
+    methods
+        Names with commas, or all; NAME+NAME trains with the first, then fine-tunes with the second, and two-stages has
+        those of the paper; NAME:KEY=VALUE is a row with a number fixed, such as smooth-ap:tau=0.1.
+    frozen
+        Train the embedding layer alone, on features that are computed once: 300 steps in seconds.
+    trials
+        Whole trainings of each method at random values, of which the best on validation classes is chosen; 0 takes
+        the learning rate as it is and the published values.
+    seeds
+        How often to train each method; a seed chooses the batches, the validation classes and the new weights.
+    splits
+        Draws of training and test classes, each with a search and all seeds of its own; for folder, csv, parquet, emoji
+        and glyphs.
+    steps
+        Training steps, of each stage where there are two.
+    jobs
+        Trainings at a time, which share the cores; with frozen one for each core.
+    rounds
+        How often at most every method gets as many trials, should the best of one be at an edge of its range.
+    folds
+        Judge each trial on that many folds of the training classes, in as many trainings; for small sets.
+    rate_only
+        Search the learning rate alone, and leave the published values of each method.
+    minutes
+        Stop each training after that many minutes; one that is not done by then counts as failed.
+    validations
+        How often to look at the validation classes during a training; the best look is kept.
+    learning_rate
+        The middle of the range that is searched, from a tenth to ten times of it.
+    batch_size
+        Images in a batch, or as many as few training classes allow.
+    samples_per_class
+        Images of each class in a batch.
+    classes
+        Train on that many of the training classes, drawn by the seed; by default on all.
+    model
+        A network by its timm name, with its published weights; or the folder of a trained model.
+    weights
+        A .safetensors or .pth file for the network instead of the published weights, or none for random ones.
+    size
+        The side of the images in pixels.
+    dimension
+        The length of the embedding vectors.
+    flip
+        Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
+    test_fraction
+        The share of the classes to test on, for folder, album, csv and parquet; by default half, for album a quarter.
+    test_classes
+        A file that names the classes to test on, one a line, for folder, album, csv and parquet.
+    columns
+        What the columns of a table are called, such as path=image_path,label=product_id.
+    chosen
+        Values of an earlier search, for each split.
+    """
 
     data: str
-    methods: str
+    out: Path = Path("runs/compare")
+    methods: str = "all"
+    frozen: bool = False
+    trials: int = 8
+    seeds: int = 5
+    splits: int = 1
     steps: int
-    minutes: float | None = None  # of one training; one that is stopped by it counts as failed
-    model: str
-    weights: str | None = None
-    size: int
-    dimension: int
+    jobs: int = 1
+    rounds: int = 2
+    folds: int = 1
+    rate_only: bool = False
+    minutes: float | None = None
+    validations: int
+    learning_rate: float
     batch_size: int
     samples_per_class: int = 4
-    learning_rate: float  # the middle of the range that is searched
-    trials: int = 0  # of each method in a round of the search; 0: no search, everything as published
-    rounds: int = 2  # at most, where the best of a method is at an edge
-    folds: int = 1  # of classes that a trial is judged on, each in a training of its own
-    rate_only: bool = False
-    validations: int  # of a training, besides that before its first step
-    classes: int | None = None  # that each training learns from; None: all that are not held out
-    frozen: bool = False  # train the embedding layer alone, on features that are computed once
+    classes: int | None = None
+    model: str = NETWORK
+    weights: str | None = None
+    size: int = 64
+    dimension: int = DIMENSION
     flip: bool = True
     test_fraction: float | None = None
     test_classes: Path | None = None
-    columns: str | None = None  # what the columns of a table are called
-    seeds: int
-    splits: int = 1
-    chosen: Mapping[str, Sequence[Mapping[str, Any]]] | None = None  # values of an earlier search, for each split
-    out: Path
+    columns: str | None = None
+    chosen: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     device: str
     workers: int = 0
-    jobs: int = 1  # trainings at a time
 
     def __post_init__(self) -> None:
         for name, fewest in _FEWEST.items():

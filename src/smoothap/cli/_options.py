@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field, fields, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 from cyclopts import Parameter
 
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 AlbumPlace = Annotated[
     str, Parameter(help="The folder that smoothap index made, or milvus://HOST:PORT/NAME, where album push brought it.")
 ]
 AlbumFolder = Annotated[Path, Parameter(help="The folder that smoothap index made.")]
-AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print the results as JSON.")]
+AsJson = Annotated[Flag, Parameter(name="--json", help="Print the results as JSON.")]
 Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
 Weights = Annotated[
     str | None,
@@ -65,6 +67,30 @@ Flip = Annotated[
 ]
 Seed = Annotated[int, Parameter(help="Chooses everything that is left to chance.")]
 FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
+
+
+def changes_of(
+    config: Any, group: str, default: Callable[[str], str], first: Sequence[str] = (), without: Sequence[str] = ()
+) -> type:
+    """The fields of a dataclass as options, each None unless it is given; the docstring of the class is their help.
+
+    `default` is what the help tells of a field's default; those that are not among the `first` stand in a group.
+    """
+    hints, options = get_type_hints(config), []
+    for name in (each.name for each in fields(config) if each.name not in without):
+        told = default(name)
+        shown = Parameter(show_default=(lambda _, told=told: told) if told else False)
+        place = Parameter() if name in first else Parameter(group=group)
+        kind: Any = hints[name] | None
+        options.append((name, Annotated[kind, shown, place], field(default=None)))
+    made = make_dataclass(f"{config.__name__}Options", options, frozen=True, kw_only=True)
+    made.__doc__, made.__module__ = config.__doc__, __name__  # cyclopts takes a class of the standard library as it is
+    return Parameter(name="*")(made)
+
+
+def given_in(options: Any) -> dict[str, Any]:
+    """What was given of the options that `changes_of` made."""
+    return {name: value for name, value in vars(options).items() if value is not None}
 
 
 def number_list(text: str, kind: type[Number]) -> tuple[Number, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from smoothap.cli._options import NOT_IMPROVED, AlbumFolder, AsJson, check_folder
+from smoothap.cli._options import NOT_IMPROVED, AlbumFolder, AsJson, Flag, check_folder
 from smoothap.plots.text import visible
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def duplicates(
     *,
     score: float = 0.98,
     move: Path | None = None,
-    near: Annotated[bool, Parameter(negative=())] = False,
-    yes: Annotated[bool, Parameter(negative=())] = False,
+    near: Flag = False,
+    yes: Flag = False,
     undo: Path | None = None,
     not_copy: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
     copy_again: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
@@ -153,8 +153,8 @@ def learn(
     album: Path,
     /,
     *,
-    check: Annotated[bool, Parameter(negative=())] = False,
-    undo: Annotated[bool, Parameter(negative=())] = False,
+    check: Flag = False,
+    undo: Flag = False,
     as_json: AsJson = False,
 ) -> None:
     """Let an album learn from its collections which photos belong together, so that it finds more like them.
@@ -260,7 +260,7 @@ def push(
     connections: int = 4,
     pictures: bool | None = None,
     least_recall: float = 0.8,
-    replace: Annotated[bool, Parameter(negative=())] = False,
+    replace: Flag = False,
     timeout: float = 60.0,
 ) -> None:
     """Bring an album into Milvus, or what is there up to date: only what was added, changed and removed is sent.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap.cli._options import AlbumPlace, AsJson, check_file, check_folder
+from smoothap.cli._options import AlbumPlace, AsJson, Flag, check_file, check_folder
 from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def add(
     /,
     *photos: PhotoPaths,
     id: PhotoIds = (),
-    wrong: Annotated[bool, Parameter(negative=())] = False,
+    wrong: Flag = False,
 ) -> None:
     """Add photos to a collection, which is made if there is none of this name.
 
@@ -164,9 +164,7 @@ def _say(changed: Collection) -> None:
 
 
 @app.command
-def export(
-    album: AlbumPlace, /, *names: str, out: Path, links: Annotated[bool, Parameter(negative=())] = False
-) -> None:
+def export(album: AlbumPlace, /, *names: str, out: Path, links: Flag = False) -> None:
     """Take collections out of the album: those that are named, or all.
 
     Parameters

@@ -6,12 +6,12 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from smoothap._core.files import write_atomically
-from smoothap.cli._options import TableColumns, TestClasses, TestFraction, check_file
+from smoothap.cli._options import AsJson, TableColumns, TestClasses, TestFraction, check_file
 from smoothap.data.names import open_data
 from smoothap.plots.text import text_table
 
@@ -34,7 +34,7 @@ def check(
     /,
     *,
     read: bool = True,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: AsJson = False,
     test_fraction: TestFraction = None,
     test_classes: TestClasses = None,
     columns: TableColumns = None,

@@ -9,20 +9,18 @@ import sys
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from smoothap._core.extras import EXTRAS
-from smoothap.cli._options import Device
+from smoothap.cli._options import AsJson, Device, Flag
 from smoothap.data.places import cache_folder
 
 
 def doctor(
     *,
-    check: Annotated[bool, Parameter(negative=())] = False,
+    check: Flag = False,
     device: Device = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what is installed and found here: versions, devices, threads, extras, weights and caches.
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from smoothap._core.files import write_atomically
 from smoothap.cli import _options as options
@@ -27,7 +25,7 @@ def evaluate(
     size: options.NetworkSize = None,
     recall_at: str | None = None,
     against: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: options.AsJson = False,
     out: Path | None = None,
     device: options.Device = None,
     workers: options.Workers = None,

@@ -1,11 +1,9 @@
 """`smoothap export`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from smoothap.cli._options import check_file
+from smoothap.cli._options import Flag, check_file
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
@@ -19,7 +17,7 @@ def export(
     out: Path = Path("model.onnx"),
     photos: Path | None = None,
     limit: int = 200,
-    no_preprocessing: Annotated[bool, Parameter(negative=())] = False,
+    no_preprocessing: Flag = False,
 ) -> None:
     """Write a model as one ONNX file, from a photo of any size to a vector, and check it against torch.
 

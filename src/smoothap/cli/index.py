@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from smoothap.cli._options import Device, NetworkSize, TableColumns, Weights, check_folder, check_network_options
+from smoothap.cli._options import (
+    AsJson,
+    Device,
+    Flag,
+    NetworkSize,
+    TableColumns,
+    Weights,
+    check_folder,
+    check_network_options,
+)
 from smoothap.data.names import open_data
 from smoothap.plots.text import visible
 
@@ -30,13 +37,13 @@ def index(
     labels: str | None = None,
     columns: TableColumns = None,
     calibrate: str | None = None,
-    remove_missing: Annotated[bool, Parameter(negative=())] = False,
+    remove_missing: Flag = False,
     device: Device = None,
     part: str | None = None,
     workers: int = 1,
     ray: str | None = None,
-    float16: Annotated[bool, Parameter(negative=())] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    float16: Flag = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import check_file, key_values
+from smoothap.cli._options import AsJson, Flag, check_file, key_values
 from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def search(
     until: str | None = None,
     camera: str | None = None,
     collection: str | None = None,
-    in_no_collection: Annotated[bool, Parameter(negative=())] = False,
+    in_no_collection: Flag = False,
     where: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the photos of an album that look like a photo; several photos are one query.
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import check_file
+from smoothap.cli._options import Flag, check_file
 from smoothap.server import LOOPBACK
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
@@ -34,7 +34,7 @@ def serve(
     processes: int = 1,
     access_log: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     requests_per_address: int = 400,
-    watch: Annotated[bool, Parameter(negative=())] = False,
+    watch: Flag = False,
     open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
 ) -> None:
     """Open an album as a page: give a photo and see all that look like it. With two albums, compare them.

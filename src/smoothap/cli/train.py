@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,24 +23,27 @@ from smoothap.training.config import (  # plain numbers: brings no torch
     PAPER,
     QUICK,
     SIZE,
+    TrainingConfig,
 )
 
 if TYPE_CHECKING:
     from smoothap.benchmark.methods import Method
-    from smoothap.training.finetune import FineTuned
+    from smoothap.training import FineTuned
 
 
-def _shown(default: object) -> Parameter:
-    """The default of an option that a recipe may set, as the help tells it."""
-    return Parameter(show_default=lambda _: f"{default}, or the recipe's")
-
-
-def _setting(name: str) -> Parameter:
-    """An option whose default stands in the settings, as the help tells it."""
+def _default(name: str) -> str:
+    """The default of a number of the training, as the help tells it."""
     quick, paper = (getattr(preset, name) for preset in (QUICK, PAPER))
-    default = f"{quick}" if quick == paper else f"{quick}, paper: {paper}"
-    shown = "" if quick is None and paper is None else f"{default}, or the recipe's"
-    return Parameter(show_default=(lambda _: shown) if shown else None, group="Settings of the training")
+    return "" if quick is None or quick is False else f"{quick}" if quick == paper else f"{quick}, paper: {paper}"
+
+
+ConfigOptions: Any = options.changes_of(
+    TrainingConfig, "Training", _default, first=("epochs", "steps", "batch_size", "learning_rate")
+)
+_NO_CHANGES = ConfigOptions()
+Network = Parameter(group="Network and views")
+Test = Parameter(group="Tests")
+Machine = Parameter(group="This machine")
 
 
 def train(
@@ -49,56 +53,36 @@ def train(
     data: str,
     out: Path,
     model: Annotated[str | None, Parameter(show_default=lambda _: NETWORK)] = None,
-    weights: options.Weights = None,
-    size: Annotated[int | None, _shown(SIZE)] = None,
-    dimension: Annotated[int | None, Parameter(show_default=lambda _: DIMENSION)] = None,
-    hidden: int | None = None,
-    frozen: Annotated[bool, Parameter(negative=())] = False,
-    feature_views: Annotated[int | None, Parameter(show_default=lambda _: FEATURE_VIEWS)] = None,
-    crops: Literal["paper", "released", "whole"] | None = None,
-    min_crop_area: Annotated[float | None, _shown("0.08")] = None,
-    flip: Annotated[bool | None, _shown("--flip")] = None,
-    settings: Annotated[Literal["quick", "paper"] | None, Parameter(show_default=lambda _: "quick")] = None,
-    epochs: Annotated[int | None, _setting("epochs")] = None,
-    steps: Annotated[int | None, _setting("steps")] = None,
-    minutes: Annotated[float | None, Parameter(group="Settings of the training")] = None,
-    batch_size: Annotated[int | None, _setting("batch_size")] = None,
-    samples_per_class: Annotated[int | None, _setting("samples_per_class")] = None,
-    by_size: Annotated[bool | None, _setting("by_size")] = None,
-    loss: Annotated[str | None, Parameter(group="Settings of the training")] = None,
-    loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Settings of the training")] = None,
-    tau: Annotated[float | None, _setting("tau")] = None,
-    include_query: Annotated[bool | None, _setting("include_query")] = None,
-    validation_fraction: Annotated[float | None, _setting("validation_fraction")] = None,
-    learning_rate: Annotated[float | None, _setting("learning_rate")] = None,
-    head_init: Annotated[Literal["random", "components", "projection"] | None, _setting("head_init")] = None,
-    head_lr_multiplier: Annotated[float | None, _setting("head_lr_multiplier")] = None,
-    weight_decay: Annotated[float | None, _setting("weight_decay")] = None,
-    warm_up: Annotated[int | None, _setting("warm_up")] = None,
-    clip: Annotated[float | None, _setting("clip")] = None,
-    micro_batch_size: Annotated[int | None, _setting("micro_batch_size")] = None,
-    memory_size: Annotated[int | None, _setting("memory_size")] = None,
-    precision: Annotated[
-        Literal["auto", "float32", "tf32", "bfloat16", "float16"] | None, _setting("precision")
-    ] = None,
-    checkpoint_every: Annotated[int | None, _setting("checkpoint_every")] = None,
-    seed: Annotated[int | None, _shown(QUICK.seed)] = None,
-    resume: Annotated[bool, Parameter(negative=())] = False,
-    dry_run: Annotated[bool, Parameter(negative=())] = False,
-    device: options.Device = None,
-    workers: options.Workers = None,
-    tensorboard: Annotated[bool, Parameter(negative=())] = False,
-    test_on: Annotated[list[str] | None, Parameter(negative=())] = None,
-    test_fraction: options.TestFraction = None,
-    test_classes: options.TestClasses = None,
-    columns: options.TableColumns = None,
+    size: Annotated[int | None, Parameter(show_default=lambda _: f"{SIZE}, or the recipe's")] = None,
+    frozen: options.Flag = False,
+    config: ConfigOptions = _NO_CHANGES,
+    loss: str | None = None,
+    resume: options.Flag = False,
+    dry_run: options.Flag = False,
+    preset: Annotated[Literal["quick", "paper"] | None, Parameter(group="Training")] = None,
+    loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Training")] = None,
+    weights: Annotated[options.Weights, Network] = None,
+    dimension: Annotated[int | None, Network, Parameter(show_default=lambda _: DIMENSION)] = None,
+    hidden: Annotated[int | None, Network] = None,
+    feature_views: Annotated[int | None, Network, Parameter(show_default=lambda _: FEATURE_VIEWS)] = None,
+    crops: Annotated[Literal["paper", "released", "whole"] | None, Network] = None,
+    min_crop_area: Annotated[float | None, Network, Parameter(show_default=lambda _: "0.08")] = None,
+    flip: Annotated[bool | None, Network, Parameter(show_default=lambda _: "--flip")] = None,
+    test_on: Annotated[list[str] | None, Test, Parameter(negative=())] = None,
+    test_fraction: Annotated[options.TestFraction, Test] = None,
+    test_classes: Annotated[options.TestClasses, Test] = None,
+    columns: Annotated[options.TableColumns, Test] = None,
+    minutes: Annotated[float | None, Machine] = None,
+    device: Annotated[options.Device, Machine] = None,
+    workers: Annotated[options.Workers, Machine] = None,
+    tensorboard: Annotated[options.Flag, Machine] = False,
 ) -> None:
     """Fine-tune a network with Smooth-AP or another loss, and compare it before and after on classes it never saw.
 
     Parameters
     ----------
     recipe
-        An experiment of the paper, with its data, network and settings: recipe:NAME for one of those that smoothap
+        An experiment of the paper, with its data, network and numbers: recipe:NAME for one of those that smoothap
         recipes lists, such as recipe:sop-384, or a Python file that ends in recipe = Recipe(...). The file is run as a
         program, so read a stranger's first.
     data
@@ -109,85 +93,42 @@ def train(
         A network by its timm name, with its published weights; or the folder of a trained model. Not with a recipe.
     size
         The side of the images in pixels.
+    frozen
+        Train the embedding layer alone, on features of the backbone that are computed once: minutes for the first
+        training, seconds for every further one. Not with a recipe.
+    loss
+        A method of smoothap compare by its name, such as triplet, instead of Smooth-AP or of the recipe's loss.
+        With a recipe that compares losses: that training alone.
+    resume
+        Go on from the checkpoint in the folder, if there is one.
+    dry_run
+        Go through the whole training in minutes, with few steps and tests on a few hundred images, in a temporary
+        folder; then say what the training will take here, and what is missing. Takes partial copies too.
+    preset
+        Where unset numbers come from: quick (minutes, a small set) or paper. With a recipe, from there. With --frozen
+        they are made for it: 300 steps of 256 images at a rate of 5e-4.
+    loss_option
+        KEY=VALUE, an option of that method, such as margin=0.1; may be repeated.
     dimension
         The length of the embedding vectors. Not with a recipe.
     hidden
         Add a network with that many hidden dimensions to the new embedding layer. Not with a recipe.
-    frozen
-        Train the embedding layer alone, on features of the backbone that are computed once: minutes for the first
-        training, seconds for every further one. Not with a recipe.
     feature_views
-        How many random views of each training image have their features computed, besides the test view.
+        With --frozen: how many random views of each training image have features, besides the test view.
     crops
         The paper's random crops, those of the authors' released code, or none; by default what the model takes.
     min_crop_area
         The smallest share of an image that a crop of the released kind takes; more keeps small images whole.
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
-    settings
-        Where unset options come from: quick (minutes, a small set) or paper. With a recipe, from there. With --frozen
-        the settings are made for it: 300 steps of 256 images at a rate of 5e-4.
-    epochs
-        How often to go through the training images.
-    steps
-        Stop after that many steps.
-    minutes
-        Stop after that many minutes.
-    batch_size
-        Images in a batch, over all processes.
-    samples_per_class
-        Images of each class in a batch.
-    by_size
-        Let classes come up in proportion to their images, and leave out those with fewer than --samples-per-class, as
-        the authors' released code does; by default all classes come up equally often.
-    loss
-        A method of smoothap compare by its name, such as triplet, instead of Smooth-AP or of the recipe's loss.
-        With a recipe that compares losses: that training alone.
-    loss_option
-        KEY=VALUE, an option of that method, such as margin=0.1; may be repeated.
-    tau
-        The temperature of the sigmoid.
-    include_query
-        Count a query as one of its own positives, as the authors' released code does.
-    validation_fraction
-        The share of the training classes that picks the best epoch; 0 trains on all of them and keeps the last model,
-        as the paper does.
-    learning_rate
-        The learning rate of the backbone.
-    head_init
-        Of a new embedding layer: a projection of the training images' own features, their principal components, or
-        random as in the paper.
-    head_lr_multiplier
-        The learning rate of the embedding layer, as a multiple of the backbone's.
-    weight_decay
-        The weight decay.
-    warm_up
-        Steps over which the learning rate rises from 0.
-    clip
-        The greatest length of the gradient; longer ones are shortened to it.
-    micro_batch_size
-        Images held at a time: batches larger than the memory, in two passes with the same gradient.
-    memory_size
-        Embeddings of past batches to rank among.
-    precision
-        Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere; tf32 is faster than
-        float32 on NVIDIA's, with the rounding of float16.
-    checkpoint_every
-        Steps between two checkpoints; there is one after every epoch too.
-    seed
-        Chooses the batches, the views, the classes to validate and the new weights.
-    resume
-        Go on from the checkpoint in the folder, if there is one.
-    dry_run
-        Go through the whole training in minutes, with few steps and tests on a few hundred images, in a temporary
-        folder; then say what the training will take here, and what is missing. Takes partial copies too.
-    tensorboard
-        Write the metrics for TensorBoard too.
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
+    minutes
+        Stop after that many minutes.
+    tensorboard
+        Write the metrics for TensorBoard too.
     """
-    given = {name: value for name, value in locals().items() if value is not None}
-    changes = {field.name: given[field.name] for field in fields(QUICK) if field.name in given}
+    changes = options.given_in(config)
     views = {"name": crops, "size": size, "min_crop_area": min_crop_area, "flip": flip}
     views = {name: value for name, value in views.items() if value is not None}
     options.check_folder(out)
@@ -197,8 +138,6 @@ def train(
         raise ValueError("--dry-run is for trainings of the whole network: a --frozen one takes minutes as it is.")
     if loss_option and loss is None:
         raise ValueError("--loss-option belongs to a loss: name it with --loss NAME")
-    from functools import partial
-
     from smoothap._core.devices import chosen_device
     from smoothap._core.distributed import joined_processes
     from smoothap.data.names import open_data
@@ -211,12 +150,12 @@ def train(
     further = tuple(test_on or ())
     finished: dict[str, FineTuned] = {}
     by_hand = ""  # weights that must be fetched and are not given
+    split: dict[str, Any] = {"test_fraction": test_fraction, "test_classes": test_classes, "columns": columns}
     if recipe is None:
         options.check_network_options(model or NETWORK, weights=weights, dimension=dimension, hidden=hidden)
         if feature_views is not None and not frozen:
             raise ValueError("--feature-views is for --frozen: give both, or neither.")
-        chosen = PAPER if settings == "paper" else FROZEN if frozen else QUICK
-        split: dict[str, Any] = {"test_fraction": test_fraction, "test_classes": test_classes, "columns": columns}
+        chosen = PAPER if preset == "paper" else FROZEN if frozen else QUICK
         training = partial(
             fine_tune, model=model or NETWORK, weights=weights, size=size, dimension=dimension or DIMENSION,
             hidden=hidden or 0, transform=views, frozen=frozen,
@@ -227,14 +166,14 @@ def train(
         trainings = (("", training(data, out, test_on=further, options=run, **split)) for _ in parts)
     else:
         recipe = recipe_file(recipe)
-        for name in (
-            "model", "dimension", "hidden", "frozen", "feature_views", "settings", "test_fraction", "test_classes",
-            "columns",
-        ):  # fmt: skip
-            if given.get(name, False) is not False:
-                raise ValueError(
-                    f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change it there"
-                )
+        own = {
+            "model": model, "dimension": dimension, "hidden": hidden, "frozen": frozen or None,
+            "feature_views": feature_views, "preset": preset, **split,
+        }  # fmt: skip
+        for name in (name for name, value in own.items() if value is not None):
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for trainings without a recipe: copy {recipe} and change it there"
+            )
         start = True if weights is None else False if weights == "none" else Path(weights)
         named = None if loss is None or method is None else (loss, method)
         opened = open_recipe(recipe, data, weights=False if dry_run else start, changes=changes, loss=named)

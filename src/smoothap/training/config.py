@@ -12,36 +12,94 @@ HeadInit = Literal["random", "components", "projection"]
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The paper's training of Stanford Online Products, at the step schedule of the released code."""
+    """The paper's training of Stanford Online Products, at the step schedule of the released code.
 
-    batch_size: int = 384  # over all processes
-    samples_per_class: int = 4  # |P|, the images of each class in a batch
-    by_size: bool = False  # classes come up in proportion to their images, as in the released code, not equally often
-    tau: float = 0.01  # temperature of the sigmoid, Eq. 6
-    include_query: bool = False  # whether a query is one of its own positives, as in the released code
-    validation_fraction: float = 0.1  # of the training classes, to pick the best epoch; 0: train on all, keep the last
+    Parameters
+    ----------
+    epochs
+        How often to go through the training images.
+    steps
+        Stop after that many steps, whatever the epochs say.
+    batch_size
+        Images in a batch, over all processes.
+    learning_rate
+        The learning rate of the backbone.
+    samples_per_class
+        |P|, the images of each class in a batch.
+    by_size
+        Let classes come up in proportion to their images, and leave out those with fewer than samples_per_class, as the
+        authors' released code does; else all classes come up equally often.
+    tau
+        The temperature of the sigmoid, Eq. 6.
+    include_query
+        Count a query as one of its own positives, as the authors' released code does.
+    validation_fraction
+        The share of the training classes that picks the best epoch; 0 trains on all of them and keeps the last model,
+        as the paper does.
+    optimiser
+        Adam, or AdamW, whose weight decay is decoupled.
+    schedule
+        How the learning rate falls: in steps, at the milestones, or as a cosine.
+    milestones
+        Epochs after which the step schedule multiplies the rate by gamma.
+    gamma
+        What the step schedule multiplies the rate by.
+    warm_up
+        Steps over which the learning rate rises from 0.
+    weight_decay
+        The weight decay.
+    head_init
+        Of a new embedding layer: a projection of the training images' own features, their principal components, or
+        random as in the paper.
+    head_lr_multiplier
+        The learning rate of the embedding layer, as a multiple of the backbone's (2 for iNaturalist).
+    loss_factor
+        The learning rate of parameters of the loss itself, as a multiple of the backbone's.
+    clip
+        The greatest length of the gradient; longer ones are shortened to it.
+    micro_batch_size
+        Images held at a time, of this process: batches larger than the memory by gradient caching.
+    memory_size
+        Embeddings of past batches that join the retrieval set.
+    memory_after
+        Steps before the first of them is kept.
+    precision
+        Of the network: auto is float16 on a GPU where the loss bears it, and float32 elsewhere; tf32 rounds the inputs
+        of float32 products to 10 bits on an NVIDIA GPU, float32 itself does not.
+    seed
+        Chooses the batches, the views, the classes to validate and the new weights.
+    checkpoint_every
+        Steps between two checkpoints; there is one after every epoch too.
+    diagnose_every
+        Steps between two measurements of the operating region and of AP_e.
+    """
+
     epochs: int = 400
-    steps: int | None = None  # stop after that many steps, whatever `epochs` says
-    optimiser: Optimiser = "adam"
+    steps: int | None = None
+    batch_size: int = 384
     learning_rate: float = 1e-5
-    head_init: HeadInit = "random"  # of a new layer: `training/head_init.py` has the others
-    head_lr_multiplier: float = 1.0  # times the learning rate, for the embedding layer (2 for iNaturalist)
-    loss_factor: float = 1.0  # times the learning rate, for parameters of the loss itself
-    weight_decay: float = 4e-5
+    samples_per_class: int = 4
+    by_size: bool = False
+    tau: float = 0.01
+    include_query: bool = False
+    validation_fraction: float = 0.1
+    optimiser: Optimiser = "adam"
     schedule: Schedule = "steps"
-    milestones: tuple[int, ...] = (200, 300)  # epochs after which the step schedule multiplies the rate by `gamma`
+    milestones: tuple[int, ...] = (200, 300)
     gamma: float = 0.3
-    warm_up: int = 0  # steps over which the rate rises from 0
-    clip: float | None = None  # the greatest length of the gradient
-    micro_batch_size: int | None = None  # images at a time, of this process: large batches in little memory
-    memory_size: int = 0  # embeddings of past batches that join the retrieval set
-    memory_after: int = 0  # steps before the first of them is kept
-    # Of the network: auto is float16 on a GPU where the loss bears it, else float32. On a GPU tf32 rounds the inputs of
-    # float32 products to 10 bits; float32 itself does not.
+    warm_up: int = 0
+    weight_decay: float = 4e-5
+    head_init: HeadInit = "random"
+    head_lr_multiplier: float = 1.0
+    loss_factor: float = 1.0
+    clip: float | None = None
+    micro_batch_size: int | None = None
+    memory_size: int = 0
+    memory_after: int = 0
     precision: Precision = "auto"
     seed: int = 0
-    checkpoint_every: int = 200  # steps; and after every epoch
-    diagnose_every: int = 50  # steps between two measurements of the operating region and of AP_e
+    checkpoint_every: int = 200
+    diagnose_every: int = 50
 
     def __post_init__(self) -> None:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "head_init": HeadInit}
