@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.losses.inputs import Call, check_inputs
+from smoothap.losses.inputs import checked_call
 from smoothap.methods._wrapped import as_floats
 
 
@@ -31,7 +31,7 @@ class ContrastiveWithMemory(nn.Module):
 
         self_index (b,): each query's own row in `ref_emb`, which is no pair of it; -1 where it has none.
         """
-        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, self_index))
+        checked_call(embeddings, labels, None, ref_emb, ref_labels, self_index)
         queries = normalize(as_floats(embeddings, "embeddings"), dim=1)
         here = torch.arange(len(labels), device=labels.device)
         value = self._of_pairs(queries, labels, queries, labels, here)

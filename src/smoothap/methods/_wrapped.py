@@ -10,7 +10,7 @@ from pytorch_metric_learning import distances, losses, reducers
 from pytorch_metric_learning.utils.loss_and_miner_utils import get_all_pairs_indices
 from torch import Tensor, nn
 
-from smoothap.losses.inputs import Call, check_inputs, first_of
+from smoothap.losses.inputs import checked_call, first_of
 from smoothap.methods._distance_weighted import DistanceWeightedMiner
 from smoothap.methods._proxy_nca import ProxyNCA
 from smoothap.methods._semi_hard import SemiHardMiner
@@ -45,7 +45,7 @@ class Wrapped(nn.Module):
 
         self_index (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
         """
-        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, self_index))
+        checked_call(embeddings, labels, None, ref_emb, ref_labels, self_index)
         embeddings = as_floats(embeddings, "embeddings")
         if self.classes is not None and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise ValueError(
