@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from smoothap._core.masks import refuse_masked
+from smoothap._core.devices import refuse_masked
 from smoothap.metrics import cosine
 
 ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 0 is the plain average

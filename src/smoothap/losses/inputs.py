@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smoothap._core.masks import refuse_masked
+from smoothap._core.devices import refuse_masked
 
 
 class Call(NamedTuple):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smoothap._core.compiled import compiled
+from smoothap._core.threads import compiled
 
 
 @compiled()

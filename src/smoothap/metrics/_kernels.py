@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smoothap._core.compiled import compiled
+from smoothap._core.threads import compiled
 from smoothap.metrics._cosine_kernels import cosine, halves_of
 
 FEW = 16

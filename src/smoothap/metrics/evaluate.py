@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap._core.devices import refuse_masked
 from smoothap._core.distributed import Processes
-from smoothap._core.masks import refuse_masked
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import on_threads
 from smoothap.metrics._counters import Counter, ranges
