@@ -14,7 +14,7 @@ from smoothap.cli._options import NOT_IMPROVED
 
 if TYPE_CHECKING:
     from smoothap.album import Learning
-    from smoothap.metrics.intervals import Interval
+    from smoothap.metrics.bootstrap import Interval
 
 
 def learn(

@@ -18,7 +18,7 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report, evaluate
-from smoothap.metrics.copies import queries_with_copies
+from smoothap.metrics.rows import queries_with_copies
 from smoothap.models import Embedder
 
 BATCH_SIZE = 64  # one size everywhere: another one may change the last bit of a vector

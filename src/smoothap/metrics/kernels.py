@@ -1,4 +1,6 @@
-"""Counting scores at or above thresholds, compiled (extra `fast`). Imported only when numba is installed.
+"""The definition of a score, and counting scores at or above thresholds, compiled (extra `fast`).
+
+Imported only when numba is installed.
 
 For every query q the sorted scores of its positives, the thresholds, stand at offset[q] ... of one flat array, and the
 counts at the same places of another; one place behind them stays free for an infinity. The columns of a query's own
@@ -13,11 +15,73 @@ from typing import NamedTuple
 import numpy as np
 
 from smoothap._core.threads import compiled
-from smoothap.metrics._cosine_kernels import cosine, halves_of
 
 FEW = 16
 BINS = 4  # for each threshold
 MEMORY = 1024  # scores by the definition that a thread remembers: copies of one image ask for them again and again
+
+
+@compiled()
+def halves_of(dimension: int) -> np.ndarray:
+    """Scratch for `cosine` of rows (d,): half as long as the next power of two."""
+    length = 1
+    while 2 * length < dimension:
+        length *= 2
+    return np.empty(length, np.float64)
+
+
+@compiled()
+def cosine(left: np.ndarray, right: np.ndarray, lengths: float, room: np.ndarray) -> float:
+    """The score of two rows (d,) whose lengths multiply to `lengths`; no fast mathematics: every rounding is meant.
+
+    Every loop runs over whole slices, since numba vectorises no loop whose indices it must look at.
+    """
+    half = room.shape[0]
+    left_behind, right_behind = left[half:], right[half:]
+    both = left_behind.shape[0]
+    for i in range(both):
+        first = np.float64(left[i]) * np.float64(right[i])
+        room[i] = first + np.float64(left_behind[i]) * np.float64(right_behind[i])
+    left_alone, right_alone, alone = left[both:half], right[both:half], room[both:]
+    for i in range(left_alone.shape[0]):
+        alone[i] = np.float64(left_alone[i]) * np.float64(right_alone[i])
+    while half > 1:
+        half //= 2
+        front, back = room[:half], room[half : 2 * half]
+        for i in range(half):
+            front[i] += back[i]
+    return room[0] / lengths
+
+
+@compiled()
+def score_pairs(
+    part: int, parts: int, left: np.ndarray, left_norms: np.ndarray, right: np.ndarray, right_norms: np.ndarray,
+    first: np.ndarray, second: np.ndarray, scores: np.ndarray,
+) -> None:  # fmt: skip
+    """scores (k,): of row first[i] of the left with row second[i] of the right; this part's share of them."""
+    room = halves_of(right.shape[1])
+    number = scores.shape[0]
+    for i in range(number * part // parts, number * (part + 1) // parts):
+        a, b = first[i], second[i]
+        scores[i] = cosine(left[a], right[b], left_norms[a] * right_norms[b], room)
+
+
+@compiled()
+def norms(part: int, parts: int, rows: np.ndarray, lengths: np.ndarray) -> None:
+    """The length of each of the rows (n, d), lengths (n,)."""
+    halves, number = halves_of(rows.shape[1]), rows.shape[0]
+    for row in range(number * part // parts, number * (part + 1) // parts):
+        lengths[row] = np.sqrt(cosine(rows[row], rows[row], 1.0, halves))
+
+
+@compiled()
+def scale_rows(part: int, parts: int, rows: np.ndarray, norms: np.ndarray, units: np.ndarray) -> None:
+    """units (n, d): the rows (n, d) divided by their norms (n,), rounded once."""
+    number = rows.shape[0]
+    for row in range(number * part // parts, number * (part + 1) // parts):
+        given, unit, norm = rows[row], units[row], norms[row]
+        for i in range(given.shape[0]):
+            unit[i] = np.float64(given[i]) / norm
 
 
 class Thresholds(NamedTuple):
@@ -206,41 +270,6 @@ def _find(scores: np.ndarray, begin: int, end: int, lower: float, upper: float, 
 
 
 @compiled()
-def score_positives(
-    part: int, parts: int, start: int, begin: int, queries: Side, items: Side, one_set: bool, left_out: np.ndarray,
-    block: Thresholds,
-) -> None:  # fmt: skip
-    """The scores of queries from `start` on with the items of their classes, by the definition; infinity for a pair
-    that does not count. The rows of items begin with item `begin`. In one set a pair serves both of its queries.
-    """
-    room = halves_of(items.given.shape[1])
-    stop = start + queries.given.shape[0]
-    for query in range(start + part, stop, parts):
-        first, length = block.first[query], queries.norms[query - start]
-        for item in range(first, block.last[query]):
-            mirrored = one_set and start <= item < stop
-            if mirrored and item < query:
-                continue
-            row = item - begin
-            score = cosine(queries.given[query - start], items.given[row], length * items.norms[row], room)
-            itself = one_set and item == query
-            block.exact[block.offset[query] + item - first] = np.inf if itself or left_out[item] else score
-            if mirrored and not itself:
-                block.exact[block.offset[item] + query - first] = np.inf if left_out[query] else score
-
-
-@compiled()
-def sort_thresholds(part: int, parts: int, block: Thresholds) -> None:
-    """Sort each query's thresholds, those that do not count last, and say how many count."""
-    for query in range(part, block.count.shape[0], parts):
-        row = block.exact[block.offset[query] : block.offset[query + 1]]
-        if row.shape[0]:
-            row[-1] = np.inf
-            row.sort()
-            block.count[query] = np.searchsorted(row, np.inf)
-
-
-@compiled()
 def count_rows(
     part: int, parts: int, tile: np.ndarray, top: int, left: int, rows: Side, columns: Side, block: Thresholds
 ) -> int:
@@ -255,63 +284,3 @@ def count_rows(
             end = min(max(block.last[query] - left, 0), width)
             scored += _add_counts(tile[r], r, begin, end, query, block, rows, columns, scratch)
     return scored
-
-
-@compiled()
-def count_columns_of_few(
-    part: int, parts: int, tile: np.ndarray, top: int, left: int, rows: Side, columns: Side, block: Thresholds
-) -> int:
-    """The tile's columns are queries of at most `FEW` thresholds, its rows items: no need to transpose it."""
-    height, width = tile.shape
-    begin, end = width * part // parts, width * (part + 1) // parts
-    most = block.count[left : left + width].max()
-    limits = np.full((most, end - begin), np.inf, tile.dtype)
-    lowest = np.full((most, end - begin), np.inf, tile.dtype)
-    counts = np.zeros((most, end - begin), np.int32)
-    scratch, scored = _scratch(width, 0, rows.given.shape[1]), 0
-    for c in range(begin, end):
-        for k in range(block.count[left + c]):
-            limits[k, c - begin] = block.upper[block.offset[left + c] + k]
-            lowest[k, c - begin] = limits[k, c - begin] - block.width[0]
-    for r in range(height):
-        # the columns of the item's own class stand together, and take nothing from it
-        right_of = min(max(block.first[top + r] - left, begin), end)
-        left_of = min(max(block.last[top + r] - left, begin), end)
-        for here, there in ((begin, right_of), (left_of, end)):
-            scores, span = tile[r, here:there], slice(here - begin, there - begin)
-            for k in range(most):
-                number = int(_add_each(scores, limits[k, span], lowest[k, span], counts[k, span]))
-                if number:
-                    _find_each(tile[r], here, there, begin, lowest[k], limits[k], scratch.undecided)
-                    scored += _settle(rows, r, columns, number, scratch)
-                    for j in range(number):
-                        c = scratch.undecided[j]
-                        exact = block.exact[block.offset[left + c] + k]
-                        counts[k, c - begin] += np.int32(scratch.settled[j] >= exact)
-    for c in range(begin, end):
-        for k in range(block.count[left + c]):
-            block.counts[block.offset[left + c] + k] += counts[k, c - begin]
-    return scored
-
-
-@compiled()
-def _find_each(
-    scores: np.ndarray, here: int, there: int, begin: int, lowest: np.ndarray, limits: np.ndarray,
-    undecided: np.ndarray,
-) -> None:  # fmt: skip
-    """Write the columns from `here` to `there` whose score is undecided; lowest and limits start with column begin."""
-    number = np.uintp(0)
-    for c in range(here, there):
-        undecided[number] = c
-        number += np.uintp((scores[c] >= lowest[c - begin]) & (scores[c] < limits[c - begin]))
-
-
-@compiled(fastmath={"reassoc"})
-def _add_each(scores: np.ndarray, limits: np.ndarray, lowest: np.ndarray, counts: np.ndarray) -> np.int32:
-    """Count each score against the limit of its column; returns how many are undecided."""
-    undecided = np.int32(0)
-    for c in range(scores.shape[0]):
-        certain = np.int32(scores[c] >= limits[c])
-        counts[c] += certain
-        undecided += np.int32(scores[c] >= lowest[c]) - certain
-    return undecided
