@@ -107,7 +107,7 @@ def row_digests(matrix: Tensor | np.ndarray | Rows, *, wide: bool = False) -> It
     for start in range(0, len(matrix), step):
         rows = given_rows(matrix[start : start + step]).cpu()
         for row in (given_rows(rows.double()) if wide else rows).numpy():
-            yield hashlib.blake2b(row, digest_size=16).digest()
+            yield hashlib.sha256(row).digest()
 
 
 def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:

@@ -20,14 +20,14 @@ from smoothap._core.distributed import Processes
 from smoothap._core.progress import Progress
 from smoothap._core.threads import numba_is_there, on_threads
 from smoothap.metrics.cosine import error_bound, pair_scores
-from smoothap.metrics.rows import SortedSets
+from smoothap.metrics.rows import Rows, SortedSets
 
 _LARGEST_TILE = 2048
 _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables
 _PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba is imported and its kernels are read
 _TOO_MANY_UNDECIDED = 8  # one pair in so many: from there on a product in float64, which decides nearly all, is faster
 _FEW = 16  # thresholds that are compared one by one
-_SCORES_AT_ONCE = 1 << 22
+_QUERIES_AT_ONCE = 4096
 
 
 class Counter:
@@ -53,31 +53,22 @@ class Counter:
         """Score queries start ... stop - 1 with their positives, which are among items begin ... end - 1."""
         sets, rows = self.sets, np.arange(start, stop)
         query, item = ranges(rows, sets.first[rows], sets.last[rows])
-        mirrored = sets.one_set & (start <= item) & (item < stop)  # one pair serves both of its queries
-        query, item, mirrored = (side[~mirrored | (query <= item)] for side in (query, item, mirrored))
         sides = (*sets.queries.side(start, stop), *sets.items.side(begin, end))
         scores = pair_scores(*sides, query - start, item - begin)
-        self._put(query, item, scores)
-        self._put(item[mirrored], query[mirrored], scores[mirrored])
-
-    def _put(self, query: np.ndarray, item: np.ndarray, scores: np.ndarray) -> None:
-        out = self.sets.left_out[item] | (self.sets.one_set & (query == item))
-        self.exact[self.offset[query] + item - self.sets.first[query]] = np.where(out, np.inf, scores)
+        out = sets.left_out[item] | (sets.one_set & (query == item))
+        self.exact[self.offset[query] + item - sets.first[query]] = np.where(out, np.inf, scores)
 
     def sort(self) -> None:
         """All positives are there: sort them."""
-        sizes = np.diff(self.offset)
-        step = max(1, _SCORES_AT_ONCE // int(sizes.max()))
-        for start in range(self.start, self.stop, step):
-            rows = np.arange(start, min(start + step, self.stop))
-            query, place = ranges(rows, np.zeros_like(rows), sizes[rows])
-            here = self.offset[query] + place
-            padded = np.full((len(rows), int(sizes[rows].max())), np.inf)
-            padded[query - start, place] = self.exact[here]
-            padded[rows - start, sizes[rows] - 1] = np.inf
-            padded.sort(axis=1)
-            self.exact[here] = padded[query - start, place]
-            self.count[rows] = np.isfinite(padded).sum(1)
+        for start in range(0, len(self.count), _QUERIES_AT_ONCE):
+            edges = self.offset[start : start + _QUERIES_AT_ONCE + 1]
+            here = slice(edges[0], edges[-1])
+            self.exact[edges[1:][np.diff(edges) > 0] - 1] = np.inf
+            query = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+            self.exact[here] = self.exact[here][np.lexsort((self.exact[here], query))]
+            self.count[start : start + len(edges) - 1] = np.bincount(
+                query[np.isfinite(self.exact[here])], minlength=len(edges) - 1
+            )
 
     def propose_in(self, dtype: torch.dtype) -> None:
         """From now on the tiles are of this dtype: say from which proposed score on a negative is above for sure."""
@@ -118,9 +109,9 @@ class Counter:
         at_or_above = table[:, :0:-1].cumsum(1)[:, ::-1]
         self.counts[self.offset[row] + place] += at_or_above[row - top, place].astype(np.int32)
 
-    def count_columns(self, tile: Tensor, top: int, left: int) -> None:
-        """Count the tile for the queries that are its columns."""
-        self.count_rows(tile.T.contiguous(), left, top)
+    def count_columns(self, tile: Tensor, top: int, left: int, turned: Tensor) -> None:
+        """Count the tile for the queries that are its columns; `turned` has room for it."""
+        self.count_rows(_view(turned, *tile.T.shape).copy_(tile.T), left, top)
 
     def _places(self, pairs: np.ndarray, top: int, left: int, width: int) -> np.ndarray:
         """How many of its thresholds each undecided pair (query - top, item - left) is at or above. (n, 2) -> (n,)"""
@@ -152,33 +143,51 @@ class Counter:
 class CompiledCounter(Counter):
     """As `Counter`, for tiles on the CPU, by kernels on as many threads as torch uses."""
 
-    def propose_in(self, dtype: torch.dtype) -> None:
-        from smoothap.metrics import kernels
+    def __init__(self, sets: SortedSets, start: int, stop: int) -> None:
+        from smoothap.metrics import kernels  # which need numba
 
+        super().__init__(sets, start, stop)
+        self.kernels = kernels
+        self.scales, self.tables = np.zeros(1, np.float32), np.zeros(0, np.int32)  # `propose_in` sets them
+
+    def score_positives(self, start: int, stop: int, begin: int, end: int) -> None:
+        sides = self._side(self.sets.queries, start, stop), self._side(self.sets.items, begin, end)
+        self._run(self.kernels.score_positives, start, begin, *sides, self.sets.one_set, self.sets.left_out)
+
+    def sort(self) -> None:
+        self._run(self.kernels.sort_thresholds)
+
+    def propose_in(self, dtype: torch.dtype) -> None:
         super().propose_in(dtype)
-        many = bool(self.count.max() > kernels.FEW)
-        self.scales = np.zeros(len(self.count) if many else 1, self.upper.dtype)
-        self.tables = np.zeros(kernels.BINS * len(self.exact) if many else 0, np.int32)
-        if many:
-            self._run(kernels.tabulate)
+        if self.count.max() > self.kernels.FEW:
+            self.scales = np.zeros(len(self.count), self.upper.dtype)
+            self.tables = np.zeros(self.kernels.BINS * len(self.exact), np.int32)
+            self._run(self.kernels.tabulate)
 
     def count_rows(self, tile: Tensor, top: int, left: int) -> None:
-        from smoothap.metrics import kernels
+        self._count(self.kernels.count_rows, tile, top, left)
 
-        sides = []
-        for rows, start, number in ((self.sets.queries, top, len(tile)), (self.sets.items, left, tile.shape[1])):
-            given, norms = rows.side(start, start + number)
-            sides.append(kernels.Side(given.numpy(), norms, rows.group[start : start + number]))
-        self.scored += sum(self._run(kernels.count_rows, tile.numpy(), top, left, *sides))
+    def count_columns(self, tile: Tensor, top: int, left: int, turned: Tensor) -> None:
+        if self.count[left : left + tile.shape[1]].max() <= self.kernels.FEW:
+            self._count(self.kernels.count_columns_of_few, tile, top, left)
+        else:
+            super().count_columns(tile, top, left, turned)
+
+    def _count(self, kernel: Callable[..., int], tile: Tensor, top: int, left: int) -> None:
+        rows = self._side(self.sets.queries, top, top + len(tile))
+        columns = self._side(self.sets.items, left, left + tile.shape[1])
+        self.scored += sum(self._run(kernel, tile.numpy(), top, left, rows, columns))
 
     def _run(self, kernel: Callable[..., Any], *arguments: object) -> list[Any]:
-        from smoothap.metrics.kernels import Thresholds
-
-        thresholds = Thresholds(
+        thresholds = self.kernels.Thresholds(
             self.sets.first, self.sets.last, self.offset, self.count, self.exact, self.upper, self.width, self.counts,
             self.scales, self.tables,
         )  # fmt: skip
         return on_threads(kernel, torch.get_num_threads(), *arguments, thresholds)
+
+    def _side(self, rows: Rows, start: int, stop: int) -> tuple[Any, ...]:
+        given, norms = rows.side(start, stop)
+        return self.kernels.Side(given.numpy(), norms, rows.group[start:stop])
 
 
 def count_negatives(sets: SortedSets, block_size: int | None, processes: Processes, shown: bool) -> Iterator[Counter]:
@@ -218,7 +227,7 @@ def _count_block(
     _score_positives(sets, counter, start, stop, processes)
     counter.sort()
     counter.propose_in(dtype)
-    room = torch.empty(size * size, dtype=dtype, device=device)
+    room, turned = torch.empty(2, size * size, dtype=dtype, device=device)
     for top, left in _corners(sets, start, stop, size):
         if not processes.has((top + left) // size):
             continue
@@ -226,10 +235,10 @@ def _count_block(
         tile = _tile(sets, top, bottom, left, right, room)
         counter.count_rows(tile, top, left)
         if sets.symmetric and start <= left < stop and left != top:
-            counter.count_columns(tile, top, left)
+            counter.count_columns(tile, top, left, turned)
         if (counter.scored - before) * _TOO_MANY_UNDECIDED > tile.numel() and has_float64(device):
             counter.propose_in(torch.float64)
-            room = room.double()
+            room, turned = room.double(), turned.double()
         progress.advance()
     processes.add_up(counter.counts)
     return counter
@@ -255,13 +264,16 @@ def _score_positives(sets: SortedSets, counter: Counter, start: int, stop: int, 
 def _tile(sets: SortedSets, top: int, bottom: int, left: int, right: int, room: Tensor) -> Tensor:
     """Proposed scores of queries top ... bottom - 1 and items left ... right - 1; minus infinity for ignored pairs."""
     queries, items = sets.queries.units(top, bottom, room.dtype), sets.items.units(left, right, room.dtype)
-    tile = room[: len(queries) * len(items)].view(len(queries), len(items))
-    torch.mm(queries, items.T, out=tile)
+    tile = torch.mm(queries, items.T, out=_view(room, len(queries), len(items)))
     if sets.ignored is not None:
         rows, columns = sets.queries.order[top:bottom], sets.items.order[left:right]
         ignored = torch.from_numpy(sets.ignored[np.ix_(rows, columns)]).to(tile.device)
         tile.masked_fill_(ignored, float("-inf"))
     return tile
+
+
+def _view(room: Tensor, rows: int, columns: int) -> Tensor:
+    return room[: rows * columns].view(rows, columns)
 
 
 def ranges(rows: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

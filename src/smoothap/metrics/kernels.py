@@ -270,6 +270,41 @@ def _find(scores: np.ndarray, begin: int, end: int, lower: float, upper: float, 
 
 
 @compiled()
+def score_positives(
+    part: int, parts: int, start: int, begin: int, queries: Side, items: Side, one_set: bool, left_out: np.ndarray,
+    block: Thresholds,
+) -> None:  # fmt: skip
+    """The scores of queries from `start` on with the items of their classes, by the definition; infinity for a pair
+    that does not count. The rows of items begin with item `begin`. In one set a pair serves both of its queries.
+    """
+    room = halves_of(items.given.shape[1])
+    stop = start + queries.given.shape[0]
+    for query in range(start + part, stop, parts):
+        first, length = block.first[query], queries.norms[query - start]
+        for item in range(first, block.last[query]):
+            mirrored = one_set and start <= item < stop
+            if mirrored and item < query:
+                continue
+            row = item - begin
+            score = cosine(queries.given[query - start], items.given[row], length * items.norms[row], room)
+            itself = one_set and item == query
+            block.exact[block.offset[query] + item - first] = np.inf if itself or left_out[item] else score
+            if mirrored and not itself:
+                block.exact[block.offset[item] + query - first] = np.inf if left_out[query] else score
+
+
+@compiled()
+def sort_thresholds(part: int, parts: int, block: Thresholds) -> None:
+    """Sort each query's thresholds, those that do not count last, and say how many count."""
+    for query in range(part, block.count.shape[0], parts):
+        row = block.exact[block.offset[query] : block.offset[query + 1]]
+        if row.shape[0]:
+            row[-1] = np.inf
+            row.sort()
+            block.count[query] = np.searchsorted(row, np.inf)
+
+
+@compiled()
 def count_rows(
     part: int, parts: int, tile: np.ndarray, top: int, left: int, rows: Side, columns: Side, block: Thresholds
 ) -> int:
@@ -284,3 +319,63 @@ def count_rows(
             end = min(max(block.last[query] - left, 0), width)
             scored += _add_counts(tile[r], r, begin, end, query, block, rows, columns, scratch)
     return scored
+
+
+@compiled()
+def count_columns_of_few(
+    part: int, parts: int, tile: np.ndarray, top: int, left: int, rows: Side, columns: Side, block: Thresholds
+) -> int:
+    """The tile's columns are queries of at most `FEW` thresholds, its rows items: no need to transpose it."""
+    height, width = tile.shape
+    begin, end = width * part // parts, width * (part + 1) // parts
+    most = block.count[left : left + width].max()
+    limits = np.full((most, end - begin), np.inf, tile.dtype)
+    lowest = np.full((most, end - begin), np.inf, tile.dtype)
+    counts = np.zeros((most, end - begin), np.int32)
+    scratch, scored = _scratch(width, 0, rows.given.shape[1]), 0
+    for c in range(begin, end):
+        for k in range(block.count[left + c]):
+            limits[k, c - begin] = block.upper[block.offset[left + c] + k]
+            lowest[k, c - begin] = limits[k, c - begin] - block.width[0]
+    for r in range(height):
+        # the columns of the item's own class stand together, and take nothing from it
+        right_of = min(max(block.first[top + r] - left, begin), end)
+        left_of = min(max(block.last[top + r] - left, begin), end)
+        for here, there in ((begin, right_of), (left_of, end)):
+            scores, span = tile[r, here:there], slice(here - begin, there - begin)
+            for k in range(most):
+                number = int(_add_each(scores, limits[k, span], lowest[k, span], counts[k, span]))
+                if number:
+                    _find_each(tile[r], here, there, begin, lowest[k], limits[k], scratch.undecided)
+                    scored += _settle(rows, r, columns, number, scratch)
+                    for j in range(number):
+                        c = scratch.undecided[j]
+                        exact = block.exact[block.offset[left + c] + k]
+                        counts[k, c - begin] += np.int32(scratch.settled[j] >= exact)
+    for c in range(begin, end):
+        for k in range(block.count[left + c]):
+            block.counts[block.offset[left + c] + k] += counts[k, c - begin]
+    return scored
+
+
+@compiled()
+def _find_each(
+    scores: np.ndarray, here: int, there: int, begin: int, lowest: np.ndarray, limits: np.ndarray,
+    undecided: np.ndarray,
+) -> None:  # fmt: skip
+    """Write the columns from `here` to `there` whose score is undecided; lowest and limits start with column begin."""
+    number = np.uintp(0)
+    for c in range(here, there):
+        undecided[number] = c
+        number += np.uintp((scores[c] >= lowest[c - begin]) & (scores[c] < limits[c - begin]))
+
+
+@compiled(fastmath={"reassoc"})
+def _add_each(scores: np.ndarray, limits: np.ndarray, lowest: np.ndarray, counts: np.ndarray) -> np.int32:
+    """Count each score against the limit of its column; returns how many are undecided."""
+    undecided = np.int32(0)
+    for c in range(scores.shape[0]):
+        certain = np.int32(scores[c] >= limits[c])
+        counts[c] += certain
+        undecided += np.int32(scores[c] >= lowest[c]) - certain
+    return undecided
