@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from smoothap._core.devices import on_cpu
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import can_fuse
-from smoothap.functional.first_order import first_order, graph_of
+from smoothap.functional.block import first_order, graph_of
 from smoothap.losses.inputs import Call, checked_call
 from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
 from smoothap.losses.unit_rows import normalise
