@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from smoothap import evaluate
-from smoothap.metrics.intervals import class_intervals
+from smoothap.metrics.bootstrap import class_intervals
 
 
 def drawn_sums(classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

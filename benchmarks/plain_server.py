@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import Body, FastAPI
 from PIL import Image
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 
 ensure_torchvision()  # which timm imports, and which may be built for another torch
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 from smoothap.data.reading import read_image
 from smoothap.data.transforms import IMAGENET_MEAN, IMAGENET_STD, Transform
 

@@ -227,7 +227,7 @@ def test_a_folder_that_cannot_be_written_is_named(album, monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("smoothap._core.sealed_json.write_atomically", refused)
+    monkeypatch.setattr("smoothap._core.files.write_atomically", refused)
     with pytest.raises(ValueError, match=r"cannot be written to .*collections \(Permission denied\): nothing changed"):
         album.collections.add("dog", [1])
 

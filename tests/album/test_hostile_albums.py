@@ -107,7 +107,7 @@ def test_ids_beyond_the_count_are_refused(folder):
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "[]", "null", '{"sha256": 1}', '{"format": 1, "sha256": ""}', "[" * 100_000, "\udcff", "1e999"]
+    "text", ["{}", "[]", "null", '{"checksum": 1}', '{"format": 1, "checksum": ""}', "[" * 100_000, "\udcff", "1e999"]
 )
 def test_a_description_of_another_form_is_refused(folder, text):
     (folder / "album.json").write_bytes(text.encode(errors="surrogateescape"))

@@ -143,7 +143,7 @@ def test_what_a_stranger_wrote_about_learning_is_refused(album, wrong):
     folder = album._storage.folder
     values = json.loads((folder / "album.json").read_text())
     values["learnt"] |= wrong
-    del values["format"], values["sha256"]
+    del values["format"], values["checksum"]
     description._SEALED.write(folder / "album.json", values)
     with pytest.raises(ValueError, match=r"does not describe an album|should hold float32"):
         Album.open(folder)

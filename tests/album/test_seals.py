@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from photo_makers import photo_bytes
 
-from smoothap._core.sealed_json import SealedJson
+from smoothap._core.files import ChecksummedJson
 from smoothap.album import Album, _seals, description
 from smoothap.album.description import Description, Part, Segment, read_description, read_head, write_description
 from smoothap.album.parts import PartUpdate, Share, settle_album
@@ -32,9 +32,11 @@ def test_counting_in_reads_and_writes_the_same_with_few_parts_and_with_many(tmp_
     write_description(tmp_path, Description(4))
     touched, sizes = [], []
     for name in ("read", "write"):
-        whole = getattr(SealedJson, name)
+        whole = getattr(ChecksummedJson, name)
         monkeypatch.setattr(
-            SealedJson, name, lambda self, file, *rest, whole=whole: touched.append(file) or whole(self, file, *rest)
+            ChecksummedJson,
+            name,
+            lambda self, file, *rest, whole=whole: touched.append(file) or whole(self, file, *rest),
         )
     for number in range(1, 201):
         touched.clear()
@@ -92,8 +94,8 @@ def test_a_change_of_all_parts_counts_from_one_moment_to_the_next(tmp_path, monk
         whole(self, file, values)
 
     with monkeypatch.context() as patched:
-        whole = SealedJson.write
-        patched.setattr(SealedJson, "write", stopped)
+        whole = ChecksummedJson.write
+        patched.setattr(ChecksummedJson, "write", stopped)
         with pytest.raises(KeyboardInterrupt):
             write_description(tmp_path, changed)
     assert read_description(tmp_path) == before

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder
 
-from smoothap._core import files, sealed_json
+from smoothap._core import files
 from smoothap.album import Album, updating
 
 FOLDER = Path(sys.argv[1])
@@ -100,7 +100,7 @@ def the_disk_is_full(choose):
 def main():
     torch.set_num_threads(1)
     updating.BATCH, updating.COMMIT_ROWS = 2, 3  # many small commits, each of which is a version
-    sealed_json.write_atomically = write_and_keep
+    files.write_atomically = write_and_keep
     (FOLDER / "versions").mkdir()
     Album.create(FOLDER / "album", FOLDER / "model", photo_folder(FOLDER / "photos", 16))
     update()

@@ -3,7 +3,6 @@
 `hypothesis` draws the damage; what it found at first stands below as cases of their own.
 """
 
-import hashlib
 import json
 import shutil
 from contextlib import suppress
@@ -32,6 +31,8 @@ from smoothap.data.vehicle_id import vehicle_id
 from smoothap.data.vggface2 import vggface2
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
+from smoothap.models import folder as folder_module
+from smoothap.models.folder import read_description
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
@@ -185,17 +186,15 @@ def model_folder(tmp_path_factory):
 
 
 @fuzzed
-@given(data=st.data(), older=st.booleans())
-def test_a_damaged_model_json_gives_the_model_or_a_sentence(model_folder, tmp_path, data, older):
-    whole = (model_folder / "model.json").read_bytes()
-    if older:  # without a checksum of its own: whatever it says is looked at
-        described = json.loads(whole)
-        whole = json.dumps(
-            {name: described[name] for name in described if name not in ("format", "own_sha256")}
-        ).encode()
+@given(data=st.data(), signed=st.booleans())
+def test_a_damaged_model_json_gives_the_model_or_a_sentence(model_folder, tmp_path, data, signed):
     folder = tmp_path / "model"
     shutil.copytree(model_folder, folder, dirs_exist_ok=True)
-    (folder / "model.json").write_bytes(data.draw(damaged_json(whole)))
+    if signed:  # with the checksum that anybody can compute: whatever it says is looked at
+        changed = data.draw(changed_json(read_description(model_folder)).filter(lambda each: isinstance(each, dict)))
+        folder_module._SEALED.write(folder / "model.json", changed)
+    else:
+        (folder / "model.json").write_bytes(data.draw(damaged_json((model_folder / "model.json").read_bytes())))
     model, said = tried(lambda: Embedder.load(folder))
     assert str(folder) in said if model is None else model.dimension == 8
 
@@ -208,13 +207,6 @@ def state():
     return State(model, SmoothAP(), optimiser, torch.amp.GradScaler("cpu", enabled=False), None, step=1)
 
 
-def signed_checkpoint(described):
-    """With the checksum that its maker, whoever that was, could compute too."""
-    text = json.dumps(described, sort_keys=True)
-    full = {**described, "own_sha256": hashlib.sha256(text.encode()).hexdigest()}
-    return (json.dumps(full, indent=1) + "\n").encode()
-
-
 @fuzzed
 @given(data=st.data(), signed=st.booleans())
 def test_a_damaged_checkpoint_gives_a_state_or_a_sentence(tmp_path, data, signed):
@@ -222,9 +214,9 @@ def test_a_damaged_checkpoint_gives_a_state_or_a_sentence(tmp_path, data, signed
     file = tmp_path / "checkpoint.json"
     whole = file.read_bytes()
     if signed:
-        described = {name: value for name, value in json.loads(whole).items() if name != "own_sha256"}
+        described = checkpoint._SEALED.read(file)
         changed = data.draw(changed_json(described).filter(lambda each: isinstance(each, dict)))
-        file.write_bytes(signed_checkpoint(changed))
+        checkpoint._SEALED.write(file, changed)
     else:
         file.write_bytes(data.draw(damaged_json(whole)))
     for read in (lambda: checkpoint.read(tmp_path, state(), {"a": 1}), lambda: checkpoint.seconds_spent(tmp_path)):
@@ -242,7 +234,7 @@ def test_a_damaged_description_gives_an_album_or_a_sentence(model_folder, tmp_pa
         (tmp_path / "whole.json").write_bytes((folder / "album.json").read_bytes())
     whole = (tmp_path / "whole.json").read_bytes()
     if signed:
-        values = {name: value for name, value in json.loads(whole).items() if name not in ("format", "sha256")}
+        values = {name: value for name, value in json.loads(whole).items() if name not in ("format", "checksum")}
         changed = data.draw(changed_json(values).filter(lambda each: isinstance(each, dict)))
         (folder / "album.json").write_text(_SEALED.text(changed))
     else:
@@ -325,8 +317,7 @@ def test_a_table_of_other_things_than_text_is_refused(tmp_path):
 
 def test_a_checkpoint_that_took_longer_than_a_number_holds_is_refused(tmp_path):
     checkpoint.write(tmp_path, state(), {})
-    described = json.loads((tmp_path / "checkpoint.json").read_text())
-    del described["own_sha256"]
-    (tmp_path / "checkpoint.json").write_bytes(signed_checkpoint({**described, "seconds": 10**400}))
+    described = checkpoint._SEALED.read(tmp_path / "checkpoint.json")
+    checkpoint._SEALED.write(tmp_path / "checkpoint.json", {**described, "seconds": 10**400})
     with pytest.raises(ValueError, match="is damaged"):
         checkpoint.seconds_spent(tmp_path)

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import pickle
 import shutil
@@ -30,6 +29,7 @@ from smoothap.data.table import table
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder
+from smoothap.models import folder as folder_module
 from smoothap.models.weights import read_state
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
@@ -120,12 +120,10 @@ def as_weights(folder, content):
 
 def as_model(folder, content):
     model = tiny_model(folder / "model")
-    described = json.loads((model / "model.json").read_text())
-    for name in ("format", "own_sha256"):
-        del described[name]
+    described = folder_module.read_description(model)
     (model / "model.safetensors").write_bytes(content)
     described["sha256"] = hashlib.sha256(content).hexdigest()
-    (model / "model.json").write_text(json.dumps(described))
+    folder_module._SEALED.write(model / "model.json", described)
     yield lambda: Embedder.load(model)
     (model / "model.json").write_bytes(content)
     yield lambda: Embedder.load(model)
@@ -137,8 +135,7 @@ def as_checkpoint(folder, content):
     state = State(model, SmoothAP(), optimiser, torch.amp.GradScaler("cpu", enabled=False), None, step=1)
     checkpoint.write(folder, state, {})
     (folder / "checkpoint-1.safetensors").write_bytes(content)
-    described = json.loads((folder / "checkpoint.json").read_text())
-    del described["own_sha256"]
+    described = checkpoint._SEALED.read(folder / "checkpoint.json")
     described["sha256"] = hashlib.sha256(content).hexdigest()
     (folder / "checkpoint.json").write_text(checkpoint._SEALED.text(described))
     yield lambda: checkpoint.read(folder, state, {})

@@ -201,7 +201,7 @@ def written(out: Path) -> dict[str, object]:
     return {
         "names": sorted(str(file.relative_to(out)) for file in out.rglob("*")),
         "rows": rows,
-        "model": {**model, "own_sha256": None},
+        "model": {**model, "checksum": None},
         "weights": (out / "model" / "model.safetensors").read_bytes(),
         "checkpoint": (out / described["tensors"]).read_bytes(),
     }

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 from smoothap.data.transforms import IMAGENET_MEAN, IMAGENET_STD, SENET, SENET_VGGFACE2, Transform
 
 ensure_torchvision()

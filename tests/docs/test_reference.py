@@ -6,7 +6,7 @@ import pytest
 from doc_pages import ROOT, DocPage
 from write_api import PAGE, page
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 
 ARCHITECTURE, PAPER = (DocPage(ROOT / "docs" / name) for name in ("architecture.md", "paper.md"))
 

@@ -11,7 +11,7 @@ import torch
 from doc_pages import PAGES, ROOT
 from PIL import Image
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 
 NEEDS = {"lightning": "lightning", "accelerate": "accelerate", "pytorch_metric_learning": "pytorch_metric_learning"}
 SNIPPETS = [

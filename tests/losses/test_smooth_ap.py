@@ -58,8 +58,8 @@ def test_batches_of_many_tiles_and_uneven_classes_agree_with_the_plain_path(size
     labels = labels[torch.randperm(len(labels), generator=generator)]
     centres = torch.randn(len(sizes), 16, generator=generator)
     embeddings = centres[labels] + torch.randn(len(labels), 16, generator=generator)
-    monkeypatch.setattr("smoothap.losses._symmetric._TILE_ROWS", 128)
-    monkeypatch.setattr("smoothap.losses._symmetric._TILE_COLUMNS", 256)
+    monkeypatch.setattr("smoothap.losses.symmetric._TILE_ROWS", 128)
+    monkeypatch.setattr("smoothap.losses.symmetric._TILE_COLUMNS", 256)
     exact = embeddings.double().requires_grad_()
     rounded = embeddings.requires_grad_()
     for tau in (0.1, 0.01):

@@ -11,7 +11,6 @@ from oracles import ranking_by_definition
 from promises import short_or_long
 
 from smoothap import evaluate
-from smoothap.metrics import _rows as rows_module
 from smoothap.metrics.confusions import class_losses
 from smoothap.metrics.known_answer import KNOWN, answer_here
 
@@ -53,7 +52,7 @@ def test_scores_that_a_product_cannot_tell_apart_are_ranked_by_the_definition(se
 @pytest.mark.parametrize("samples_per_class", [3, 60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_and_many_positives_in_many_tiles(core_path, samples_per_class, dtype, monkeypatch):
-    monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     vectors, _ = close_rows(samples_per_class, 130, 8, dtype)
     labels = np.random.default_rng(0).permutation(np.arange(130) // samples_per_class)
     assert_defined(vectors, labels, block_sizes=(None, 64))
@@ -62,7 +61,7 @@ def test_few_and_many_positives_in_many_tiles(core_path, samples_per_class, dtyp
 @pytest.mark.promise(21)
 def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
     """All scores lie within 1e-7: every proposal in float32 is undecided, and tiles in float64 take over."""
-    monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     random = np.random.default_rng(0)
     vectors = (1 + 1e-4 * random.standard_normal((100, 16))).astype(np.float32)
     assert_defined(vectors, random.integers(0, 30, 100))
@@ -87,21 +86,6 @@ def test_rows_of_float64_beyond_the_square_root_of_its_range(core_path):
     expected = evaluate(vectors, labels, progress=False).to_json()
     for power in (-1000, -510, 515, 1015):
         assert evaluate(np.ldexp(vectors, power), labels, progress=False).to_json() == expected
-
-
-@pytest.mark.promise(21)
-def test_marks_that_collide_change_nothing(core_path, monkeypatch):
-    """Equal rows are found by a number made of their bits; rows that share it without being equal stay apart."""
-    vectors, labels = close_rows(2, 120, 6, np.float32)
-    expected = evaluate(vectors, labels, progress=False).to_json()
-    honest = rows_module.norms_and_marks
-
-    def colliding(rows):
-        norms, marks = honest(rows)
-        return norms, marks % 3
-
-    monkeypatch.setattr(rows_module, "norms_and_marks", colliding)
-    assert evaluate(vectors, labels, progress=False).to_json() == expected
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import defined_score
 from promises import short_or_long
 
-from smoothap.metrics.cosine import Cosines, error_bound, given_rows, norms_and_marks, pair_scores, unit_rows
+from smoothap.metrics.cosine import Cosines, error_bound, given_rows, pair_scores, row_norms, unit_rows
 
 
 @pytest.fixture(scope="module", params=["fused", "plain"])
@@ -27,7 +27,7 @@ UNIT_ROUNDOFF = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 def scores_of(left, right):
     sides = [given_rows(rows) for rows in (left, right)]
     places = np.arange(len(left))
-    return pair_scores(sides[0], norms_and_marks(sides[0])[0], sides[1], norms_and_marks(sides[1])[0], places, places)
+    return pair_scores(sides[0], row_norms(sides[0]), sides[1], row_norms(sides[1]), places, places)
 
 
 @pytest.mark.promise(21)
@@ -80,7 +80,7 @@ def test_equal_rows_and_rows_times_a_power_of_two_have_equal_scores(core_path, d
 def proposals(left, right, dtype):
     """What a product of unit rows may give: one term after the other, backwards, and by torch."""
     sides = [given_rows(rows) for rows in (left, right)]
-    units = [unit_rows(rows, norms_and_marks(rows)[0], getattr(torch, dtype.__name__)).numpy() for rows in sides]
+    units = [unit_rows(rows, row_norms(rows), getattr(torch, dtype.__name__)).numpy() for rows in sides]
     for step in (1, -1):
         total = np.zeros(len(left), dtype)
         for i in range(left.shape[1])[::step]:

@@ -70,7 +70,7 @@ def test_real_cosines_of_any_length_are_ranked_exactly(core_path, samples_per_cl
 
 
 def test_many_tiles_give_the_same_figures_as_the_brute_force_ranking(core_path, monkeypatch):
-    monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     embeddings = signs(0, 500, 10).astype(np.float32)
     random = np.random.default_rng(0)
     labels = random.choice(40, 500, p=random.dirichlet(np.ones(40)))
@@ -98,7 +98,7 @@ def test_duplicated_images_never_push_ap_past_one(core_path):
 
 def test_duplicates_of_other_classes_are_exact_ties_wherever_they_stand(core_path, monkeypatch):
     """An image that also carries a wrong label ties with itself: its rank counts the other copy."""
-    monkeypatch.setattr("smoothap.metrics._counting._LARGEST_TILE", 64)
+    monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     random = np.random.default_rng(1)
     vectors = random.standard_normal((150, 24)).astype(np.float32)
     embeddings = np.concatenate([vectors, vectors])

@@ -34,7 +34,7 @@ def many(dtype, dimension=96, rows=2300):
 def test_blocks_threads_and_kernels_change_no_bit(dtype, restore_threads, monkeypatch):
     from smoothap._core.threads import numba_is_there
 
-    monkeypatch.setattr("smoothap.metrics._counting._PAIRS_WORTH_COMPILING", 0)
+    monkeypatch.setattr("smoothap.metrics.counting._PAIRS_WORTH_COMPILING", 0)
     embeddings, labels = many(dtype)
     expected = evaluate(embeddings, labels).to_json()
     for threads in (1, 2, 3):

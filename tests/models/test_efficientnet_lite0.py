@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 from smoothap.models.cpu.folding import _pairs
 from smoothap.models.efficientnet_lite import EfficientNetLite0
 

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from smoothap.data.image_set import ImageSet
 from smoothap.models import Embedder
+from smoothap.models.folder import _SEALED, read_description
 
 SMALL = {"resnet18": 32, "vit_tiny_patch16_224": 32, "vit_small_patch14_dinov2": 28, "convnext_atto": 32}
 
@@ -218,12 +219,7 @@ def test_a_flipped_byte_is_refused(tmp_path):
 )
 def test_a_description_that_does_not_fit_is_refused(tmp_path, change, message):
     file = small_model().save(tmp_path) / "model.json"
-    written = json.loads(file.read_text())
-    for name in ("format", "own_sha256"):  # as older versions wrote it, without a checksum of its own
-        del written[name]
-    file.write_text(json.dumps(written))
-    Embedder.load(tmp_path)
-    file.write_text(json.dumps({**written, **change}))
+    _SEALED.write(file, {**read_description(tmp_path), **change})
     with pytest.raises(ValueError, match=message):
         Embedder.load(tmp_path)
 

@@ -19,7 +19,7 @@ COUNTS = {
 
 def report(queries, recall_at=(1, 10, 100, 1000), value=0.5, skipped=0):
     recall = {k: value + place / 100 for place, k in enumerate(recall_at)}
-    return Report(value, recall, {}, 0, 0, 0, queries, skipped, np.zeros(0), np.zeros(0))
+    return Report(value, recall, {}, 0, 0, 0, queries, skipped, *[np.zeros(0)] * 2, 0, *[np.zeros(0)] * 4)
 
 
 @pytest.mark.parametrize(

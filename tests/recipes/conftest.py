@@ -1,6 +1,6 @@
 import pytest
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 from smoothap.models import embedder
 from smoothap.models.faces.iresnet import IResNet
 from smoothap.models.weights import build_backbone

@@ -18,7 +18,7 @@ from PIL import Image
 from promises import short_or_long
 from torch import nn
 
-from smoothap._core import sealed_json
+from smoothap._core import files
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
@@ -132,7 +132,7 @@ def test_a_crash_while_saving_leaves_a_whole_checkpoint(run, tmp_path, monkeypat
 
     run("whole")
     with monkeypatch.context() as patched:
-        for module in (checkpoint, sealed_json):
+        for module in (checkpoint, files):
             patched.setattr(module, "write_atomically", crashing)
         with pytest.raises(PowerCut):
             run("cut")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothap._core import sealed_json
+from smoothap._core import files
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training import checkpoint
@@ -178,7 +178,7 @@ def test_a_full_disk_stops_and_the_last_checkpoint_stays(run, tmp_path, monkeypa
         return write(path, content)
 
     with monkeypatch.context() as patched:
-        for module in (checkpoint, sealed_json):
+        for module in (checkpoint, files):
             patched.setattr(module, "write_atomically", full)
         with pytest.raises(TrainingStopped, match=r"after step 3: the disk is full; the last good checkpoint stays"):
             run()

@@ -5,6 +5,7 @@ import sys
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -149,3 +150,11 @@ def _own_random_numbers(device: torch.device) -> list[Any]:
     """The module of a device that draws its own random numbers, such as torch.cuda; none for the CPU."""
     module = torch.get_device_module(device)
     return [module] if device.type != "cpu" and hasattr(module, "get_rng_state") else []
+
+
+def refuse_masked(values: object, name: str) -> None:
+    """Refuse a masked array, which loses its mask as a tensor: what that hides would count like everything else."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be lost: leave the masked rows out before the call"
+        )

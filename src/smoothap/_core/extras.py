@@ -1,4 +1,12 @@
-"""Which extra brings which package: for `smoothap doctor`, and for the sentence where one is missing."""
+"""Which extra brings which package: for `smoothap doctor`, and for the sentence where one is missing.
+
+And torchvision, even where its compiled part does not load: its wheels from the package index want CUDA libraries.
+Beside a CPU torch the import ends in `RuntimeError: operator torchvision::nms does not exist`.
+"""
+
+import importlib
+import sys
+import warnings
 
 # extra -> package on the index -> the module that it installs. A test compares this with pyproject.toml.
 EXTRAS = {
@@ -31,6 +39,11 @@ _BROUGHT_ALONG = {
     "starlette": "web",
     "scipy": "compare",
 }
+_MISSING_OPERATORS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_declared: list[object] = []  # a Library takes its operators away when it is collected
 
 
 def remedy(module: str | None) -> str | None:
@@ -39,3 +52,27 @@ def remedy(module: str | None) -> str | None:
     by_module = {name: extra for extra, packages in EXTRAS.items() for name in packages.values()}
     extra = (by_module | _BROUGHT_ALONG).get(package)
     return None if extra is None else f"pip install 'smoothap[{extra}]'"
+
+
+def ensure_torchvision() -> None:
+    """Make `import torchvision` and `import timm` work from here on; call it before either import.
+
+    Declaring the two missing operators is enough for all but `torchvision.io` and `torchvision.ops.nms`; where
+    torchvision loads by itself this does nothing.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to load image Python extension")
+        try:
+            importlib.import_module("torchvision")
+        except RuntimeError as error:
+            if "torchvision::nms" not in str(error):
+                raise
+            import torch
+
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            for operator in _MISSING_OPERATORS:
+                library.define(operator)
+            _declared.append(library)
+            for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+                del sys.modules[name]
+            importlib.import_module("torchvision")

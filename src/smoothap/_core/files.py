@@ -1,19 +1,24 @@
 """Files that are either the old one or the new one, never half of each, and folders that have one writer at a time."""
 
 import errno
+import hashlib
+import json
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, TypeAlias
 
 # By process and folder, so that a child does not take its parent's for its own: whoever holds the lock.
 _locked: dict[tuple[int, Path], object] = {}
 _PAUSE = 0.01  # seconds between two looks at a lock that somebody else holds
+_LARGE = 1 << 18  # characters of JSON from which it is written in one line: Python lays lines out slowly
+Kinds: TypeAlias = Mapping[str, type | tuple[type, ...]]
 
 
 class DiskFullError(OSError):
@@ -137,3 +142,52 @@ def _is_taken(lock: IO[str]) -> bool:
     except (ImportError, OSError):  # Windows, or a disk without locks: nothing keeps a second process away
         pass
     return True
+
+
+@dataclass(frozen=True)
+class ChecksummedJson:
+    """One sort of JSON file, with a checksum of itself: what was written comes back to the letter, or is refused.
+
+    what: what it describes; kinds: those of its fields; remedy: what to do when it is damaged.
+    """
+
+    what: str
+    kinds: Kinds
+    remedy: str
+    format: int = 1
+
+    def text(self, values: Mapping[str, Any]) -> str:
+        """The content of the file: its format, the checksum of the fields, and the fields."""
+        plain = json.dumps(values, sort_keys=True)
+        full = {"format": self.format, "checksum": hashlib.sha256(plain.encode()).hexdigest(), **values}
+        return json.dumps(full, indent=None if len(plain) > _LARGE else 1) + "\n"
+
+    def write(self, file: Path, values: Mapping[str, Any]) -> None:
+        """Write the fields to the file, atomically."""
+        write_atomically(file, self.text(values))
+
+    def read(self, file: Path) -> dict[str, Any]:
+        """The fields of the file, if they are those that were written and of the right kinds."""
+        values, form, whole = dict[str, Any](), self.format, False
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # not json any more, or not ours
+            text = file.read_text(encoding="utf-8")
+            values = json.loads(text)
+            form = values.pop("format", form)
+            values.pop("checksum", None)
+            whole = self.text(values) == text
+        if form != self.format:
+            raise ValueError(f"{file} is of format {form!r}, and this version of smoothap reads format {self.format}.")
+        if not whole:
+            raise ValueError(f"{file} is damaged: its checksum differs. {self.remedy}")
+        if (name := wrong_field(values, self.kinds)) is not None:  # anybody can compute a checksum
+            raise ValueError(
+                f"{file} is damaged, or does not describe {self.what}: {name!r} is missing or of the wrong kind. "
+                f"{self.remedy}"
+            )
+        return values
+
+
+def wrong_field(values: Mapping[str, Any], kinds: Kinds) -> str | None:
+    """The first field that is missing or of the wrong kind, None where all are right."""
+    wrong = (name for name, kind in kinds.items() if name not in values or not isinstance(values[name], kind))
+    return next(wrong, None)

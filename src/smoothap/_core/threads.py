@@ -1,4 +1,4 @@
-"""Plain threads for compiled loops that hold no lock: as many as torch uses, none for what is quick."""
+"""Compiled loops on plain threads, which hold no lock: as many as torch uses, none for what is quick."""
 
 import os
 from collections.abc import Callable, Generator
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 _WORTH_A_THREAD = 1 << 20  # terms, about a millisecond
 
@@ -19,6 +20,19 @@ _WORTH_A_THREAD = 1 << 20  # terms, about a millisecond
 def numba_is_there() -> bool:
     """Whether the extra `fast` is installed, and SMOOTHAP_NO_NUMBA is not set."""
     return not os.environ.get("SMOOTHAP_NO_NUMBA") and find_spec("numba") is not None
+
+
+def compiled(**options: Any) -> Callable[[Function], Function]:
+    """numba's njit without the interpreter's lock; the result is kept on disk where it can be."""
+    from numba import njit
+
+    def decorate(function: Function) -> Function:
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # "no locator available": neither beside the file nor in the user's cache
+            return njit(nogil=True, **options)(function)
+
+    return decorate
 
 
 def can_fuse(values: Tensor) -> bool:

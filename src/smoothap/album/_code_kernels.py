@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smoothap._core.compiled import compiled
+from smoothap._core.threads import compiled
 
 _ROWS = 32  # whose codes stay near the processor while all queries are multiplied with them
 

@@ -10,21 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from smoothap._core.files import DiskFullError, is_full, locked, sweep
-from smoothap._core.sealed_json import SealedJson
+from smoothap._core.files import ChecksummedJson, DiskFullError, is_full, locked, sweep
 from smoothap.album._members import Member
 
 NAME = "collections.json"
 STEPS_KEPT, MARKS_KEPT = 100, 200_000  # of what can be undone, the marks in all steps together
 _PATIENCE = 30.0  # seconds that a writer waits for others, each of whom takes a moment
 _KINDS = {"next": int, "collections": list, "steps": list}
-_SEALED = SealedJson(
+_SEALED = ChecksummedJson(
     "the collections of an album",
     _KINDS,
     "Copy it again from where you have another copy, or move it away to begin with no collections.",
-    checksum="sha256",
-    format=1,
-    indent=None,
 )
 
 Mark = bool | None  # right, wrong, or neither

@@ -21,7 +21,7 @@ from smoothap.album.calibration import Calibration, calibrate, merged
 from smoothap.album.refining import unit_vectors
 from smoothap.album.vectors import Vectors
 from smoothap.functional import average_precision
-from smoothap.metrics.intervals import Interval, class_intervals
+from smoothap.metrics.bootstrap import Interval, class_intervals
 
 STRENGTHS = 0.25, 0.5, 0.75, 1.0  # shares of the way from the start to the trained projection
 LEAST_GAIN = 0.01  # of mAP, for what it is taught: less is not worth a change

@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from smoothap._core.sealed_json import SealedJson
+from smoothap._core.files import ChecksummedJson
 from smoothap.album._collection_file import writing
 from smoothap.album.photos import Photo
 
 NAME = "not_copies.json"
-_SEALED = SealedJson(
+_SEALED = ChecksummedJson(
     "which photos are no copies",
     {"pairs": list},
     "Copy it again from where you have another copy, or move it away to begin with none.",
-    checksum="sha256",
-    format=1,
-    indent=None,
 )
 
 Told = frozenset[tuple[str, str]]  # pairs of keys, each in order

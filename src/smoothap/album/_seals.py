@@ -12,18 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from smoothap._core.files import sync
-from smoothap._core.sealed_json import Kinds, SealedJson, wrong_field
+from smoothap._core.files import ChecksummedJson, Kinds, sync, wrong_field
 
 FOLDER = "parts"
 _SEGMENT = {"number": int, "rows": int, "vectors": str, "photos": str}
 _PART = {"number": int, "of": int, "given": int, "indexed": int, "reported": int}
 _LOOSE = "-loose"
 _RECORD = {"version": int, "part": dict, "segments": list}
-_SEALED = SealedJson(
-    "a part of an album", {**_RECORD, "before": (dict, type(None))}, "Copy the album again.", checksum="sha256",
-    format=1, indent=None,
-)  # fmt: skip
+_SEALED = ChecksummedJson("a part of an album", {**_RECORD, "before": (dict, type(None))}, "Copy the album again.")
 
 
 @dataclass(frozen=True)

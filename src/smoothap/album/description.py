@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from smoothap._core.sealed_json import SealedJson
+from smoothap._core.files import ChecksummedJson
 from smoothap.album._seals import (
     Known,
     Part,
@@ -35,7 +35,7 @@ _LEARNT = {
 _MODEL = {"sha256": str, "architecture": str, "dimension": int, "transform": dict}
 _CURVES = {"scores": list, "recall": list, "false_positive_rate": list}
 _CALIBRATION = {**_CURVES, "right_per_query": (int, float), "source": str, "queries": int}
-_SEALED = SealedJson("an album", _KINDS, "Copy the album again.", checksum="sha256", format=FORMAT)
+_SEALED = ChecksummedJson("an album", _KINDS, "Copy the album again.", FORMAT)
 
 
 @dataclass(frozen=True)

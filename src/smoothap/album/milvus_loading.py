@@ -30,7 +30,7 @@ from smoothap.album.copies import ALIKE, look_alike
 from smoothap.album.engines import GRAPH_UP_TO, Neighbours, VectorQuery
 from smoothap.album.milvus_server import PATIENCE, MilvusAddress, MilvusServer, MilvusUnavailable
 from smoothap.album.photos import SCHEMA, Photos, whole_numbers
-from smoothap.metrics.cosine import norms_and_marks
+from smoothap.metrics.cosine import row_digests
 
 INDEXES = "auto", "hnsw", "ivf_pq"
 PICTURES_UP_TO = 100_000  # photos: above, their thumbnails would take more memory of the server than all vectors
@@ -126,7 +126,7 @@ class _Load:
 
     def _with_checksums(self, photos: Photos) -> pa.Table:
         """The photos with a number for each that changes with it or its vector."""
-        vectors = norms_and_marks(self.album.vectors)[1].tolist()
+        vectors = [digest.hex() for digest in row_digests(self.album.vectors)]
         columns = [photos.column(name).to_pylist() for name in SCHEMA.names]
         checksums = [_checksum(values) for values in zip(vectors, zip(*columns, strict=True), strict=True)]
         return photos.table.append_column(layout.TABLE.field(OWN), pa.array(checksums, pa.int64()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from smoothap.album.refining import unit_vectors
-from smoothap.metrics.cosine import norms_and_marks
+from smoothap.metrics.cosine import row_norms
 
 _BITS = 26  # of a vector, and of the longest row of weights: the products of both add up to at most 2^53
 _AT_ONCE = 1 << 13  # rows
@@ -62,6 +62,6 @@ class Projection:
     def _whole_weights(self) -> np.ndarray:
         """Weights and bias as whole numbers (d + 1, k), scaled by a power of 2, which leaves directions as they are."""
         weights = self.to_array()
-        _, exponent = np.frexp(norms_and_marks(weights)[0].max())
+        _, exponent = np.frexp(row_norms(weights).max())
         # A vector with a 1 behind it is the root of 2 long: half a bit, and another half is left for the rounding.
         return np.ascontiguousarray(np.rint(np.ldexp(weights.astype(np.float64), _BITS - int(exponent))).T)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from smoothap._core.masks import refuse_masked
+from smoothap._core.devices import refuse_masked
 from smoothap.metrics import cosine
 
 ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 0 is the plain average
@@ -19,7 +19,7 @@ def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise ValueError(f"Vectors are numbers of shape (n, d), not {array.dtype} of shape {array.shape}.")
     rows = cosine.given_rows(array)
-    norms, _ = cosine.norms_and_marks(rows)
+    norms = cosine.row_norms(rows)
     bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
     if len(bad):
         raise ValueError(f"Vector {bad[0]} is zero or not finite, so nothing is like it: leave that photo out.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smoothap.album import Album, Learning
     from smoothap.album.copies import Copies
     from smoothap.album.moving_copies import Moved
-    from smoothap.metrics.intervals import Interval
+    from smoothap.metrics.bootstrap import Interval
 
 app = App(
     name="album",

@@ -5,6 +5,7 @@ that nothing larger than queries x retrieval set is ever made, and that only for
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -142,3 +143,33 @@ def _fused_block(
 
     on_threads(run, parts_for(scores.numel() * positive_scores.shape[1]))
     return average_precision, positive_gradient if weights is not None else positive_gradient[:0]
+
+
+def graph_of(*tensors: Tensor | None) -> tuple[Tensor, ...]:
+    """Empty tensors with the history of those that have one: a backward pass keeps them to know what it came from."""
+    with torch.enable_grad():
+        return tuple(tensor[:0].clone() for tensor in tensors if tensor is not None and tensor.requires_grad)
+
+
+def first_order(gradient: Tensor | None, *origins: Tensor | None) -> Tensor | None:
+    """The gradient, to be called in a backward pass. A second derivative, by way of any of the origins, raises.
+
+    torch's `once_differentiable` raises only if the upstream gradient has a history. Without one the gradient would be
+    a constant to autograd, and a gradient penalty silently nothing.
+    """
+    if gradient is None or not torch.is_grad_enabled():  # enabled in a backward pass by create_graph=True alone
+        return gradient
+    return _FirstOrder.apply(gradient, *origins)
+
+
+class _FirstOrder(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, *origins: Tensor | None) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
+        raise RuntimeError(
+            "The gradient of this loss cannot be differentiated again, as a gradient penalty or a Hessian needs it: "
+            "leave that term out, or take it from the difference of two gradients"
+        )

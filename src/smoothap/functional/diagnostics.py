@@ -5,8 +5,7 @@ from math import log, sqrt
 import torch
 from torch import Tensor
 
-from smoothap.functional.exact import average_precision
-from smoothap.functional.smooth import smooth_ap
+from smoothap.functional.scores import average_precision, smooth_ap
 
 NEGLIGIBLE_GRADIENT = 0.005  # the supplement's limit of the operating region, for dG/dD
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numba import njit
 
-from smoothap._core.compiled import compiled
+from smoothap._core.threads import compiled
 
 WIDEST_SPREAD = 60.0
 _LOG2_E = np.float32(1.4426950408889634)

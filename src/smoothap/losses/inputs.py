@@ -5,18 +5,19 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smoothap._core.masks import refuse_masked
+from smoothap._core.devices import refuse_masked
 
 
 class Call(NamedTuple):
-    """What a loss is called with, in the order of its arguments; `RetrievalLoss.forward` describes them."""
+    """What a loss was called with, as tensors that autograd can keep; the two that may learn come first."""
 
     embeddings: Tensor
-    labels: Tensor | None = None
-    indices_tuple: tuple[Tensor, ...] | None = None
     ref_emb: Tensor | None = None
+    labels: Tensor | None = None
     ref_labels: Tensor | None = None
     self_index: Tensor | None = None
+    positive_pairs: Tensor | None = None  # (2, n): queries and items that were listed
+    negative_pairs: Tensor | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -27,46 +28,37 @@ class Call(NamedTuple):
     @property
     def retrieves_from_itself(self) -> bool:
         """Whether each row of the batch is ranked against the others, by their labels."""
-        return self.labels is not None and self.indices_tuple is None and self.ref_emb is None
-
-    def tensors(self) -> tuple[Tensor | None, ...]:
-        """The call as a flat row, for autograd to keep and for an operator; the two that may learn come first."""
-        pairs = self.pairs() or (None, None)
-        return self.embeddings, self.ref_emb, self.labels, self.ref_labels, self.self_index, *pairs
-
-    @classmethod
-    def of_tensors(cls, *tensors: Tensor | None) -> "Call":
-        """The call that `tensors` made flat."""
-        embeddings, ref_emb, labels, ref_labels, self_index, positive_pairs, negative_pairs = tensors
-        assert embeddings is not None
-        listed = None if positive_pairs is None or negative_pairs is None else (*positive_pairs, *negative_pairs)
-        return cls(embeddings, labels, listed, ref_emb, ref_labels, self_index)
-
-    def pairs(self) -> tuple[Tensor, Tensor] | None:
-        """The listed (query, positive) and (query, negative) pairs, (2, n) each, from pairs or triplets."""
-        if self.indices_tuple is None:
-            return None
-        columns = [indices.to(self.embeddings.device, torch.long) for indices in self.indices_tuple]
-        negatives = columns[2:] if len(columns) == 4 else [columns[0], columns[2]]
-        return torch.stack(columns[:2]), torch.stack(negatives)
+        return self.labels is not None and self.positive_pairs is None and self.ref_emb is None
 
 
-def check_inputs(call: Call, include_query: bool = False) -> None:
-    """Refuse shapes and types that do not fit together; numbers are looked at by `normalise`."""
-    embeddings, labels, listed, ref_emb, ref_labels, self_index = call
+def checked_call(
+    embeddings: Tensor,
+    labels: Tensor | None,
+    indices_tuple: tuple[Tensor, ...] | None = None,
+    ref_emb: Tensor | None = None,
+    ref_labels: Tensor | None = None,
+    self_index: Tensor | None = None,
+    include_query: bool = False,
+) -> Call:
+    """The arguments of a loss, if their shapes and types fit together; numbers are looked at by `normalise`."""
     _check_matrix(embeddings, "embeddings")
-    if listed is None:
+    if indices_tuple is None:
         if labels is None:
             raise ValueError("labels are missing: give one whole number per embedding, or an indices_tuple")
         _check_labels(labels, "labels", len(embeddings), "embeddings")
+    call = Call(embeddings, ref_emb, labels, ref_labels, self_index)
     if ref_emb is None:
         for value, name in ((ref_labels, "ref_labels"), (self_index, "self_index")):
             if value is not None:
                 raise ValueError(f"{name} goes with ref_emb, which is missing: give the retrieval set too")
     else:
-        _check_reference(call, ref_emb, include_query)
-    if listed is not None:
-        _check_listed(call, listed, include_query)
+        _check_reference(call, ref_emb, indices_tuple is not None, include_query)
+    if indices_tuple is None:
+        return call
+    _check_listed(call, indices_tuple, include_query)
+    anchors, positives, *rest = (indices.to(embeddings.device, torch.long) for indices in indices_tuple)
+    negatives = rest if len(rest) == 2 else [anchors, *rest]
+    return call._replace(positive_pairs=torch.stack([anchors, positives]), negative_pairs=torch.stack(negatives))
 
 
 def first_of(rows: Tensor) -> str:
@@ -96,7 +88,7 @@ def _check_labels(labels: Tensor, name: str, rows: int, of: str) -> None:
         raise ValueError(f"{name} must be whole numbers, not {labels.dtype}: use labels.long() if they are class ids")
 
 
-def _check_reference(call: Call, ref_emb: Tensor, include_query: bool) -> None:
+def _check_reference(call: Call, ref_emb: Tensor, listed: bool, include_query: bool) -> None:
     embeddings, ref_labels = call.embeddings, call.ref_labels
     _check_matrix(ref_emb, "ref_emb")
     if include_query:
@@ -108,7 +100,7 @@ def _check_reference(call: Call, ref_emb: Tensor, include_query: bool) -> None:
         raise ValueError(
             f"embeddings have {embeddings.shape[1]} dimensions and ref_emb {ref_emb.shape[1]}: use the same model"
         )
-    if call.indices_tuple is None:
+    if not listed:
         if ref_labels is None:
             raise ValueError("ref_labels are missing: give one label per row of ref_emb")
         _check_labels(ref_labels, "ref_labels", len(ref_emb), "ref_emb")
@@ -122,8 +114,7 @@ def check_self_index(self_index: Tensor, items: int) -> None:
     if bool(wrong.any()):
         raise ValueError(
             f"self_index names a column outside ref_emb, which has {items} rows, at row {first_of(wrong)}: use the "
-            f"row of the "
-            "query in ref_emb, or -1 where it is not there"
+            "row of the query in ref_emb, or -1 where it is not there"
         )
 
 
@@ -133,8 +124,7 @@ def _check_listed(call: Call, listed: tuple[Tensor, ...], include_query: bool) -
     if include_query or call.self_index is not None:
         raise ValueError(
             "indices_tuple already says who is in the retrieval set: leave out include_query and self_index, and "
-            "list the "
-            "pairs you want"
+            "list the pairs you want"
         )
     queries, items = len(call.embeddings), len(call.embeddings if call.ref_emb is None else call.ref_emb)
     limits = (queries, items, items) if len(listed) == 3 else (queries, items, queries, items)

@@ -12,13 +12,12 @@ from torch import Tensor
 
 from smoothap.functional.block import ranked_block
 from smoothap.functional.indicators import check_temperature, refuse_tensor
-from smoothap.losses._retrieval_loss import RetrievalLoss
-from smoothap.losses._streaming import Block
+from smoothap.losses.retrieval_loss import Block, RetrievalLoss
 
 
 @dataclass(frozen=True)
 class RecallBlock(Block):
-    """1 - the mean over k of smoothed Recall@k; as `streaming.Block`."""
+    """1 - the mean over k of smoothed Recall@k; as `Block`."""
 
     k: tuple[int, ...]
     tau1: tuple[float, ...]
@@ -37,7 +36,7 @@ class RecallBlock(Block):
         return 1 - recall, gradient
 
     def recall_of_ranks(self, among: Tensor, above: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Recall@k of each query, where a sigmoid of tau1 says whether a rank is within k; a `ranking.block.Measure`.
+        """Recall@k of each query, where a sigmoid of tau1 says whether a rank is within k; a `Measure` of a block.
 
         No more than k positives can be found in k places: the sum is cut at k, and divided by min(k, |P|).
         """

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from smoothap.functional.indicators import Step, check_range, check_temperature
-from smoothap.losses._blocks import IndicatorBlock
-from smoothap.losses._retrieval_loss import RetrievalLoss
+from smoothap.losses.retrieval_loss import RetrievalLoss
+from smoothap.losses.smooth_ap import IndicatorBlock
 
 _LARGEST = 1e12  # ranks are squared, and must stay in float32
 

@@ -19,8 +19,8 @@ import torch
 
 from smoothap._core.precision import full_precision
 from smoothap._core.progress import Progress
-from smoothap.metrics._rows import Embeddings, Rows, device_of
 from smoothap.metrics.cosine import certain_places, error_bound, pair_scores
+from smoothap.metrics.rows import Embeddings, Rows, device_of
 
 _ITEMS_AT_ONCE = 8192
 _SCORES_AT_ONCE = 1 << 24

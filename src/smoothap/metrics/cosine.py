@@ -12,6 +12,8 @@ A matrix product sums in an order of its own, which depends on processor, librar
 `error_bound` says how far they may lie from the definition.
 """
 
+import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Protocol
@@ -25,8 +27,7 @@ from smoothap._core.threads import numba_is_there, on_threads, parts_for
 
 NUMBERS_READ_AT_ONCE = 1 << 21  # 8 MB of float32, and enough for the compiled kernels
 _NUMBERS_AT_ONCE = 1 << 19  # numbers of float64 in a step: 4 MB, which stay near the processor
-_WORTH_COMPILING = 1 << 24  # numbers in all: fewer are done sooner than numba is imported and its kernels are read
-_numbers_so_far = 0  # that this process has scored: one search of a small album does without numba
+_WORTH_COMPILING = 1 << 24  # numbers: fewer are done sooner than numba is imported and its kernels are read
 _EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16)
 
 
@@ -74,42 +75,48 @@ def half_sums(products: Tensor) -> Tensor:
     return products[:, 0]
 
 
-def norms_and_marks(matrix: Tensor | np.ndarray | Rows) -> tuple[np.ndarray, np.ndarray]:
-    """The length of each row of a matrix (n, d), by the definition; and a number for each. (n,), (n,)
-
-    That number, int64, is the same for equal rows, and seldom for others. Some rows are read at a time.
-    """
-    norms, marks = np.empty(len(matrix)), np.empty(len(matrix), np.int64)
+def row_norms(matrix: Tensor | np.ndarray | Rows) -> np.ndarray:
+    """The length of each row of a matrix (n, d), by the definition, (n,); some rows are read at a time."""
+    norms = np.empty(len(matrix))
     step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
     for start in range(0, len(matrix), step):
-        here = slice(start, start + step)
-        rows = given_rows(matrix[here])
-        norms[here], marks[here] = _norms_and_marks(rows if has_float64(rows.device) else rows.cpu())
-    return norms, marks
+        rows = given_rows(matrix[start : start + step])
+        norms[start : start + step] = _norms(rows if has_float64(rows.device) else rows.cpu(), norms.size)
+    return norms
 
 
-def _norms_and_marks(rows: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    bits = rows.view(torch.int32 if rows.dtype == torch.float32 else torch.int64)
-    if _is_compiled(rows.numel(), rows):
-        from smoothap.metrics import _cosine_kernels as cosine_kernels
+def _norms(rows: Tensor, of: int) -> np.ndarray:
+    """The lengths of some rows, `of` so many in all."""
+    if _is_compiled(of * rows.shape[1], rows):
+        from smoothap.metrics import kernels
 
-        norms, marks = np.empty(len(rows)), np.empty(len(rows), np.int64)
-        on_threads(cosine_kernels.norms_and_marks, parts_for(rows.numel()), rows.numpy(), bits.numpy(), norms, marks)
-        return norms, marks
-    factors = torch.arange(rows.shape[1], device=rows.device) * -7046029254386353132 + 1
+        norms = np.empty(len(rows))
+        on_threads(kernels.norms, parts_for(rows.numel()), rows.numpy(), norms)
+        return norms
     wide = rows.double()
-    squares = half_sums(wide * wide).cpu().numpy()
     # numpy's root, not torch's, which MKL computes: in one of 75 numbers that one is off in the last bit.
-    return np.sqrt(squares), ((bits.long() + 1) * factors).sum(1).cpu().numpy()
+    return np.sqrt(half_sums(wide * wide).cpu().numpy())
+
+
+def row_digests(matrix: Tensor | np.ndarray | Rows, *, wide: bool = False) -> Iterator[bytes]:
+    """A digest of each row of a matrix (n, d), the same for equal rows and for no others.
+
+    wide: the rows are taken for float64, as they must be to be compared with rows that are.
+    """
+    step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
+    for start in range(0, len(matrix), step):
+        rows = given_rows(matrix[start : start + step]).cpu()
+        for row in (given_rows(rows.double()) if wide else rows).numpy():
+            yield hashlib.sha256(row).digest()
 
 
 def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
     """The rows (n, d) that `given_rows` gave divided by their norms (n,), rounded once to the dtype. (n, d)"""
     if _is_compiled(rows.numel(), rows):
-        from smoothap.metrics import _cosine_kernels as cosine_kernels
+        from smoothap.metrics import kernels
 
         units = torch.empty(rows.shape, dtype=dtype)
-        on_threads(cosine_kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
+        on_threads(kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
         return units
     return (rows.double() / torch.from_numpy(norms).to(rows.device)[:, None]).to(dtype)
 
@@ -129,7 +136,7 @@ def pair_scores(
     scores = np.empty(len(first))
     terms = len(first) * right.shape[1]
     if _is_compiled(terms, left, right):
-        from smoothap.metrics._cosine_kernels import score_pairs
+        from smoothap.metrics.kernels import score_pairs
 
         sides = np.asarray(left), left_norms, np.asarray(right), right_norms
         on_threads(score_pairs, parts_for(terms), *sides, first, second, scores)
@@ -144,12 +151,9 @@ def pair_scores(
 
 
 def _is_compiled(terms: int, *sides: Tensor | np.ndarray) -> bool:
-    """Whether the compiled kernels take so many numbers; both ways give the same bits, so the past may decide."""
-    global _numbers_so_far
-    if not all(isinstance(rows, np.ndarray) or rows.device.type == "cpu" for rows in sides):
-        return False
-    _numbers_so_far += terms
-    return _numbers_so_far >= _WORTH_COMPILING and numba_is_there()
+    """Whether the compiled kernels take that many numbers: numba is loaded, or worth loading; the bits are the same."""
+    on_cpu = all(isinstance(rows, np.ndarray) or rows.device.type == "cpu" for rows in sides)
+    return on_cpu and ("numba" in sys.modules or terms >= _WORTH_COMPILING) and numba_is_there()
 
 
 def _taken(rows: Tensor | np.ndarray, places: np.ndarray) -> Tensor:
@@ -181,7 +185,7 @@ class Cosines:
     @cached_property
     def norms(self) -> np.ndarray:
         """The length of every vector. (n,)"""
-        return norms_and_marks(self.vectors)[0]
+        return row_norms(self.vectors)
 
     def units(self, rows: slice | np.ndarray) -> np.ndarray:
         """Some of the vectors at length 1, for products that `error_bound` holds for. (k, d) float32"""
@@ -190,7 +194,7 @@ class Cosines:
     def of(self, query: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """The score of the query (d,) with every vector, or with those in `rows` (k,). -> (n,) or (k,), float64"""
         one = np.ascontiguousarray(query, dtype=np.float32)[None]
-        length = norms_and_marks(one)[0]
+        length = row_norms(one)
         if rows is not None:
             chosen = np.asarray(rows, np.int64)
             scores = [self._of_some(one, length, chosen[part]) for part in self._parts(len(chosen))]
@@ -207,7 +211,7 @@ class Cosines:
         block, places = self.vectors[rows], np.arange(len(rows))
         # A search that names its candidates does not read an album of millions for the lengths of all.
         known = "norms" in self.__dict__ or 4 * len(rows) > len(self.vectors)
-        norms = self.norms[rows] if known else norms_and_marks(block)[0]
+        norms = self.norms[rows] if known else row_norms(block)
         return pair_scores(one, length, block, norms, np.zeros_like(places), places)
 
     def between(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:

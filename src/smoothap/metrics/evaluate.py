@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap._core.devices import refuse_masked
 from smoothap._core.distributed import Processes
-from smoothap._core.masks import refuse_masked
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import on_threads
-from smoothap.metrics._counters import Counter, ranges
-from smoothap.metrics._counting import count_negatives
-from smoothap.metrics._rows import Embeddings, Rows, SortedSets, device_of
-from smoothap.metrics.copies import copied_vectors
+from smoothap.metrics.cosine import given_rows
+from smoothap.metrics.counting import Counter, count_negatives, ranges
 from smoothap.metrics.report import Report
+from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
 
 Labels: TypeAlias = Tensor | np.ndarray | Sequence[int] | Sequence[str]
 
@@ -56,7 +55,7 @@ def evaluate(
     with torch.inference_mode(), full_precision(place.type):
         for ranked in count_negatives(sets, block_size, processes, progress):
             results.take(ranked, sets.queries.order)
-    return results.report(_in_order_of_appearance(classes), copied_vectors(sets))
+    return results.report(_in_order_of_appearance(classes), sets.copies())
 
 
 def sorted_sets(
@@ -90,10 +89,11 @@ def sorted_sets(
     order = np.argsort(classes, kind="stable")
     item_order = order if one_set else np.argsort(item_classes, kind="stable")
     left_out, ignored = _check_ignore(ignore, len(embeddings), len(items))
-    queries = Rows.of(embeddings, order, device, "embeddings")
+    groups, wide = dict[bytes, int](), given_rows(embeddings[:1]).dtype != given_rows(items[:1]).dtype
+    queries = Rows.of(embeddings, order, device, "embeddings", groups, wide)
     sets = SortedSets(
         queries=queries,
-        items=queries if one_set else Rows.of(items, item_order, device, "gallery"),
+        items=queries if one_set else Rows.of(items, item_order, device, "gallery", groups, wide),
         first=np.searchsorted(item_classes[item_order], classes[order]),
         last=np.searchsorted(item_classes[item_order], classes[order], side="right"),
         one_set=one_set,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from smoothap._core.distributed import Processes
-from smoothap.metrics._counting import count_negatives
+from smoothap.metrics.counting import count_negatives
 from smoothap.metrics.evaluate import evaluate, sorted_sets
 
 ROWS, DIMENSION = 3000, 96

@@ -9,13 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from smoothap.metrics.intervals import Difference, Interval, class_intervals
+from smoothap.metrics.bootstrap import Difference, Interval, class_intervals
 
-_FOR_INTERVALS = ("classes", "average_precision_at_r", "precision_at_r", "positives_at_k")
-
-
-def _empty() -> np.ndarray:
-    return np.empty(0, np.int64)
+_FLOATS = ("average_precision", "average_precision_at_r", "precision_at_r")
+_WHOLE_NUMBERS = ("first_hit_rank", "classes", "positives_at_k")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +29,11 @@ class Report:
     skipped: int  # that have none, and are left out
     average_precision: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
     first_hit_rank: np.ndarray = field(repr=False)  # (all queries,), 0 where skipped
-    copies: int = 0  # queries that have an exact copy of themselves among their items
-    classes: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries,), in order of appearance
-    average_precision_at_r: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries,), NaN where skipped
-    precision_at_r: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries,), NaN where skipped
-    positives_at_k: np.ndarray = field(default_factory=_empty, repr=False)  # (all queries, K), among the first K
+    copies: int  # queries that have an exact copy of themselves among their items
+    classes: np.ndarray = field(repr=False)  # (all queries,), in order of appearance
+    average_precision_at_r: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
+    precision_at_r: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
+    positives_at_k: np.ndarray = field(repr=False)  # (all queries, K), among the first K
 
     def __str__(self) -> str:
         return self._table([f"{_title(figure):<24}{100 * self._value(figure):8.2f} %" for figure in self.figures()])
@@ -84,7 +81,7 @@ class Report:
     ) -> Difference:
         """How much better this report is than another on the same queries, in pairs."""
         if len(self.average_precision) != len(other.average_precision) or not np.array_equal(
-            self._known_classes(), other._known_classes()
+            self.classes, other.classes
         ):
             raise ValueError("The two reports are not about the same queries in the same order: evaluate the same set.")
         mine, theirs = (report._of_queries(figure) for report in (self, other))
@@ -98,11 +95,6 @@ class Report:
     def _counted(self) -> np.ndarray:
         return self.first_hit_rank > 0
 
-    def _known_classes(self) -> np.ndarray:
-        if len(self.classes) != len(self.average_precision):
-            raise ValueError("This report does not say the class of each query, as older ones do not: evaluate again.")
-        return self.classes
-
     def _of_queries(self, figure: str) -> np.ndarray:
         """The metric of each query, (all queries,)."""
         known = {
@@ -113,11 +105,9 @@ class Report:
         }
         for column, k in enumerate(self.recall):
             known[f"recall_at_{k}"] = (self.first_hit_rank <= k).astype(np.float64)
-            if len(self.positives_at_k):
-                known[f"precision_at_{k}"] = self.positives_at_k[:, column] / k
+            known[f"precision_at_{k}"] = self.positives_at_k[:, column] / k
         if figure not in known:
             raise ValueError(f"There is no metric {figure!r} in this report; it has {', '.join(self.figures())}.")
-        self._known_classes()
         return known[figure]
 
     def _by_class(self, figure: str) -> tuple[np.ndarray, np.ndarray]:
@@ -173,16 +163,14 @@ class Report:
     def _from_dict(cls, content: Any, path: Path | str) -> "Report":
         expected = {column.name for column in fields(cls)}
         try:
-            # older reports have neither the number of copies nor what intervals need
-            values: dict[str, Any] = {"copies": 0} | {name: [] for name in _FOR_INTERVALS} | content
-            if set(values) != expected:
-                raise ValueError(f"it has {sorted(values)}")
-            values |= {name: math.nan for name, value in values.items() if value is None}
+            if set(content) != expected:
+                raise ValueError(f"it has {sorted(content)}")
+            values: dict[str, Any] = {name: math.nan if value is None else value for name, value in content.items()}
             for name in ("recall", "precision"):
                 values[name] = {int(k): math.nan if value is None else value for k, value in values[name].items()}
-            for name in ("average_precision", "average_precision_at_r", "precision_at_r"):
+            for name in _FLOATS:
                 values[name] = np.array(values[name], np.float64)  # NaN for null
-            for name in ("first_hit_rank", "classes", "positives_at_k"):
+            for name in _WHOLE_NUMBERS:
                 values[name] = np.array(values[name], np.int64)
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error

@@ -10,15 +10,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from smoothap._core.files import rename, write_atomically
-from smoothap._core.sealed_json import SealedJson
+from smoothap._core.files import ChecksummedJson, rename, write_atomically
 
 WEIGHTS = "model.safetensors"
 NEXT_WEIGHTS = "model.safetensors.next"  # those that the description is for, between two steps of a save
 DESCRIPTION = "model.json"
-FORMAT = 2  # with a checksum of the description itself; 1, without one, is read too
 _KINDS = {"architecture": str, "dimension": (int, type(None)), "transform": dict, "sha256": str}
-_SEALED = SealedJson("a model", _KINDS, "Copy the folder again", indent=2, older=True)
+_SEALED = ChecksummedJson("a model", _KINDS, "Copy the folder again")
 
 
 def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[str, Any]) -> Path:
@@ -29,7 +27,7 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     folder = Path(folder)
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
     described = {**description, "smoothap": version("smoothap"), "sha256": sha256(weights).hexdigest()}
-    plain = json.loads(json.dumps({**described, "format": FORMAT}, allow_nan=False))  # as it will be read: 1 is "1"
+    plain = json.loads(json.dumps(described, allow_nan=False))  # as it will be read: 1 is "1"
     waiting = folder / NEXT_WEIGHTS
     left_over = waiting.is_file() and (folder / DESCRIPTION).is_file()
     if left_over and sha256(waiting.read_bytes()).hexdigest() == read_description(folder)["sha256"]:

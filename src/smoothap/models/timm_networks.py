@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from smoothap._core.torchvision_guard import ensure_torchvision
+from smoothap._core.extras import ensure_torchvision
 
 ensure_torchvision()
 import timm  # noqa: E402

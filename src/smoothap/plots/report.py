@@ -8,7 +8,7 @@ import numpy as np
 
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
-from smoothap.metrics.intervals import Difference, Interval
+from smoothap.metrics.bootstrap import Difference, Interval
 from smoothap.plots.class_words import class_words
 from smoothap.plots.curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.plots.drawing import inline_svg

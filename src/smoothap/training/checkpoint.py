@@ -20,8 +20,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from smoothap._core.distributed import Processes
-from smoothap._core.files import write_atomically
-from smoothap._core.sealed_json import Kinds, SealedJson
+from smoothap._core.files import ChecksummedJson, Kinds, write_atomically
 from smoothap.models.cpu import kernels
 from smoothap.training.gradients import EmbeddingMemory
 
@@ -34,7 +33,7 @@ _KINDS: Kinds = {
     "step": int, "best": (int, float), "best_step": int, "seconds": float, "config": dict, "kernels": str,
     "threads": int, "groups": list, "scaler": dict, "tensors": str, "sha256": str,
 }  # fmt: skip
-_SEALED = SealedJson("a checkpoint", _KINDS, _REMEDY, finite=False)  # an optimiser may hold an infinity
+_SEALED = ChecksummedJson("a checkpoint", _KINDS, _REMEDY)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from smoothap.data.dataset import ImageDataset
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.metrics import Report, evaluate
-from smoothap.metrics.copies import queries_with_copies
+from smoothap.metrics.rows import queries_with_copies
 from smoothap.models import Embedder, open_model
 from smoothap.models.embedding import Embedded, embed_set
 

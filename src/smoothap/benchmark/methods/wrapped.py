@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from smoothap.benchmark.methods.miners import DistanceWeightedMiner, positives
-from smoothap.losses.inputs import Call, check_inputs, first_of
+from smoothap.losses.inputs import checked_call, first_of
 
 _PROXY_LENGTH = 3.0  # of embeddings and proxies, in the re-implementation of Proxy NCA
 
@@ -46,7 +46,7 @@ class Wrapped(nn.Module):
 
         self_index (b,): each query's own row in `ref_emb`, which is no positive of it; -1 where it has none.
         """
-        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, self_index))
+        checked_call(embeddings, labels, None, ref_emb, ref_labels, self_index)
         embeddings = as_floats(embeddings, "embeddings")
         if self.classes is not None and not 0 <= int(labels.min()) <= int(labels.max()) < self.classes:
             raise ValueError(
@@ -111,7 +111,7 @@ class ContrastiveWithMemory(nn.Module):
 
         self_index (b,): each query's own row in `ref_emb`, which is no pair of it; -1 where it has none.
         """
-        check_inputs(Call(embeddings, labels, None, ref_emb, ref_labels, self_index))
+        checked_call(embeddings, labels, None, ref_emb, ref_labels, self_index)
         queries = normalize(as_floats(embeddings, "embeddings"), dim=1)
         here = torch.arange(len(labels), device=labels.device)
         value = self._of_pairs(queries, labels, queries, labels, here)

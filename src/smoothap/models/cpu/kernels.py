@@ -7,7 +7,7 @@ part k is added to row targets[k], and its pairs of rows are pairs[starts[k]] to
 
 import numpy as np
 
-from smoothap._core.compiled import compiled
+from smoothap._core.threads import compiled
 
 _options = {"fastmath": {"contract"}, "error_model": "numpy"}
 

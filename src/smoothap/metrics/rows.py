@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smoothap._core.devices import has_float64
-from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, given_rows, norms_and_marks, unit_rows
+from smoothap.metrics.cosine import given_rows, row_digests, row_norms, unit_rows
 
 Embeddings: TypeAlias = Tensor | np.ndarray
 _SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32
@@ -22,34 +22,50 @@ class Rows:
     order: np.ndarray  # (n,) which row stands where
     norms: np.ndarray  # (n,) the length of the row that stands there, by the definition
     group: np.ndarray  # (n,) the same number for equal rows
-    marks: np.ndarray  # (n,) the same number for equal rows of any matrix, and seldom for others
     device: torch.device
     held: Tensor | None = None  # a small matrix as it was given, in order
     held_units: Tensor | None = None  # and of length 1, float32, on the device
 
     @classmethod
-    def of(cls, matrix: Embeddings, order: np.ndarray, device: torch.device, name: str) -> "Rows":
-        """Look at every row once; NaN, infinite and zero rows are refused by name."""
-        number, dimension = matrix.shape
-        norms, marks = norms_and_marks(matrix)
+    def of(
+        cls,
+        matrix: Embeddings,
+        order: np.ndarray,
+        device: torch.device,
+        name: str,
+        groups: dict[bytes, int] | None = None,
+        wide: bool = False,
+    ) -> "Rows":
+        """Look at every row; NaN, infinite and zero rows are refused by name.
+
+        groups: those of the rows of another matrix by their digest, to which these are added; `wide` if one of the two
+        is of float64 and the other is not.
+        """
+        norms = row_norms(matrix)
         wrong = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
         if len(wrong):
             what = "is all zeros" if norms[wrong[0]] == 0 else "has NaN or infinite values"
             raise ValueError(
                 f"{name} {what} in row {wrong[0]}, which cannot be ranked: embed that image again or drop it"
             )
-        rows = cls(matrix, order, norms[order], _groups(matrix, marks)[order], marks[order], device)
-        if number * dimension > _SMALL_ENOUGH_TO_HOLD:
+        groups = {} if groups is None else groups
+        group = np.array([groups.setdefault(digest, len(groups)) for digest in row_digests(matrix, wide=wide)])
+        rows = cls(matrix, order, norms[order], group[order], device)
+        if matrix.shape[0] * matrix.shape[1] > _SMALL_ENOUGH_TO_HOLD:
             return rows
         rows = replace(rows, held=rows.given(slice(None)))
         return replace(rows, held_units=rows.units(0, len(order), torch.float32))
 
     def given(self, places: slice | np.ndarray) -> Tensor:
         """The rows that stand in these places as they were given, where float64 can be computed. (n, d)"""
-        if self.held is None:
-            rows = _read(self.matrix, self.order[places])
-            return rows.to(self.device) if has_float64(self.device) else rows.cpu()
-        return self.held[places if isinstance(places, slice) else torch.from_numpy(places).to(self.held.device)]
+        if self.held is not None:
+            return self.held[places if isinstance(places, slice) else torch.from_numpy(places).to(self.held.device)]
+        chosen = self.order[places]
+        if isinstance(self.matrix, Tensor):
+            rows = given_rows(self.matrix[torch.from_numpy(chosen).to(self.matrix.device)])
+        else:
+            rows = given_rows(np.asarray(self.matrix[chosen]))
+        return rows.to(self.device) if has_float64(self.device) else rows.cpu()
 
     def side(self, start: int, stop: int) -> tuple[Tensor, np.ndarray]:
         """Rows start ... stop - 1 as they were given, and their norms: one side of `pair_scores`. (n, d), (n,)"""
@@ -80,28 +96,33 @@ class SortedSets:
         """Whether a tile of scores off the diagonal serves its rows and its columns alike."""
         return self.one_set and self.ignored is None
 
+    def copies(self) -> int:
+        """How many queries have a row, number for number, that one of their items has too."""
+        keys, item_keys = np.empty_like(self.queries.group), np.empty_like(self.items.group)  # in the callers' order
+        keys[self.queries.order], item_keys[self.items.order] = self.queries.group, self.items.group
+        return queries_with_copies(keys, None if self.one_set else item_keys, self.ignored)
+
 
 def device_of(embeddings: Embeddings) -> torch.device:
     """Where the embeddings are; numpy's are on the CPU."""
     return embeddings.device if isinstance(embeddings, Tensor) else torch.device("cpu")
 
 
-def _read(matrix: Embeddings, places: np.ndarray) -> Tensor:
-    if isinstance(matrix, Tensor):
-        return given_rows(matrix[torch.from_numpy(places).to(matrix.device)])
-    return given_rows(np.asarray(matrix[places]))
+def queries_with_copies(queries: np.ndarray, items: np.ndarray | None = None, ignored: np.ndarray | None = None) -> int:
+    """How many queries have an exact copy among their items; copies, and only they, have the same key.
 
-
-def _groups(matrix: Embeddings, marks: np.ndarray) -> np.ndarray:
-    """The same number for equal rows, and for no others. (n,)"""
-    _, first, group, sizes = np.unique(marks, return_index=True, return_inverse=True, return_counts=True)
-    alike = np.flatnonzero((sizes[group] > 1) & (first[group] != np.arange(len(marks))))
-    step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
-    others: dict[bytes, int] = {}
-    for start in range(0, len(alike), step):
-        places = alike[start : start + step]
-        unequal = (_read(matrix, places) != _read(matrix, first[group[places]])).any(1).cpu().numpy()
-        for place in places[unequal]:  # rows of one mark that differ: so rare that one by one is soon enough
-            row = _read(matrix, np.array([place])).cpu().numpy().tobytes()
-            group[place] = others.setdefault(row, len(first) + place)
-    return group
+    queries (n,), items (m,): the keys; without items every query is ranked among all others. ignored (n, m): pairs
+    that count neither way.
+    """
+    keys = queries if items is None else items
+    order = np.argsort(keys, kind="stable")
+    first, last = (np.searchsorted(keys[order], queries, side=side) for side in ("left", "right"))
+    has_copy = last - first > (items is None)  # more than itself
+    if ignored is None:
+        return int(has_copy.sum())
+    copies = 0
+    for query in np.flatnonzero(has_copy).tolist():
+        others = order[first[query] : last[query]]
+        counts = ~ignored[query, others] & ((others != query) if items is None else True)
+        copies += bool(counts.any())
+    return copies

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from smoothap._core.compiled import compiled
+from smoothap._core.threads import compiled
 from smoothap.functional.kernels import FAST, ONE, add_slopes, among_positives, exponential, share, sum_terms
 
 

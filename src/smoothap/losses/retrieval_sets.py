@@ -104,10 +104,10 @@ RetrievalSets = LabelledSets | ListedSets
 
 def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
     """The sets of a call that was checked; the query is in its own set only with `include_query`."""
-    queries, pairs = call.embeddings, call.pairs()
+    queries = call.embeddings
     items = queries if call.ref_emb is None else call.ref_emb
-    if pairs is not None:
-        return ListedSets.of(*pairs, len(queries), len(items))
+    if call.positive_pairs is not None and call.negative_pairs is not None:
+        return ListedSets.of(call.positive_pairs, call.negative_pairs, len(queries), len(items))
     assert call.labels is not None
     labels = call.labels.to(queries.device, torch.long)
     if call.ref_emb is None:

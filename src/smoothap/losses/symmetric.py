@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 
 from smoothap._core.threads import on_threads, parts_for
-from smoothap.losses._streaming import Streamed
 
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
 
 
 def symmetric_smooth_ap(
     units: Tensor, labels: Tensor, tau: float, include_query: bool, weights: Tensor | None, with_gradient: bool
-) -> Streamed | None:
+) -> tuple[Tensor, int, Tensor | None] | None:
     """As `Block.symmetric`, for float32 on the CPU; None where the positives are too far apart for it."""
     from smoothap.functional.kernels import WIDEST_SPREAD
-    from smoothap.losses import _kernels as kernels
+    from smoothap.losses import kernels
 
     batch = len(units)
     order, first, size = _by_class(labels.numpy())
@@ -53,7 +52,7 @@ def symmetric_smooth_ap(
     )
     kernels.weigh(scores, count, middle, factors, row_weights, -1 / tau, totals, slopes, losses.numpy())
     if not with_gradient:
-        return Streamed(_in_the_order_given(losses, order), with_positive, None)
+        return _in_the_order_given(losses, order), with_positive, None
 
     one_tile = len(corners) == 1
     gradient = torch.zeros_like(units)
@@ -69,7 +68,7 @@ def symmetric_smooth_ap(
             rows, columns = _sides(units, corner)
             _sides(gradient, corner)[0].addmm_(tile, columns)
             _sides(gradient, corner)[1].addmm_(tile.T, rows)
-    return Streamed(_in_the_order_given(losses, order), with_positive, _in_the_order_given(gradient, order))
+    return _in_the_order_given(losses, order), with_positive, _in_the_order_given(gradient, order)
 
 
 def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ class UnitRows:
     def gradient_back(self, gradient: Tensor, matrix: Tensor, name: str, upstream: Tensor | None) -> Tensor:
         """The gradient of the matrix (n, d) from that of its unit rows, in place; rows too short for it are refused."""
         if can_fuse(gradient):
-            from smoothap.losses import _kernels as kernels
+            from smoothap.losses import kernels
 
             kernels.back_through_normalising(gradient.numpy(), self.units.numpy(), self.lengths.numpy())
         else:
@@ -43,7 +43,7 @@ def normalise(matrix: Tensor, dtype: torch.dtype) -> UnitRows:
     limits = torch.finfo(dtype)
     least = limits.tiny**0.5 / limits.eps  # below it, the square of a length loses bits
     if can_fuse(matrix):
-        from smoothap.losses import _kernels as kernels
+        from smoothap.losses import kernels
 
         units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
         good = kernels.normalise(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
