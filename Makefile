@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow test-browser test-deploy test-milvus torture audit docs lint format bench mutants build release-check clean
+.PHONY: help demo test test-slow test-browser test-deploy test-milvus test-long test-mutations audit docs lint format bench build release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -57,14 +57,14 @@ format: .venv/installed  ## format the code and fix what can be fixed
 bench: .venv/installed  ## side-by-side timings, each prints ratios
 	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
 
-torture: .venv/installed  ## the long form of every promise of docs/promises.md, or of one: make torture PROMISE=9
-	@$(BIN)/python tools/torture.py $(PROMISE)
+test-long: .venv/installed  ## the long form of every guarantee of docs/guarantees.md, or of one: make test-long GUARANTEE=9
+	@$(BIN)/python tools/long_tests.py $(GUARANTEE)
 
 audit: .venv/installed  ## licences of the pinned packages, and known flaws in them
 	@$(BIN)/python tools/audit.py
 
-mutants: .venv/installed  ## put hand-made faults into the code and see that a test catches each
-	@$(BIN)/python tools/mutants.py
+test-mutations: .venv/installed  ## small faults in the core and the store, a sample of each, which a test must catch
+	@$(BIN)/python -m pip install --quiet --group mutation && $(BIN)/python tools/mutation.py
 
 build: .venv/installed  ## sdist and wheel into dist/
 	@$(BIN)/python -m pip install --quiet build && $(BIN)/python -m build
