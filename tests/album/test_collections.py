@@ -293,7 +293,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
     album.collections.create("dog")
     album.collections.mark("ballast", right=range(10_000))  # so that a write takes a while
     choose, before = random.Random(0), 0
-    for _ in range(short_or_long(4, 40)):
+    for _ in range(short_or_long(2, 40)):
         with in_another_process("-c", VICTIM, tmp_path / "album", stdout=subprocess.PIPE, text=True) as victim:
             assert victim.stdout.readline() == "ready\n"
             time.sleep(choose.uniform(0, 0.4))

@@ -225,7 +225,7 @@ def write_many(root: Path, files: int, bad: int) -> list[str]:
 @pytest.mark.alone
 @pytest.mark.promise(13)
 def test_of_many_files_none_is_lost_and_memory_is_bounded(tmp_path, model, measured):
-    files, bad = short_or_long(300, 10_000), short_or_long(30, 500)
+    files, bad = short_or_long(150, 10_000), short_or_long(15, 500)
     names = write_many(tmp_path / "photos", files, bad)
     assert len(names) == bad
     album = Album.create(tmp_path / "album", model, tmp_path / "photos")

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.promise(12)
 
 NONE = Counts(0, 0)
 fuzzed = settings(
-    max_examples=short_or_long(40, 400),
+    max_examples=short_or_long(20, 400),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.data_too_large, HealthCheck.too_slow],
 )
 

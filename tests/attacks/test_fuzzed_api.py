@@ -9,7 +9,7 @@ from smoothap.server._server import create_app
 
 schemathesis = pytest.importorskip("schemathesis")
 pytestmark = pytest.mark.promise(17)
-EXAMPLES = short_or_long(15, 500)
+EXAMPLES = short_or_long(8, 500)
 HOST = {"host": "127.0.0.1"}
 # A vector is text that decodes to so many numbers of this album, which a schema cannot say. This server has no
 # token, so that everybody may ask; where there is one, tests/server/test_gate.py sees that it is asked for.

@@ -12,7 +12,7 @@ from promises import short_or_long
 pytestmark = pytest.mark.alone
 
 CLIENTS = short_or_long(12, 50)
-SECONDS = short_or_long(5, 600)
+SECONDS = short_or_long(3, 600)
 
 
 def visit(port, draw, photo):

@@ -26,7 +26,7 @@ from promises import short_or_long
 from smoothap.album import Album, updating
 from smoothap.models import Embedder
 
-SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(20, 3_600)))
+SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(8, 3_600)))
 CLIENTS = short_or_long(4, 12)
 TESTS = Path(__file__).parent.parent
 JSON = {"content-type": "application/json"}

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent.parent
 
 @pytest.mark.promise(11)
 def test_an_album_survives_kill_9(tmp_path, measured):
-    kills = short_or_long(5, 50)
+    kills = short_or_long(3, 50)
     source = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, str(Path(__file__).parent / "album_victim.py"), str(tmp_path), str(kills), "0"],

@@ -49,7 +49,7 @@ def flip_and_read(file, read, count, seed):
 def test_a_flipped_model_is_refused(tmp_path, name, measured):
     described = {"architecture": "x", "dimension": None, "transform": {"mean": [0.485, 1e-05], "flip": True}}
     write_model(tmp_path, {"w": torch.randn(40), "b": torch.randn(3)}, described)
-    count = short_or_long(40, 200)
+    count = short_or_long(15, 200)
     flip_and_read(tmp_path / name, lambda: read_model(tmp_path), count, 0)
     measured(f"{count} of {count} flips in {name} refused")
 
@@ -57,7 +57,7 @@ def test_a_flipped_model_is_refused(tmp_path, name, measured):
 @pytest.mark.parametrize("name", ["checkpoint-1.safetensors", "checkpoint.json"])
 def test_a_flipped_checkpoint_is_refused(tmp_path, name, measured):
     checkpoint.write(tmp_path, state(), {"a": 1})
-    count = short_or_long(40, 200)
+    count = short_or_long(15, 200)
     flip_and_read(tmp_path / name, lambda: checkpoint.read(tmp_path, state(), {"a": 1}), count, 1)
     measured(f"{count} of {count} flips in {name} refused")
 
@@ -92,7 +92,7 @@ def album(tmp_path, monkeypatch):
     ],
 )
 def test_a_flipped_album_is_refused(album, kind, measured):
-    count = short_or_long(30, 150)
+    count = short_or_long(12, 150)
     # thumbnails are looked at when they are shown, and all of them by `verify`
     read = (lambda: Album.open(album).verify()) if kind.endswith("pack") else (lambda: Album.open(album))
     flip_and_read(next(album.glob(kind)), read, count, 2)
