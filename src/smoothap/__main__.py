@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from difflib import get_close_matches
 
 # Read when torch is loaded: OpenMP threads that wait without spinning leave the cores to others on a small machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -27,6 +28,12 @@ def main() -> None:
         if missing.name not in ("cyclopts", "rich"):
             raise
         sys.exit(f"The command line needs {missing.name}: pip install 'smoothap[cli]'")
+    if (asked := sys.argv[1:2]) and not asked[0].startswith("-") and asked[0] not in [*app]:
+        # cyclopts would load every command to answer this, and with them torch
+        near = get_close_matches(asked[0], [*app], 1)
+        hint = f"did you mean {near[0]}?" if near else "smoothap --help lists the commands."
+        sys.stderr.write(f"smoothap: there is no command {asked[0]!r}: {hint}\n")
+        sys.exit(2)
     try:
         app(sys.argv[1:])
     except KeyboardInterrupt:
