@@ -192,6 +192,7 @@ def test_several_processes_make_the_album_of_one(odd_photos, tmp_path, model, mo
     assert (indexed.report.removed, indexed.report.unchanged) == (["class0/000.png"], 12)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_kill_9_of_all_processes_loses_nothing(tmp_path, model):
     photos = photo_folder(tmp_path / "many", 300)

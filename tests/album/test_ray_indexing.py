@@ -17,7 +17,7 @@ from smoothap.album.parts import PARTS
 from smoothap.album.walking import walk
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'smoothap[ray]'")
-pytestmark = [pytest.mark.alone, pytest.mark.filterwarnings("ignore")]  # Ray leaves files and processes to the end
+pytestmark = [pytest.mark.slow, [pytest.mark.alone, pytest.mark.filterwarnings("ignore")]  # Ray leaves files and processes to the end]
 
 SOURCE = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
 
