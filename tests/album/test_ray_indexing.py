@@ -17,7 +17,8 @@ from smoothap.album.parts import PARTS
 from smoothap.album.walking import walk
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'smoothap[ray]'")
-pytestmark = [pytest.mark.slow, [pytest.mark.alone, pytest.mark.filterwarnings("ignore")]  # Ray leaves files and processes to the end]
+# Ray leaves files and processes to the end
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.filterwarnings("ignore")]
 
 SOURCE = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
 
