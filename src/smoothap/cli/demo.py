@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from smoothap.cli._options import NOT_IMPROVED, Seed, Size, check_folder
+from smoothap.cli._options import NOT_IMPROVED, check_folder, command
 from smoothap.cli._printing import comparison
 
 
+@command()
 def demo(
     *,
     out: Path = Path("runs/demo"),
     minutes: float = 5,
-    size: Size = 80,
-    seed: Seed = 0,
+    size: int = 80,
+    seed: int = 0,
     serve: bool = False,
 ) -> None:
     """Train on half of the emoji for a few minutes and show what that does to finding the other half.

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from smoothap._core.extras import EXTRAS
-from smoothap.cli._options import AsJson, Device, Flag
+from smoothap.cli._options import AsJson, command
 from smoothap.data.places import cache_folder
 
 
-def doctor(
-    *,
-    check: Flag = False,
-    device: Device = None,
-    as_json: AsJson = False,
-) -> None:
+@command()
+def doctor(*, check: bool = False, device: str | None = None, as_json: AsJson = False) -> None:
     """Tell what is installed and found here: versions, devices, threads, extras, weights and caches.
 
     Parameters
