@@ -67,7 +67,7 @@ def command(*library: Callable[..., Any], without: Sequence[str] = ()) -> Callab
         needed = [name for name, each in parameters.items() if each.default is each.empty]
         ordered = [parameters[name] for name in dict.fromkeys([*first, *needed, *parameters])]
         function.__doc__ = (inspect.getdoc(function) or "").partition(_PARAMETERS)[0]
-        function.__signature__, function.__annotations__ = inspect.Signature(ordered), {}  # cyclopts reads these
+        function.__signature__, function.__annotations__ = inspect.Signature(ordered), {}  # ty: ignore[missing-attribute]
         return function
 
     return made
