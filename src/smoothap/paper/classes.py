@@ -40,30 +40,42 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
             f"{images.name} has {len(changes)} classes with two images or more: two are needed to compare."
         )
     confused = confusions(compared.after, images.labels, pairs, is_query=images.is_query, is_gallery=images.is_gallery)
-    sizes = size_groups(changes, np.bincount(images.labels, minlength=images.classes))
+    counts = np.bincount(images.labels, minlength=images.classes)
+    names = [class_words(str(name)) for name in images.class_names]
+    sizes = size_groups(changes, counts)
     shown = min(number, len(changes) // 2)
-    gained = [change for change in changes[:shown] if change.after > change.before]
-    lost = [change for change in changes[: -shown - 1 : -1] if change.after < change.before]
-    by_class = [_row(images, change, confused) for change in changes]
+    ends = {
+        "gained most": [change for change in changes[:shown] if change.after > change.before],
+        "lost most": [change for change in changes[: -shown - 1 : -1] if change.after < change.before],
+    }
+    by_class = {
+        change.label: {
+            "class": names[change.label],
+            "images": int(counts[change.label]),
+            "queries": change.queries,
+            "AP before": round(change.before, 5),
+            "AP after": round(change.after, 5),
+            "change": round(change.after - change.before, 5),
+            "loses most to": "" if (taker := int(confused.taker[change.label])) < 0 else names[taker],
+            "AP it takes": round(float(confused.taken[change.label]) / change.queries, 5),  # of a query, on average
+        }
+        for change in changes
+    }
     rose, fell = (sum(sign * (change.after - change.before) > 0 for change in changes) for sign in (1, -1))
     before, after = compared.mean_average_precisions
     return Analysis(
         name="classes",
         title="Classes: gains, losses, confusions, and size",
         figures={
-            "changes": _changes_figure(images, gained, lost),
+            "changes": _changes_figure(images, *ends.values()),
             "confusions": _confusions_figure(images, confused.pairs),
             "sizes": _sizes_figure(sizes),
         },
-        table=[
-            {"": group, **by_class[changes.index(change)]}
-            for group, members in (("gained most", gained), ("lost most", lost))
-            for change in members
-        ],
+        table=[{"": group, **by_class[change.label]} for group, members in ends.items() for change in members],
         paper="The paper has no analysis of classes.",
         agreement=(
             f"Of {len(changes):,} classes, {rose:,} gained and {fell:,} lost{_sizes_sentence(sizes)}; "
-            f"{_confusions_sentence(images, confused)}."
+            f"{_confusions_sentence(names, confused)}."
         ),
         numbers={
             "set": images.name,
@@ -71,11 +83,21 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
             "mAP after": after,
             "classes that gained": rose,
             "classes that lost": fell,
-            "confusions": [_pair(images, pair) for pair in confused.pairs],
+            "confusions": [
+                {
+                    "losing": names[pair.losing], "taking": names[pair.taking],
+                    "AP taken, a query": pair.taken / pair.queries, "ranks taken": pair.ranks, "queries": pair.queries,
+                    "AP taken back, a query": pair.taken_back / max(pair.queries_back, 1),
+                    "ranks taken back": pair.ranks_back, "queries back": pair.queries_back,
+                }
+                for pair in confused.pairs
+            ],
             "by size": sizes,
-            "by class, most gained first": {name: [row[name] for row in by_class] for name in by_class[0]},
+            "by class, most gained first": {
+                name: [row[name] for row in by_class.values()] for name in by_class[changes[0].label]
+            },
         },
-    )
+    )  # fmt: skip
 
 
 def classes(
@@ -111,21 +133,6 @@ def classes(
     return classes_analysis(compared, number=number, pairs=pairs)
 
 
-def _row(images: ImageSet, change: ClassChange, confused: Confusions) -> dict[str, Any]:
-    """One class: the mean AP of its queries, and the class that takes most of it after training."""
-    taker = int(confused.taker[change.label])
-    return {
-        "class": _name(images, change.label),
-        "images": int((images.labels == change.label).sum()),
-        "queries": change.queries,
-        "AP before": round(change.before, 5),
-        "AP after": round(change.after, 5),
-        "change": round(change.after - change.before, 5),
-        "loses most to": "" if taker < 0 else _name(images, taker),
-        "AP it takes": round(float(confused.taken[change.label]) / change.queries, 5),  # of a query, on average
-    }
-
-
 def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[dict[str, Any]]:
     """Classes by how many images they have, one by one or up to each power of two. sizes (classes,)"""
     size = np.array([sizes[change.label] for change in changes])
@@ -145,20 +152,6 @@ def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[dict[
     return groups
 
 
-def _pair(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
-    """A pair as classes.json has it; AP is the mean of the queries of the class that loses."""
-    return {
-        "losing": _name(images, pair.losing),
-        "taking": _name(images, pair.taking),
-        "AP taken, a query": pair.taken / pair.queries,
-        "ranks taken": pair.ranks,
-        "queries": pair.queries,
-        "AP taken back, a query": pair.taken_back / max(pair.queries_back, 1),
-        "ranks taken back": pair.ranks_back,
-        "queries back": pair.queries_back,
-    }
-
-
 def _size_words(group: Mapping[str, Any]) -> str:
     smallest, largest = group["images from"], group["to"]
     return f"{smallest}" if smallest == largest else f"{smallest} to {largest}"
@@ -174,20 +167,16 @@ def _sizes_sentence(sizes: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _confusions_sentence(images: ImageSet, confused: Confusions) -> str:
+def _confusions_sentence(names: Sequence[str], confused: Confusions) -> str:
     if not confused.pairs:
         return "no class takes a rank from another"
     worst = confused.pairs[0]
     share = sum(pair.taken + pair.taken_back for pair in confused.pairs) / max(confused.lost.sum(), 1e-12)
     return (
-        f"most is lost by {_name(images, worst.losing)} to {_name(images, worst.taking)} "
+        f"most is lost by {names[worst.losing]} to {names[worst.taking]} "
         f"({100 * worst.taken / worst.queries:.1f} points of AP a query), and the {len(confused.pairs)} pairs shown "
         f"make {100 * share:.1f}% of all the AP that is lost"
     )
-
-
-def _name(images: ImageSet, label: int) -> str:
-    return class_words(str(images.class_names[label]))
 
 
 def _changes_figure(images: ImageSet, gained: Sequence[ClassChange], lost: Sequence[ClassChange]) -> Figure:
