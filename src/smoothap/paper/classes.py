@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from matplotlib.ticker import PercentFormatter
 from PIL import ImageOps
 
@@ -15,15 +16,15 @@ from smoothap.data.image_set import ImageSet
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.class_words import class_words, figure_words
-from smoothap.plots.drawing import LEGEND, style_axes
+from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import BeforeAfter, ClassChange, class_changes
-from smoothap.plots.tiles import Canvas, thumbnail
+from smoothap.plots.tiles import DOTS_PER_INCH, thumbnail
 from smoothap.training.before_after import compare_with_untrained
 
 _SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling
-_ROW, _TILE, _MARGIN = 64, 52, 24  # pixels of the figures
-_NAME = 300  # pixels for a name beside its picture
+_ROW = 0.4  # inches of a class in a list
+_TILE = 52  # pixels of its image
 
 
 def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12) -> Analysis:
@@ -181,59 +182,49 @@ def _confusions_sentence(names: Sequence[str], confused: Confusions) -> str:
 
 def _changes_figure(images: ImageSet, gained: Sequence[ClassChange], lost: Sequence[ClassChange]) -> Figure:
     """Two lists of classes; a line leads from their AP before, hollow, to that after, full."""
-    plot, between, top = 330, 60, 88
-    width = _TILE + 14 + _NAME + plot
-    rows = max(len(gained), len(lost))
-    canvas = Canvas(2 * _MARGIN + 2 * width + between + 20, top + rows * _ROW + 84)
+    rows = max(1, len(gained), len(lost))
+    figure = panel_figure(10.6, 1.2 + _ROW * rows, w_pad=0.2)
     for half, (title, changes) in enumerate((("gained most", gained), ("lost most, or gained least", lost))):
-        left = _MARGIN + half * (width + between)
-        canvas.text(left, 26, title, 11.5, fontweight="bold")
-        for place, change in enumerate(changes):
-            _draw_class(canvas, images, change.label, left, top + place * _ROW)
-        axes = _list_axes(canvas, left + _TILE + 14 + _NAME, top, plot, len(changes))
-        for place, change in enumerate(changes):
-            colour = LIGHT["green"] if change.after >= change.before else LIGHT["red"]
-            axes.plot((change.before, change.after), (place, place), color=colour, linewidth=2.4, zorder=1)
+        labels = [change.label for change in changes]
+        axes = _list_classes(figure.add_subplot(1, 2, half + 1), images, labels, rows, title)
+        if not changes:
+            axes.set(xticks=[], xlabel="none")
+            continue
+        before, after = ([getattr(change, side) for change in changes] for side in ("before", "after"))
         places = range(len(changes))
+        colours = [LIGHT["green" if change.after >= change.before else "red"] for change in changes]
+        axes.hlines(places, before, after, colors=colours, linewidth=2.4, zorder=1)
         axes.plot(
-            [change.before for change in changes], places, "o", color=LIGHT["card"], markeredgecolor=LIGHT["blue"],
-            markeredgewidth=2, markersize=8, clip_on=False, label="before",
+            before, places, "o", color=LIGHT["card"], markeredgecolor=LIGHT["blue"], markeredgewidth=2, markersize=8,
+            clip_on=False, label="before",
         )  # fmt: skip
-        axes.plot(
-            [change.after for change in changes], places, "D", color=LIGHT["green"], markersize=7.5, clip_on=False,
-            label="after",
-        )  # fmt: skip
+        axes.plot(after, places, "D", color=LIGHT["green"], markersize=7.5, clip_on=False, label="after")
         axes.set(xlim=(0, 1), xticks=(0, 0.25, 0.5, 0.75, 1), xlabel="mean AP of the class")
         axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        if half == 0:
-            axes.legend(
-                loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncols=2, fontsize=9.5, handletextpad=0.1,
-                columnspacing=1.2, borderaxespad=0.1, **LEGEND,
-            )  # fmt: skip
-    return canvas.figure
+    named = figure.axes[0 if gained else 1].get_legend_handles_labels()
+    figure.legend(*named, loc="outside upper right", ncols=2, fontsize=9.5, **LEGEND)
+    return figure
 
 
 def _confusions_figure(images: ImageSet, pairs: Sequence[ConfusedPair]) -> Figure:
     """Each class with the one it loses AP to: how much, and how much it takes back."""
-    plot, top, second = 420, 96, _TILE + 14 + _NAME
-    canvas = Canvas(2 * _MARGIN + 2 * second + plot + 20, top + max(1, len(pairs)) * _ROW + 84)
-    canvas.text(_MARGIN, 70, "this class", 10.5, fontweight="bold")
-    canvas.text(_MARGIN + second, 70, "loses AP to this one", 10.5, fontweight="bold")
-    for place, pair in enumerate(pairs):
-        _draw_class(canvas, images, pair.losing, _MARGIN, top + place * _ROW)
-        _draw_class(canvas, images, pair.taking, _MARGIN + second, top + place * _ROW)
-    axes = _list_axes(canvas, _MARGIN + 2 * second, top, plot, len(pairs))
-    places = np.arange(len(pairs))
+    figure = panel_figure(8.2, 1.1 + _ROW * max(1, len(pairs)))
+    rows, places = max(1, len(pairs)), np.arange(len(pairs))
+    losing, axes = figure.subplots(1, 2, width_ratios=(0.01, 1))  # the first is a list alone
+    _list_classes(losing, images, [pair.losing for pair in pairs], rows, "")
+    losing.set(xticks=[])
+    losing.spines[:].set_visible(False)
+    losing.set_title("this class", fontsize=10.5, color=LIGHT["ink"], fontweight="bold", ha="right")
+    _list_classes(axes, images, [pair.taking for pair in pairs], rows, "")
+    axes.set_title("loses AP to this one", x=0, fontsize=10.5, color=LIGHT["ink"], fontweight="bold", ha="right")
     taken = [100 * pair.taken / pair.queries for pair in pairs]
     taken_back = [100 * pair.taken_back / max(1, pair.queries_back) for pair in pairs]
     axes.barh(places - 0.17, taken, 0.3, label="taken from the first", **_colours("red"))
     axes.barh(places + 0.17, taken_back, 0.3, label="taken back by the first", **_colours("blue", hollow=True))
     axes.set_xlim(left=0)
     axes.set_xlabel("points of AP, mean of its queries")
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), fontsize=9.5, borderaxespad=0.2, labelspacing=0.3, **LEGEND
-    )
-    return canvas.figure
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=9.5, **LEGEND)
+    return figure
 
 
 def _sizes_figure(groups: Sequence[Mapping[str, Any]]) -> Figure:
@@ -261,24 +252,26 @@ def _colours(colour: str, hollow: bool = False) -> dict[str, Any]:
     return {"edgecolor": LIGHT[colour], "linewidth": 1.2, **filling}
 
 
-def _draw_class(canvas: Canvas, images: ImageSet, label: int, left: int, top: int) -> None:
-    """An image of the class and its name, in the middle of a row."""
-    first = int(np.flatnonzero(images.labels == label)[0])
-    picture = ImageOps.expand(thumbnail(images, first, _TILE - 2), 1, LIGHT["line"])
-    canvas.picture(picture, left, top + (_ROW - _TILE) // 2)
-    lines = textwrap.wrap(figure_words(str(images.class_names[label]), 66), 25, max_lines=3, placeholder=" …") or [""]
-    size, height = (9.5, 24) if len(lines) < 3 else (8, 20)
-    for place, line in enumerate(lines):
-        middle = top + _ROW / 2 + height * (place - (len(lines) - 1) / 2)
-        canvas.text(left + _TILE + 14, middle, line, size)
-
-
-def _list_axes(canvas: Canvas, left: int, top: int, width: int, rows: int) -> Axes:
-    """Axes whose whole numbers from 0 stand in the middle of rows."""
-    axes = canvas.axes(left, top, width, max(1, rows) * _ROW)
-    style_axes(axes)
-    axes.set(ylim=(max(1, rows) - 0.5, -0.5), yticks=[])
+def _list_classes(axes: Axes, images: ImageSet, labels: Sequence[int], rows: int, title: str) -> Axes:
+    """A class in each row of the axes: at the left its name and an image of it."""
+    axes.set_ylim(rows - 0.5, -0.5)
+    style_axes(axes, title)
+    words = [figure_words(str(images.class_names[label]), 66) for label in labels]
+    lines = [textwrap.fill(name, 25, max_lines=3, placeholder=" …") for name in words]
+    axes.set_yticks(range(len(labels)), lines, fontsize=9)
+    axes.tick_params(axis="y", length=0, pad=34)  # room for the images
     axes.grid(axis="x", color=LIGHT["line"], linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=9)
+    for row, label in enumerate(labels):
+        picture = thumbnail(images, int(np.flatnonzero(images.labels == label)[0]), _TILE)
+        image = OffsetImage(
+            np.asarray(ImageOps.expand(picture, 1, LIGHT["line"])), zoom=72 / DOTS_PER_INCH, dpi_cor=True
+        )
+        where: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "boxcoords": "offset points",
+            "annotation_clip": False,
+        }
+        box = axes.add_artist(AnnotationBbox(image, (0, row), (-18, 0), frameon=False, **where))
+        box.set_in_layout(False)
     return axes

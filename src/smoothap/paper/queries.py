@@ -10,7 +10,7 @@ import numpy as np
 from smoothap.data.image_set import ImageSet
 from smoothap.paper.analysis import OUT, Analysis
 from smoothap.plots.class_words import class_words
-from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN, Layout
+from smoothap.plots.layouts import LAYOUTS, Layout, rankings_figure
 from smoothap.plots.rankings import BeforeAfter, Choice, RankedRow, pick_queries, rank
 from smoothap.training.before_after import compare_with_untrained
 
@@ -55,7 +55,8 @@ def queries_analysis(
     `number` queries are chosen where none is named, and `first` images of each ranking drawn: by default as many as the
     paper has.
     """
-    first, number = SHOWN[layout] if first is None else first, QUERIES[layout] if number is None else number
+    first = LAYOUTS[layout].shown if first is None else first
+    number = LAYOUTS[layout].queries if number is None else number
     if first < 1 or number < 1:
         raise ValueError(f"A figure needs at least one query and one image of it, not {number} and {first}.")
     images, queries = compared.images, compared.query_rows
@@ -78,7 +79,7 @@ def queries_analysis(
     return Analysis(
         name=f"queries-{layout}",
         title=_TITLES[layout],
-        figures={"": LAYOUTS[layout](images, pairs, first)},
+        figures={"": rankings_figure(images, pairs, layout, first)},
         table=table,
         paper=_PAPER[layout],
         agreement=_agreement(layout, pairs, first, reason, compared),
