@@ -25,6 +25,7 @@ from smoothap.paper.queries import queries
 from smoothap.paper.tightness import tightness
 from smoothap.paper.triplet_example import triplet_example
 from smoothap.plots.text import text_table
+from smoothap.training.before_after import compare_with_untrained
 
 app = App(
     name="paper",
@@ -36,17 +37,22 @@ app = App(
 
 def _command(make: Callable[..., Any], finish: Callable[[Any, Path], None]) -> Callable[..., None]:
     """A command with the options of an analysis and --out; `finish` is given what the analysis made."""
-    taken = inspect.signature(make).parameters
+    own, compared = inspect.signature(make).parameters, inspect.signature(compare_with_untrained).parameters
+    of_two_models = "compared" in own
+    taken = {*own, *(compared if of_two_models else ())}
 
     def analysis(*, device: str | None = None, workers: int | None = None, out: Path = OUT, **options: Any) -> None:
         check_folder(out)
         place = chosen_device(device)
-        if "workers" in taken:
-            options["workers"] = chosen_workers(workers, place)
-        finish(make(device=str(place), **options, **({"out": out} if "out" in taken else {})), out)
+        given: dict[str, Any] = options | {"device": str(place), "out": out, "folder": out}
+        given |= {"workers": chosen_workers(workers, place)} if "workers" in taken else {}
+        if of_two_models:
+            given["compared"] = compare_with_untrained(**{name: given[name] for name in compared if name in given})
+        finish(make(**{name: given[name] for name in own if name in given}), out)
 
     analysis.__doc__ = make.__doc__
-    return command(make, without=("show", *({"workers"} - {*taken})))(analysis)
+    library = (make, compare_with_untrained) if of_two_models else (make,)
+    return command(*library, without=("show", "compared", "folder", *({"workers"} - taken)))(analysis)
 
 
 def _show(analysis: Analysis, out: Path) -> None:

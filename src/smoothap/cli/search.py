@@ -180,13 +180,16 @@ def _print(hits: list[Hit], expected: Expectation | None) -> None:
 
 
 def _write_page(album: Album, hits: list[Hit], queries: list[str], note: str, file: Path) -> None:
-    from smoothap.plots.html import Answer, write_hits
+    """A page of thumbnails, ranked, with the score of each."""
+    from smoothap.plots.html import data_address, write_page
 
-    answers: list[Answer] = []
+    answers = []
     for hit in hits:
         try:
-            picture = album.thumbnail(hit.id)
+            address = data_address(album.thumbnail(hit.id), "jpeg")
         except (ValueError, OSError):  # also for an image that cannot be read
-            picture = None
-        answers.append(Answer(hit.rank, hit.score, hit.path, hit.label, picture))
-    print(write_hits(file, queries, answers, note))
+            address = ""
+        answers.append({**asdict(hit), "address": address})
+    names = [Path(name).name for name in queries]
+    title = f"Photos like {', '.join(names)}"
+    print(write_page(file, "plots/hits.html", title=title, names=names, answers=answers, note=note))

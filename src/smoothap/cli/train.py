@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli import _options as options
-from smoothap.cli._printing import comparison
 from smoothap.plots.text import text_table
 from smoothap.training.config import (  # plain numbers: brings no torch
     DIMENSION,
@@ -28,6 +27,7 @@ from smoothap.training.config import (  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.benchmark.methods import Method
+    from smoothap.metrics import Report
     from smoothap.training import FineTuned
 
 
@@ -256,3 +256,22 @@ def _from_album(tuned: FineTuned) -> list[str]:
         shlex.quote(str(place)) for place in (Album.open(album).root, album, beside, tuned.folder / "model")
     )
     return [f"smoothap index {photos} --model {model} --out {new}", f"smoothap serve {old} {new}"]
+
+
+def comparison(before: Report, after: Report, remedy: str) -> str:
+    """The metrics before and after training and how far apart they are, in per cent; a remedy where they fell.
+
+    ± is half of a 95% interval over classes; that of what is gained is over pairs of the same query.
+    """
+    figures = after.main_figures()
+    rows = {}
+    for side, report in (("before", before), ("after", after)):
+        intervals = report.intervals([*figures.values()])
+        rows[side] = {title: str(intervals[figure]) for title, figure in figures.items()}
+    gains = {title: after.compare(before, figure) for title, figure in figures.items()}
+    rows["gained"] = {title: f"{100 * gain.value:+.1f} ± {100 * gain.margin:.1f}" for title, gain in gains.items()}
+    table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
+    lines = [table, after.about_copies()]
+    if after.mean_average_precision < before.mean_average_precision:
+        lines.append(f"On these classes the network ranked better before the training: try {remedy}.")
+    return "\n".join(line for line in lines if line)

@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,23 +13,29 @@ from PIL import ImageOps
 
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.paper.analysis import Analysis
 from smoothap.plots.class_words import class_words, figure_words
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import BeforeAfter, ClassChange, class_changes
 from smoothap.plots.tiles import DOTS_PER_INCH, thumbnail
-from smoothap.training.before_after import compare_with_untrained
 
 _SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling
 _ROW = 0.4  # inches of a class in a list
 _TILE = 52  # pixels of its image
 
 
-def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12) -> Analysis:
-    """`number` classes from both ends of the list of changes, and `pairs` of classes after training that take most AP.
+def classes(compared: BeforeAfter, *, number: int = 10, pairs: int = 12) -> Analysis:
+    """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
 
-    What class b takes from class a is an exact share of the AP that a lost: see `smoothap.metrics.confusions`.
+    What one class takes from another is an exact share of the AP that it lost: see `smoothap.metrics.confusions`.
+
+    Parameters
+    ----------
+    number
+        How many classes that gained most, and as many that lost most.
+    pairs
+        How many pairs of classes that take each other's ranks.
     """
     if number < 1 or pairs < 1:
         raise ValueError(f"A figure needs at least one class and one pair, not {number} and {pairs}.")
@@ -99,39 +104,6 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
             },
         },
     )  # fmt: skip
-
-
-def classes(
-    *,
-    data: str,
-    model: str,
-    before: str | None = None,
-    weights: str | None = None,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
-    number: int = 10,
-    pairs: int = 12,
-    seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
-) -> Analysis:
-    """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
-
-    Parameters
-    ----------
-    number
-        How many classes that gained most, and as many that lost most.
-    pairs
-        How many pairs of classes that take each other's ranks.
-    """
-    compared = compare_with_untrained(
-        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
-        columns=columns, seed=seed, device=device, workers=workers, folder=out,
-    )  # fmt: skip
-    return classes_analysis(compared, number=number, pairs=pairs)
 
 
 def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[dict[str, Any]]:

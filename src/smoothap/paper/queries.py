@@ -2,17 +2,15 @@
 
 import difflib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smoothap.data.image_set import ImageSet
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.paper.analysis import Analysis
 from smoothap.plots.class_words import class_words
 from smoothap.plots.layouts import LAYOUTS, Layout, rankings_figure
 from smoothap.plots.rankings import BeforeAfter, Choice, RankedRow, pick_queries, rank
-from smoothap.training.before_after import compare_with_untrained
 
 _TITLES = {
     "rows": "Ranked rows before and after",
@@ -40,31 +38,42 @@ _RANKS_LISTED = 100
 _SIDES = ("before", "after")
 
 
-def queries_analysis(
+def queries(
     compared: BeforeAfter,
     *,
     layout: Layout = "rows",
-    names: Sequence[str] = (),
+    query: Sequence[str] = (),
     choose: Choice = "random",
     number: int | None = None,
     first: int | None = None,
     seed: int = 0,
 ) -> Analysis:
-    """The rankings of some queries, drawn as one of the paper's figures; `names` are images or classes to ask for.
+    """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
 
-    `number` queries are chosen where none is named, and `first` images of each ranking drawn: by default as many as the
-    paper has.
+    Parameters
+    ----------
+    layout
+        rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
+        grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
+    query
+        Names of images, or of classes for their first images.
+    choose
+        Which queries, where none is named: at random, or those whose AP rose, fell or changed most, or is lowest.
+    number
+        How many of them; by default 4 rows, 10 columns of 3, 1 grid or 5 columns of 10.
+    first
+        How many images of each ranking to draw; by default as many as the paper shows.
     """
     first = LAYOUTS[layout].shown if first is None else first
     number = LAYOUTS[layout].queries if number is None else number
     if first < 1 or number < 1:
         raise ValueError(f"A figure needs at least one query and one image of it, not {number} and {first}.")
-    images, queries = compared.images, compared.query_rows
-    if names:
-        rows = [find_query(images, name, queries) for name in names]
+    images, asked = compared.images, compared.query_rows
+    if query:
+        rows = [find_query(images, name, asked) for name in query]
     else:
         picked = pick_queries(*compared.average_precisions, compared.query_labels, choose, number, seed)
-        rows = [int(queries[place]) for place in picked]
+        rows = [int(asked[place]) for place in picked]
     if not rows:
         raise ValueError(f"No query of {images.name} has another image of its class to find.")
     pairs = [(rank(images, compared.before, row), rank(images, compared.after, row)) for row in rows]
@@ -74,7 +83,7 @@ def queries_analysis(
                 f"{images.names[before.query]} has no other image of its class in {images.name}: choose a query "
                 "that has something to find."
             )
-    reason = "named" if names else choose
+    reason = "named" if query else choose
     table = [_row(images, *pair) for pair in pairs]
     return Analysis(
         name=f"queries-{layout}",
@@ -97,49 +106,6 @@ def queries_analysis(
             ],
         },
     )
-
-
-def queries(
-    *,
-    data: str,
-    model: str,
-    before: str | None = None,
-    weights: str | None = None,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
-    layout: Layout = "rows",
-    query: Sequence[str] = (),
-    choose: Choice = "random",
-    number: int | None = None,
-    first: int | None = None,
-    seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
-) -> Analysis:
-    """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
-
-    Parameters
-    ----------
-    layout
-        rows: the curve, one row before over one after (Figure 1). column: the first 3 below each query (Figure 3).
-        grid: the first 79 from left to right (S1, S2). columns: the first 10 from top to bottom (S3 to S6).
-    query
-        Names of images, or of classes for their first images.
-    choose
-        Which queries, where none is named: at random, or those whose AP rose, fell or changed most, or is lowest.
-    number
-        How many of them; by default 4 rows, 10 columns of 3, 1 grid or 5 columns of 10.
-    first
-        How many images of each ranking to draw; by default as many as the paper shows.
-    """
-    compared = compare_with_untrained(
-        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
-        columns=columns, seed=seed, device=device, workers=workers, folder=out,
-    )  # fmt: skip
-    return queries_analysis(compared, layout=layout, names=query, choose=choose, number=number, first=first, seed=seed)
 
 
 def find_query(images: ImageSet, name: str, queries: np.ndarray) -> int:
