@@ -178,7 +178,7 @@ def test_several_processes_make_the_album_of_one(odd_photos, tmp_path, model, mo
     monkeypatch.setattr(_part_work, "PHOTOS_A_PART", 4)
     monkeypatch.setattr("smoothap.album._parallel_indexing.PHOTOS_A_PART", 4)
     indexed = index_photos(
-        odd_photos, tmp_path / "album", model=str(model), labels="folders", workers=2, progress=False
+        odd_photos, tmp_path / "album", model=str(model), labels="folders", processes=2, progress=False
     )
     whole = Album.create(tmp_path / "whole", model, odd_photos)
     report = whole.update(labels=labels_by_folder, progress=False)
