@@ -107,7 +107,7 @@ def measure_processes(photos: Path, model: Embedder, options: argparse.Namespace
         saved = model.save(Path(folder) / "model")
         for processes in options.processes:
             start = time.perf_counter()
-            index_photos(photos, Path(folder) / str(processes), model=str(saved), workers=processes, progress=False)
+            index_photos(photos, Path(folder) / str(processes), model=str(saved), processes=processes, progress=False)
             speed = len(files) / (time.perf_counter() - start)
             print(
                 f"  {processes} process(es), start-up included: {speed:.1f} photos a second, {speed / alone:.2f} of "

@@ -122,7 +122,9 @@ def prose(tree: ast.FunctionDef | ast.ClassDef, called: ast.FunctionDef | None =
     function = called or (tree if isinstance(tree, ast.FunctionDef) else None)
     names = {each.arg for each in ast.walk(function) if isinstance(each, ast.arg)} if function else set()
     lines: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", ast.get_docstring(tree) or ""):
+    documented = re.sub(r"\nParameters\n-+\n", "\n", ast.get_docstring(tree) or "")
+    documented = re.sub(r"^(\w+)\n    (?=\S)", r"- `\1`: ", documented, flags=re.MULTILINE)  # numpy's form, as a list
+    for paragraph in re.split(r"\n\s*\n", documented):
         if paragraph.startswith(">>>"):
             lines += ["```pycon", paragraph, "```", ""]
         else:
@@ -136,7 +138,9 @@ def described(paragraph: str, names: set[str]) -> list[str]:
     for line in paragraph.splitlines():
         before = line.partition(":")[0]
         first = re.match(r"\w+", before)
-        if ":" in line and first and first[0] in names:
+        if line.startswith("- "):
+            lines.append(line)
+        elif ":" in line and first and first[0] in names:
             lines += [] if not lines or lines[-1].startswith(("- ", "  ")) else [""]
             lines.append(f"- `{before}`:{line.partition(':')[2]}")
         else:

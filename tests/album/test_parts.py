@@ -178,7 +178,7 @@ def test_several_processes_make_the_album_of_one(odd_photos, tmp_path, model, mo
     monkeypatch.setattr(_part_work, "PHOTOS_A_PART", 4)
     monkeypatch.setattr("smoothap.album._parallel_indexing.PHOTOS_A_PART", 4)
     indexed = index_photos(
-        odd_photos, tmp_path / "album", model=str(model), labels="folders", workers=2, progress=False
+        odd_photos, tmp_path / "album", model=str(model), labels="folders", processes=2, progress=False
     )
     whole = Album.create(tmp_path / "whole", model, odd_photos)
     report = whole.update(labels=labels_by_folder, progress=False)
@@ -188,7 +188,7 @@ def test_several_processes_make_the_album_of_one(odd_photos, tmp_path, model, mo
     assert len(album._description.segments) == 1
     assert not list((tmp_path / "album" / PARTS).iterdir())
     (odd_photos / "class0/000.png").unlink()
-    indexed = index_photos(odd_photos, tmp_path / "album", workers=2, progress=False)
+    indexed = index_photos(odd_photos, tmp_path / "album", processes=2, progress=False)
     assert (indexed.report.removed, indexed.report.unchanged) == (["class0/000.png"], 12)
 
 
@@ -199,7 +199,7 @@ def test_kill_9_of_all_processes_loses_nothing(tmp_path, model):
     command = [
         sys.executable, "-c",
         "import sys; from smoothap.album import _parallel_indexing as p, index_photos; p.PHOTOS_A_PART = 30;"
-        "index_photos(sys.argv[1], sys.argv[2], model=sys.argv[3], workers=2, progress=False)",
+        "index_photos(sys.argv[1], sys.argv[2], model=sys.argv[3], processes=2, progress=False)",
         str(photos), str(tmp_path / "album"), str(model),
     ]  # fmt: skip
     victim = subprocess.Popen(command)
@@ -236,9 +236,9 @@ def _workers_of(album: Path) -> list[str]:
 def test_a_process_that_dies_is_a_sentence(photos, tmp_path, model, monkeypatch):
     monkeypatch.setattr("smoothap.album._parallel_indexing.sys.executable", shutil.which("false") or "/bin/false")
     with pytest.raises(RuntimeError, match=r"ended \(exit code 1\).*run this again"):
-        index_photos(photos, tmp_path / "album", model=str(model), workers=2, progress=False)
+        index_photos(photos, tmp_path / "album", model=str(model), processes=2, progress=False)
     with pytest.raises(ValueError, match="at least 1, not 0"):
-        index_photos(photos, tmp_path / "album", workers=0)
+        index_photos(photos, tmp_path / "album", processes=0)
 
 
 def test_joined_albums_answer_as_one_and_share_their_files(tmp_path, model):
@@ -319,7 +319,7 @@ def test_photos_of_a_table_and_their_columns_go_with_parts_and_processes(photos,
     table.write_text("path,label,price\n" + "\n".join(rows) + "\n", encoding="utf-8")
     for number in (1, 2):
         index_photos(table, tmp_path / "parts", model=str(model), part=f"{number}/2", progress=False)
-    index_photos(table, tmp_path / "processes", model=str(model), workers=2, progress=False)
+    index_photos(table, tmp_path / "processes", model=str(model), processes=2, progress=False)
     for name in ("parts", "processes"):
         album = Album.open(tmp_path / name)
         said = {photo.path: (photo.label, photo.columns) for photo in album.photos}

@@ -154,7 +154,7 @@ def test_all_photos_of_a_shard_fall_to_one_part_and_processes_share_shards(shard
     assert len({Share(1, 64).place(path) for path in paths}) == 1
     rows = [f"a.parquet/{group:06}/{row:06}" for group in range(9) for row in range(9)]
     assert 1 < len({Share(1, 64).place(path) for path in rows}) <= 9
-    indexed = index_photos(f"{shards}/*.tar", tmp_path / "album", model=str(model), workers=2, progress=False)
+    indexed = index_photos(f"{shards}/*.tar", tmp_path / "album", model=str(model), processes=2, progress=False)
     check_vectors(indexed.album, model)
     assert len(indexed.report.added) == 10
 

@@ -260,7 +260,7 @@ FILES = [
 @pytest.mark.parametrize("command", FOLDERS, ids=lambda value: " ".join(value.split()[:2]))
 def test_a_file_in_the_place_of_a_folder_is_told_before_the_work(command, photos):
     words = command.format(photos=photos).split()
-    for out, told in [("x.npy", "is a file: give a folder"), ("x.npy/run", r"lies below .*x\.npy, which is a file")]:
+    for out, told in [("x.npy", "is a file: give a folder"), ("x.npy/run", r"is below .*x\.npy, which is a file")]:
         with pytest.raises(ValueError, match=rf"--out .*{out} {told}"):
             app([*words, "--out", str(photos / out)], result_action="return_value", exit_on_error=False)
 

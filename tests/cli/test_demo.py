@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from smoothap.album import Album
-from smoothap.cli import _demo as demo
-from smoothap.cli import app
+from smoothap.cli import app, demo
 from smoothap.data.emoji import emoji
 from smoothap.models import Embedder
 

@@ -9,8 +9,8 @@ from PIL import Image
 from sklearn.metrics import average_precision_score
 
 from smoothap.data.image_set import ImageSet
-from smoothap.paper.classes import classes_analysis, size_groups
-from smoothap.paper.queries import find_query, queries_analysis
+from smoothap.paper.classes import classes, size_groups
+from smoothap.paper.queries import find_query, queries
 from smoothap.plots.class_words import class_words
 from smoothap.plots.rankings import BeforeAfter, ClassChange, pick_queries
 from smoothap.training.evaluation import Embedded, evaluate_embedded
@@ -49,7 +49,7 @@ def plain_ap(images, embeddings, query):
 @pytest.mark.parametrize("layout", ["rows", "column", "grid", "columns"])
 def test_the_numbers_are_the_ranks_of_the_full_ranking(toys, layout, tmp_path):
     images, before, after = toys
-    analysis = queries_analysis(compare_vectors(*toys), layout=layout, number=3, seed=2)
+    analysis = queries(compare_vectors(*toys), layout=layout, number=3, seed=2)
     analysis.save(tmp_path, "again")
     told = analysis.numbers["queries"]
     assert len(told) == len(analysis.table) == 3
@@ -79,7 +79,7 @@ def test_queries_are_found_by_image_or_class_and_a_wrong_name_is_answered_with_a
         find_query(images, "2/7.jpg", asked)
     with pytest.raises(ValueError, match=r"called 'something else'. An image is called like '0/0.png'\.$"):
         find_query(images, "something else", asked)
-    named = queries_analysis(compare_vectors(*toys), names=["d", "2/7.png"])
+    named = queries(compare_vectors(*toys), query=["d", "2/7.png"])
     assert [each["query"] for each in named.table] == ["3/9.png", "2/7.png"]
     assert "asked for by name" in named.agreement
 
@@ -89,15 +89,15 @@ def test_a_query_with_nothing_to_find_is_refused(toys):
     rows = np.arange(1, len(images))  # the first class has one image left
     compared = compare_vectors(images.rows(rows), before[rows], after[rows])
     with pytest.raises(ValueError, match="no other image of its class"):
-        queries_analysis(compared, names=["0/1.png"])
-    shown = queries_analysis(compared, number=12, first=2).numbers["queries"]
+        queries(compared, query=["0/1.png"])
+    shown = queries(compared, number=12, first=2).numbers["queries"]
     assert "0/1.png" not in [each["query"] for each in shown]
 
 
 @pytest.mark.parametrize("options", [{"number": 0}, {"first": 0}])
 def test_a_figure_of_nothing_is_refused(toys, options):
     with pytest.raises(ValueError, match="at least one query"):
-        queries_analysis(compare_vectors(*toys), **options)
+        queries(compare_vectors(*toys), **options)
 
 
 def test_chosen_queries_are_those_that_gained_lost_or_changed_most():
@@ -115,16 +115,16 @@ def test_chosen_queries_are_those_that_gained_lost_or_changed_most():
 
 def test_the_sentence_says_when_the_queries_fell(toys):
     images, before, after = toys
-    analysis = queries_analysis(compare_vectors(images, after, before), choose="lost", number=2)
+    analysis = queries(compare_vectors(images, after, before), choose="lost", number=2)
     assert analysis.agreement.startswith("Chosen by how AP changed")  # which is no evidence
     assert "of 2 queries that lost most, AP rose for 0 and fell for 2" in analysis.agreement
-    drawn = queries_analysis(compare_vectors(images, after, before), choose="random", number=2)
+    drawn = queries(compare_vectors(images, after, before), choose="random", number=2)
     assert drawn.agreement.startswith("Does not agree: of 2 queries")
 
 
 def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_first(toys):
     images, before, after = toys
-    analysis = classes_analysis(compare_vectors(*toys), number=2, pairs=3)
+    analysis = classes(compare_vectors(*toys), number=2, pairs=3)
     told = analysis.numbers["by class, most gained first"]
     means = {
         name: [
@@ -138,7 +138,7 @@ def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_fi
     for name, values in means.items():
         assert told[name] == pytest.approx([values[label] for label in order], abs=1e-5)
     assert [row[""] for row in analysis.table] == ["gained most"] * 2  # no class lost
-    lost = classes_analysis(compare_vectors(images, after, before), number=2).table
+    lost = classes(compare_vectors(images, after, before), number=2).table
     assert [row[""] for row in lost] == ["lost most"] * 2
     assert all(row["change"] < 0 for row in lost)
     assert set(analysis.figures) == {"changes", "confusions", "sizes"}
@@ -146,7 +146,7 @@ def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_fi
 
 
 def test_the_summary_counts_and_names_the_worst_pair(toys):
-    analysis = classes_analysis(compare_vectors(*toys), pairs=1)
+    analysis = classes(compare_vectors(*toys), pairs=1)
     worst = analysis.numbers["confusions"][0]
     assert f"most is lost by {worst['losing']} to {worst['taking']}" in analysis.agreement
     assert f"({100 * worst['AP taken, a query']:.1f} points of AP a query)" in analysis.agreement
@@ -155,7 +155,7 @@ def test_the_summary_counts_and_names_the_worst_pair(toys):
 def test_perfect_classes_are_a_figure_too(toys, tmp_path):
     images = toys[0]
     vectors = np.eye(len(SIZES))[images.labels]
-    analysis = classes_analysis(compare_vectors(images, vectors, vectors))
+    analysis = classes(compare_vectors(images, vectors, vectors))
     assert "no class takes a rank from another" in analysis.agreement
     assert analysis.save(tmp_path)
 
@@ -164,7 +164,7 @@ def test_one_class_is_refused(toys):
     images, before, after = toys
     rows = np.flatnonzero(images.labels == 3)
     with pytest.raises(ValueError, match="two are needed"):
-        classes_analysis(compare_vectors(images.rows(rows), before[rows], after[rows]))
+        classes(compare_vectors(images.rows(rows), before[rows], after[rows]))
 
 
 def test_sizes_are_grouped_by_doubling_and_every_class_counts_the_same():
@@ -183,22 +183,22 @@ def test_a_gallery_is_ranked_and_only_queries_are_asked(toys):
     images, before, after = toys
     is_query = np.arange(len(images)) % 2 == 0
     compared = compare_vectors(replace(images, is_query=is_query, is_gallery=~is_query), before, after)
-    analysis = queries_analysis(compared, number=5, first=4)
+    analysis = queries(compared, number=5, first=4)
     rows = {name: row for row, name in enumerate(images.names)}
     for each in analysis.numbers["queries"]:
         assert is_query[rows[each["query"]]]
         assert not any(is_query[rows[name]] for name in each["after"]["first images"])
-    assert classes_analysis(compared).numbers["by class, most gained first"]["queries"]
+    assert classes(compared).numbers["by class, most gained first"]["queries"]
 
 
 def test_figure_3_agrees_only_where_all_that_is_shown_is_right(toys):
     images, before, _ = toys
     perfect = np.eye(len(SIZES))[images.labels]
-    wanted = {"layout": "column", "names": ["d", "e"]}
-    agrees = queries_analysis(compare_vectors(images, before, perfect), **wanted).agreement
+    wanted = {"layout": "column", "query": ["d", "e"]}
+    agrees = queries(compare_vectors(images, before, perfect), **wanted).agreement
     assert agrees.startswith("Agrees: ")
     assert "of the 6 right images that the first 3 have room for, 6 are there after training" in agrees
-    rises = queries_analysis(compare_vectors(images, before * [-1, 1, 1, 1, 1, 1, 1, 1], before), **wanted)
+    rises = queries(compare_vectors(images, before * [-1, 1, 1, 1, 1, 1, 1, 1], before), **wanted)
     shown = [each["after"]["right"] for each in rises.numbers["queries"]]
     assert not all(map(all, shown))
     assert not rises.agreement.startswith("Agrees: ")

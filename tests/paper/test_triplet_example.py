@@ -7,50 +7,44 @@ import pytest
 import torch
 
 from smoothap.functional import average_precision, smooth_ap
-from smoothap.paper.triplet_example import (
-    POSITIVES,
-    exact_ap,
-    example_gradients,
-    scores_in_order,
-    spending,
-    triplet_example,
-    violating_terms,
-    worth_of_terms,
-)
+from smoothap.paper.triplet_example import ORDER, POSITIVE, spending, term_gradients, triplet_example, worth_of_terms
+
+SCORES = 0.9 - 0.02 * torch.arange(8, dtype=torch.float64)  # in the order of the example
 
 
 def test_the_violating_terms_are_exactly_the_six_of_the_paper():
-    paper = [("s4", "s1"), ("s4", "s2"), ("s4", "s3"), ("s5", "s3"), ("s6", "s3"), ("s7", "s3")]
-    assert violating_terms(scores_in_order(0.02)) == paper
+    paper = ["s4 - s1", "s4 - s2", "s4 - s3", "s5 - s3", "s6 - s3", "s7 - s3"]
+    assert [row["term"] for row in triplet_example().table] == paper
 
 
 def test_ap_of_the_order_is_that_of_the_labels_1_0_1_1_0_0_0_1():
-    assert exact_ap(scores_in_order(0.02)) == pytest.approx((1 / 1 + 2 / 3 + 3 / 4 + 4 / 8) / 4, abs=1e-12)
+    found = triplet_example().numbers["average_precision"]
+    assert found == pytest.approx((1 / 1 + 2 / 3 + 3 / 4 + 4 / 8) / 4, abs=1e-12)
 
 
 def test_the_gradient_of_a_term_is_that_of_the_equation():
-    tau, step = 0.01, 0.02
-    scores = scores_in_order(step)
-    found = example_gradients(scores, tau)
+    tau = 0.01
+    found = term_gradients(SCORES, POSITIVE, tau)
+    positives, negatives = ([place for place in range(8) if bool(POSITIVE[place]) is kind] for kind in (True, False))
 
-    def sigmoid(difference):
-        return 1 / (1 + math.exp(-difference / tau))
+    def sigmoid(j, i):
+        return 1 / (1 + math.exp(-float(SCORES[j] - SCORES[i]) / tau))
 
-    for (j, i), value in found.items():
-        above = sum(sigmoid(scores[k] - scores[i]) for k in scores if k not in POSITIVES)
-        among = 1 + sum(sigmoid(scores[k] - scores[i]) for k in POSITIVES if k != i)
-        g = sigmoid(scores[j] - scores[i])
-        assert value == pytest.approx(among / (among + above) ** 2 * g * (1 - g) / tau / 4, rel=1e-9)
+    for row, i in enumerate(positives):
+        above = sum(sigmoid(k, i) for k in negatives)
+        among = 1 + sum(sigmoid(k, i) for k in positives if k != i)
+        for j in negatives:
+            g = sigmoid(j, i)
+            wanted = among / (among + above) ** 2 * g * (1 - g) / tau / 4
+            assert float(found[row, j]) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_the_terms_of_a_negative_add_up_to_its_gradient_under_smooth_ap():
-    scores = scores_in_order(0.02)
-    leaf = torch.tensor(list(scores.values()), dtype=torch.float64, requires_grad=True)
-    (1 - smooth_ap(leaf, torch.tensor([name in POSITIVES for name in scores]), 0.01)).backward()
-    terms = example_gradients(scores, 0.01)
-    for place, name in enumerate(scores):
-        if name not in POSITIVES:
-            assert sum(terms[name, i] for i in POSITIVES) == pytest.approx(float(leaf.grad[place]), rel=1e-6)
+    leaf = SCORES.clone().requires_grad_()
+    (1 - smooth_ap(leaf, POSITIVE, 0.01)).backward()
+    terms = term_gradients(SCORES, POSITIVE, 0.01).sum(0)
+    assert terms[~POSITIVE].tolist() == pytest.approx(leaf.grad[~POSITIVE].tolist(), rel=1e-6)
+    assert triplet_example().numbers["scores"] == dict(zip(ORDER, SCORES.tolist(), strict=True))
 
 
 def test_two_moves_are_the_same_to_a_triplet_loss_and_not_to_ap():

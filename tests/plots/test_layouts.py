@@ -3,16 +3,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from PIL import Image
 
 from smoothap.plots.drawing import save_figure
-from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN
+from smoothap.plots.layouts import LAYOUTS, rankings_figure
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import rank
 
 COLOURS = {kind: tuple(int(LIGHT[name][place : place + 2], 16) for place in (1, 3, 5)) for kind, name in
            (("query", "blue"), ("right", "green"), ("wrong", "red"))}  # fmt: skip
-GEOMETRY = {"rows": (96, 8), "column": (96, 8), "grid": (64, 6), "columns": (72, 6)}  # side of a tile, gap
 
 
 @pytest.fixture
@@ -21,14 +21,24 @@ def drawn(toy_set, vectors):
         images = toy_set(class_names, size=12)
         before, after = (vectors(images.labels, apart) for apart in (0.3, 1.2))
         pairs = [(rank(images, before, query), rank(images, after, query)) for query in queries]
-        return LAYOUTS[layout](images, pairs, first), images, (before, after), pairs
+        return rankings_figure(images, pairs, layout, first), images, (before, after), pairs
 
     return draw
 
 
+def pictures_of(figure):
+    """The pictures of the figure in their order: the query, and both rankings."""
+    drawn = [axes for axes in figure.axes if axes.images]
+    return [np.asarray(axes.images[0].get_array()) for axes in drawn]
+
+
+def texts_of(figure):
+    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+
+
 def frames_of(picture: np.ndarray, layout: str) -> list[str]:
     """The kind of every tile of a picture, from the colour of its corner."""
-    side, gap = GEOMETRY[layout]
+    side, gap = LAYOUTS[layout].side, LAYOUTS[layout].gap
     kinds = {colour: kind for kind, colour in COLOURS.items()}
     corners = [
         tuple(int(value) for value in picture[top, left, :3])
@@ -47,11 +57,9 @@ def brute_force(images, embeddings, query):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_tile_has_the_frame_of_its_true_rank(layout, drawn):
-    queries, first = [0, 17, 40], SHOWN[layout]
+    queries, first = [0, 17, 40], LAYOUTS[layout].shown
     figure, images, embeddings, _ = drawn(layout, queries, first)
-    tiles = [axes.images[0].get_array() for axes in figure.axes if axes.images]
-    tiles = [np.asarray(picture) for picture in tiles if picture.shape[0] > 24]  # not those of the key
-    found = [frames_of(picture, layout) for picture in tiles]
+    found = [frames_of(picture, layout) for picture in pictures_of(figure)]
     expected = []
     for query in queries:
         rankings = [
@@ -67,17 +75,16 @@ def test_every_tile_has_the_frame_of_its_true_rank(layout, drawn):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_tile_shows_the_image_of_its_rank(layout, drawn):
-    figure, images, embeddings, _ = drawn(layout, [5], SHOWN[layout])
-    pictures = [np.asarray(axes.images[0].get_array()) for axes in figure.axes if axes.images]
-    pictures = [picture for picture in pictures if picture.shape[0] > 24]
-    side, gap = GEOMETRY[layout]
+    figure, images, embeddings, _ = drawn(layout, [5], LAYOUTS[layout].shown)
+    pictures = pictures_of(figure)
+    side, gap = LAYOUTS[layout].side, LAYOUTS[layout].gap
     middles = [
         tuple(int(value) for value in picture[top + side // 2, left + side // 2, :3])
         for picture in pictures
         for top in range(0, picture.shape[0], side + gap)
         for left in range(0, picture.shape[1], side + gap)
     ]
-    rankings = [brute_force(images, each, 5)[: SHOWN[layout]] for each in embeddings]
+    rankings = [brute_force(images, each, 5)[: LAYOUTS[layout].shown] for each in embeddings]
     rows = [5, *rankings[0], *([5] if layout == "grid" else []), *rankings[1]]
     assert middles == [images.read(row).getpixel((0, 0)) for row in rows]
 
@@ -94,8 +101,8 @@ def test_ap_and_the_number_of_positives_are_given_and_nothing_leaves_the_figure(
         "g",
         "h",
     ]
-    figure, _, _, pairs = drawn(layout, range(0, 12 * 8, 96 // QUERIES[layout]), SHOWN[layout], hostile)
-    texts = [text.get_text() for text in figure.texts]
+    figure, _, _, pairs = drawn(layout, range(0, 12 * 8, 96 // LAYOUTS[layout].queries), LAYOUTS[layout].shown, hostile)
+    texts = [text.get_text() for text in texts_of(figure)]
     for pair in pairs:
         for row in pair:
             assert any(f"{100 * row.average_precision:.1f}%" in text for text in texts)
@@ -109,10 +116,10 @@ def test_ap_and_the_number_of_positives_are_given_and_nothing_leaves_the_figure(
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_two_captions_overlap(layout, drawn):
     names = [f"a class with the long name number {place}" for place in range(8)]
-    figure, _, _, _ = drawn(layout, range(0, 96, 96 // QUERIES[layout]), SHOWN[layout], names)
+    figure, _, _, _ = drawn(layout, range(0, 96, 96 // LAYOUTS[layout].queries), LAYOUTS[layout].shown, names)
     figure.draw_without_rendering()
-    boxes = [text.get_window_extent().shrunk(0.98, 0.9) for text in figure.texts if text.get_text()]
-    boxes += [axes.get_window_extent().shrunk(0.98, 0.98) for axes in figure.axes]
+    boxes = [text.get_window_extent().shrunk(0.98, 0.9) for text in texts_of(figure)]
+    boxes += [axes.get_window_extent().shrunk(0.98, 0.98) for axes in figure.axes if axes.images or axes.lines]
     for place, one in enumerate(boxes):
         assert not any(one.overlaps(other) for other in boxes[place + 1 :])
 

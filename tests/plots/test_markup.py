@@ -1,7 +1,7 @@
 import pytest
 from markupsafe import Markup
 
-from smoothap.plots.html import Answer, escaped, write_hits, write_page
+from smoothap.plots.html import escaped, write_page
 from smoothap.plots.text import visible
 
 
@@ -11,8 +11,9 @@ def test_text_is_escaped_and_markup_is_not():
 
 
 def test_an_attribute_cannot_be_left(tmp_path):
-    answer = Answer(1, 0.5, "\"' onload=x>", None, b"jpeg")
-    text = write_hits(tmp_path / "hits.html", ["a.png"], [answer]).read_text()
+    answer = {"rank": 1, "score": 0.5, "path": "\"' onload=x>", "label": None, "address": "data:image/jpeg;base64,"}
+    content = {"title": "a.png", "names": ["a.png"], "answers": [answer], "note": ""}
+    text = write_page(tmp_path / "hits.html", "plots/hits.html", **content).read_text()
     assert 'alt="Rank 1: &#34;&#39; onload=x&gt;, score 0.500"' in text
 
 

@@ -48,7 +48,7 @@ def plan(
 def compute_in_processes(work: PartWork, workers: int, *, progress: bool) -> UpdateReport:
     """Compute all parts by so many processes; stopped at any moment, the next run does what is missing."""
     if workers < 1:
-        raise ValueError(f"workers is how many processes embed photos, at least 1, not {workers}.")
+        raise ValueError(f"--processes is how many processes embed photos, at least 1, not {workers}.")
     threads = max(1, (os.cpu_count() or 1) // workers)
     total = UpdateReport()
     with Progress("Indexing", work.of, "parts", shown=progress) as line:
@@ -90,7 +90,7 @@ def _computed(work: PartWork, numbers: Iterable[int], workers: int, threads: int
             if "ended" in answer:
                 raise RuntimeError(
                     f"A process that indexed photos ended ({answer['ended']}), perhaps for want of memory. What was "
-                    "done is kept: run this again, with fewer --workers if it was memory."
+                    "done is kept: run this again, with fewer --processes if it was memory."
                 )
             yield UpdateReport(**answer["report"])
             busy -= not _send_next(process, waiting)

@@ -1,72 +1,94 @@
-"""Options that several commands take: each means the same everywhere, and its help is written once."""
+"""Options of commands: parameters of the library's functions or their own, and the help of each is said once."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
     import torch
 
-Number = TypeVar("Number", int, float)
+Command = TypeVar("Command", bound=Callable[..., None])
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
-Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
-AlbumPlace = Annotated[
-    str, Parameter(help="The folder that smoothap index made, or milvus://HOST:PORT/NAME, where album push brought it.")
-]
-AlbumFolder = Annotated[Path, Parameter(help="The folder that smoothap index made.")]
-AsJson = Annotated[Flag, Parameter(name="--json", help="Print the results as JSON.")]
-Data = Annotated[str, Parameter(help="NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.")]
-Weights = Annotated[
-    str | None,
-    Parameter(
-        help="A .safetensors or .pth file for the network in place of the published weights, or none for random ones."
-    ),
-]
-Size = Annotated[int, Parameter(help="The side of the images in pixels.")]
-NetworkSize = Annotated[int | None, Parameter(help="The side of the images in pixels, for a network by its timm name.")]
-TestName = Annotated[str | None, Parameter(help="Which of the set's test protocols; by default the first.")]
-TestFraction = Annotated[
-    float | None,
-    Parameter(
-        help="The share of the classes to test on, for folder, album, csv and parquet; by default half, for album a "
-        "quarter."
-    ),
-]
-TestClasses = Annotated[
-    Path | None,
-    Parameter(help="A file that names the classes to test on, one a line, for folder, album, csv and parquet."),
-]
-TableColumns = Annotated[
-    str | None,
-    Parameter(help="What the columns of a CSV or Parquet file are called, such as path=image_path,label=product_id."),
-]
-Device = Annotated[
-    str | None, Parameter(help="Such as cpu, cuda or mps; by default the accelerator where there is one.")
-]
-Workers = Annotated[
-    int | None,
-    Parameter(
-        help="Processes that read images; 0 reads them in this one.",
-        show_default=lambda _: "on an accelerator the cores that are there, at most 16; on the CPU 0",
-    ),
-]
-BatchSize = Annotated[int, Parameter(help="Images in a batch.")]
-PerClass = Annotated[int, Parameter(help="Images of each class in a batch.")]
-Tau = Annotated[float, Parameter(help="The temperature of the sigmoid.")]
-Flip = Annotated[
-    bool,
-    Parameter(
-        help="Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters."
-    ),
-]
-Seed = Annotated[int, Parameter(help="Chooses everything that is left to chance.")]
-FigureFolder = Annotated[Path, Parameter(help="The folder for the figures and the numbers.")]
+AsJson = Annotated[bool, Parameter(name="--json")]
+# What an option means wherever a command does not say it itself.
+HELP = {
+    "album": "The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap album push brought it.",
+    "as_json": "Print the results as JSON.",
+    "batch_size": "Images in a batch.",
+    "before": "The model to compare it with, a folder or a timm name; by default the network before it was trained.",
+    "columns": "What the columns of a CSV or Parquet file are called, such as path=image_path,label=product_id.",
+    "data": "NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.",
+    "device": "Such as cpu, cuda or mps; by default the accelerator where there is one.",
+    "flip": "Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.",
+    "model": "A network by its timm name, with its published weights; or the folder of a trained model.",
+    "open_page": "Open the page in the browser.",
+    "out": "The folder for figures, numbers and trainings.",
+    "samples_per_class": "Images of each class in a batch.",
+    "seed": "Chooses everything that is left to chance.",
+    "size": "The side of the images in pixels, for a network by its timm name.",
+    "tau": "The temperature of the sigmoid.",
+    "test": "Which of the set's test protocols; by default the first.",
+    "test_classes": "A file that names the classes to test on, one a line, for folder, album, csv and parquet.",
+    "test_fraction": "The share of the classes to test on, for folder, album, csv and parquet; by default half, for "
+    "album a quarter.",
+    "weights": "A .safetensors or .pth file for the network instead of the published weights, or none for random ones.",
+    "workers": "Processes that read images; 0 reads them in this one. By default on an accelerator the cores that are "
+    "there, at most 16; on the CPU 0.",
+}
+_PARAMETERS = "\n\nParameters\n----------\n"
+
+
+def command(*library: Callable[..., Any], without: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """A function as a command: its `**options` are the parameters of functions of the library that it does not name.
+
+    The help of a parameter is what the docstring of the command says, of the library's functions, or `HELP`.
+    """
+
+    def made(function: Command) -> Command:
+        parameters, told = {}, dict(HELP)
+        for each in (*reversed(library), function):
+            hints = get_type_hints(each, include_extras=True)
+            told |= _told_by(each)
+            for name, parameter in inspect.signature(each).parameters.items():
+                if parameter.kind is parameter.VAR_KEYWORD or name in without:
+                    continue
+                kind = parameter.kind if each is function else parameter.KEYWORD_ONLY
+                hint = _with_looks(hints.get(name), parameter.default, told.get(name, ""))
+                parameters[name] = parameter.replace(annotation=hint, kind=kind)
+        first = [name for name, each in parameters.items() if each.kind is not each.KEYWORD_ONLY]
+        needed = [name for name, each in parameters.items() if each.default is each.empty]
+        ordered = [parameters[name] for name in dict.fromkeys([*first, *needed, *parameters])]
+        function.__doc__ = (inspect.getdoc(function) or "").partition(_PARAMETERS)[0]
+        function.__signature__, function.__annotations__ = inspect.Signature(ordered), {}  # ty: ignore[missing-attribute]
+        return function
+
+    return made
+
+
+def _told_by(documented: Any) -> dict[str, str]:
+    """What the section Parameters of a docstring says of each."""
+    section = f"{inspect.getdoc(documented)}\n".partition(_PARAMETERS)[2]
+    entries = re.findall(r"^(\w+)\n((?:    .*\n)+)", section, re.MULTILINE)
+    return {name: " ".join(words.split()) for name, words in entries}
+
+
+def _with_looks(hint: Any, default: object, told: str) -> Any:
+    """A type with its help; a switch that is off has no opposite, and what is empty is not shown as a default."""
+    kind, *more = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+    looks: dict[str, Any] = {"help": told} if told else {}
+    if kind not in (bool, bool | None) or default is False:
+        looks["negative"] = ()
+    if default is False or default == ():
+        looks["show_default"] = False
+    return Annotated[(kind, Parameter(**looks), *more)]  # ty: ignore[invalid-type-form]
 
 
 def changes_of(
@@ -76,35 +98,21 @@ def changes_of(
 
     `default` is what the help tells of a field's default; those that are not among the `first` stand in a group.
     """
-    hints, options = get_type_hints(config), []
+    hints, help_of, options = get_type_hints(config), _told_by(config), []
     for name in (each.name for each in fields(config) if each.name not in without):
         told = default(name)
-        shown = Parameter(show_default=(lambda _, told=told: told) if told else False)
+        shown = Parameter(help=help_of.get(name), show_default=(lambda _, told=told: told) if told else False)
         place = Parameter() if name in first else Parameter(group=group)
         kind: Any = hints[name] | None
         options.append((name, Annotated[kind, shown, place], field(default=None)))
     made = make_dataclass(f"{config.__name__}Options", options, frozen=True, kw_only=True)
-    made.__doc__, made.__module__ = config.__doc__, __name__  # cyclopts takes a class of the standard library as it is
+    made.__module__ = __name__  # cyclopts takes a class of the standard library as it is
     return Parameter(name="*")(made)
 
 
 def given_in(options: Any) -> dict[str, Any]:
     """What was given of the options that `changes_of` made."""
     return {name: value for name, value in vars(options).items() if value is not None}
-
-
-def number_list(text: str, kind: type[Number]) -> tuple[Number, ...]:
-    """Positive numbers with commas between them."""
-    try:
-        numbers = tuple(map(kind, text.split(",")))
-    except ValueError:
-        numbers = ()
-    if not numbers or not all(number > 0 for number in numbers):
-        example = (
-            "whole numbers with commas, such as 64,128" if kind is int else "numbers with commas, such as 0.1,0.01"
-        )
-        raise ValueError(f"{text!r} is not a list of positive {example}.")
-    return numbers
 
 
 def chosen_workers(workers: int | None, device: torch.device) -> int:
@@ -133,7 +141,7 @@ def check_file(out: Path, example: str, option: str = "--out") -> None:
 def _check_parents(out: Path, option: str) -> None:
     above = next(parent for parent in out.absolute().parents if parent.exists())
     if not above.is_dir():
-        raise ValueError(f"{option} {out} lies below {above}, which is a file: give another place.")
+        raise ValueError(f"{option} {out} is below {above}, which is a file: give another place.")
 
 
 def check_network_options(model: str, **options: object) -> None:

@@ -4,6 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,9 @@ _STEPS = 4
 _TOLERANCE = 1e-3  # of a gradient in float32, beside the same in float64
 
 
+Result = tuple[bool, str, float | None]  # of a check: whether it is right, a sentence, a number
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was tried: what came out, in a sentence, and whether that is right."""
@@ -42,24 +46,23 @@ def check_device(device: torch.device | str, network: str = ARCHITECTURE) -> lis
     for check in check_device("cuda"):
         print(check.name, check.right, check.result)
     """
-    place = torch.device(device)
-    checks: dict[str, Callable[[torch.device, str], Check]] = {
-        "loss": _check_loss,
-        "evaluation": _check_evaluation,
-        "training": _check_training,
-        "16 bits": _check_noise,
-        "speed": _check_speed,
+    place, results = torch.device(device), []
+    checks: dict[str, Callable[[], Result]] = {
+        "loss": partial(_check_loss, place),
+        "evaluation": partial(_check_evaluation, place),
+        "training": partial(_check_training, place),
+        "16 bits": partial(_check_noise, place, network),
+        "speed": partial(_check_speed, place, network),
     }
-    results: list[Check] = []
     for name, check in checks.items():
         try:
-            results.append(check(place, network))
+            results.append(Check(name, *check()))
         except Exception as error:  # whatever it is, the user is to see it among the other results
             results.append(Check(name, False, f"{type(error).__name__}: {error}"))
     return results
 
 
-def _check_loss(device: torch.device, network: str) -> Check:
+def _check_loss(device: torch.device) -> Result:
     """Loss and gradient on the device, in float32, beside those of the CPU in float64."""
     worst = 0.0
     for loss in (SmoothAP(), BlackboxAP(), Roadmap(), RecallAtK()):
@@ -67,7 +70,7 @@ def _check_loss(device: torch.device, network: str) -> Check:
         for mine, right in zip(_value_and_gradient(loss, torch.float32, device), exact, strict=True):
             worst = max(worst, float((mine - right).norm() / right.norm()))
     said = f"loss and gradient differ from those in float64 by {worst:.0e} at most"
-    return Check("loss", worst <= _TOLERANCE, said, worst)
+    return worst <= _TOLERANCE, said, worst
 
 
 def _value_and_gradient(loss: torch.nn.Module, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
@@ -82,13 +85,13 @@ def _value_and_gradient(loss: torch.nn.Module, dtype: torch.dtype, device: torch
     return [tensor.detach().cpu().double() for tensor in (value, embeddings.grad)]
 
 
-def _check_evaluation(device: torch.device, network: str) -> Check:
+def _check_evaluation(device: torch.device) -> Result:
     right = answer_here(device) == KNOWN
     said = "gives its known results, to the last digit" if right else "gives other results than on every other machine"
-    return Check("evaluation", right, f"a known set {said}")
+    return right, f"a known set {said}", None
 
 
-def _check_training(device: torch.device, network: str) -> Check:
+def _check_training(device: torch.device) -> Result:
     """A few steps in one go, and the same steps saved after the first and resumed: the same losses."""
     images, validation = _patterns(32), _patterns(8, seed=1)
     settings = TrainingConfig(batch_size=32, steps=_STEPS, learning_rate=1e-3, precision="float32")
@@ -102,19 +105,19 @@ def _check_training(device: torch.device, network: str) -> Check:
 
         difference = float(np.abs(np.subtract(losses("whole", None), losses("resumed", 0.0, None))).max())
     said = f"{_STEPS} steps, saved and resumed, have the losses of {_STEPS} steps in one go"
-    return Check("training", difference <= _TOLERANCE, f"{said}, to {difference:.0e}", difference)
+    return difference <= _TOLERANCE, f"{said}, to {difference:.0e}", difference
 
 
-def _check_noise(device: torch.device, network: str) -> Check:
+def _check_noise(device: torch.device, network: str) -> Result:
     """What 16 bits do to score differences: a result to know, which is right whatever it is."""
     model, images = _real_network(network, device), _photos(64).to(device)
     exact = _embedded(model, images, torch.float32)
     noise = {dtype: score_noise(exact, _embedded(model, images, dtype)) for dtype in (torch.float16, torch.bfloat16)}
     said = ", ".join(f"{value:.4f} in {str(dtype).removeprefix('torch.')}" for dtype, value in noise.items())
-    return Check("16 bits", True, f"score differences of {network} are off by {said}", noise[torch.float16])
+    return True, f"score differences of {network} are off by {said}", noise[torch.float16]
 
 
-def _check_speed(device: torch.device, network: str) -> Check:
+def _check_speed(device: torch.device, network: str) -> Result:
     """Images a second through forward and backward pass."""
     model, images = _real_network(network, device).train(), _photos(64).to(device)
     labels = (torch.arange(64) // 4).to(device)
@@ -126,7 +129,7 @@ def _check_speed(device: torch.device, network: str) -> Check:
         gradient.sum().item()  # waits for the device
         seconds.append(time.perf_counter() - began)
     speed = len(images) / min(seconds[1:])
-    return Check("speed", True, f"{network} trains on {speed:.0f} images a second at {_SIDE} x {_SIDE} pixels", speed)
+    return True, f"{network} trains on {speed:.0f} images a second at {_SIDE} x {_SIDE} pixels", speed
 
 
 def _real_network(network: str, device: torch.device) -> Embedder:

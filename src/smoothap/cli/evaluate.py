@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smoothap._core.files import write_atomically
 from smoothap.cli import _options as options
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from smoothap.metrics import Report
 
 
+@options.command()
 def evaluate(
     *,
     embeddings: Path | None = None,
@@ -21,17 +22,17 @@ def evaluate(
     gallery_labels: Path | None = None,
     model: str | None = None,
     data: str | None = None,
-    weights: options.Weights = None,
-    size: options.NetworkSize = None,
+    weights: str | None = None,
+    size: int | None = None,
     recall_at: str | None = None,
     against: Path | None = None,
     as_json: options.AsJson = False,
     out: Path | None = None,
-    device: options.Device = None,
-    workers: options.Workers = None,
-    test_fraction: options.TestFraction = None,
-    test_classes: options.TestClasses = None,
-    columns: options.TableColumns = None,
+    device: str | None = None,
+    workers: int | None = None,
+    test_fraction: float | None = None,
+    test_classes: Path | None = None,
+    columns: str | None = None,
 ) -> None:
     """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -42,7 +43,7 @@ def evaluate(
     labels
         A .npy file of the n classes, whole numbers or strings.
     gallery
-        A .npy file of vectors to rank in the place of the others.
+        A .npy file of vectors to rank instead of the others.
     gallery_labels
         A .npy file of their classes.
     model
@@ -64,17 +65,17 @@ def evaluate(
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
-    of_images = {"--data": data, "--weights": weights, "--size": size, "--test-fraction": test_fraction}
-    of_images = {**of_images, "--test-classes": test_classes, "--columns": columns}
-    unused = of_images if model is None else {"--gallery": gallery}
-    for name, value in unused.items():
-        if value is not None:
-            needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
-            raise ValueError(f"{name} goes with {needed}, which is missing: leave {name} out.")
+    of_images: dict[str, Any] = {
+        "weights": weights, "size": size, "test_fraction": test_fraction, "test_classes": test_classes,
+        "columns": columns,
+    }  # fmt: skip
+    unused = {"data": data, **of_images} if model is None else {"gallery": gallery}
+    for name in (f"--{name.replace('_', '-')}" for name, value in unused.items() if value is not None):
+        needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
+        raise ValueError(f"{name} goes with {needed}, which is missing: leave {name} out.")
     if model is not None:
         options.check_network_options(model, size=size, weights=weights)
-    wanted = None if recall_at is None else options.number_list(recall_at, int)
-
+    wanted = None if recall_at is None else _whole_numbers(recall_at)
     if out is not None:
         options.check_file(out, "metrics.json")
     if against is not None and not against.is_file():
@@ -89,12 +90,11 @@ def evaluate(
         if model is not None and data is not None:
             from smoothap.training import evaluate_model
 
+            place_of_list = (out.parent if out else Path()) / "unreadable-images.csv"
+            reading = options.chosen_workers(workers, place)
             reports = evaluate_model(
-                model, data, weights=weights, size=size, recall_at=wanted, test_fraction=test_fraction,
-                test_classes=test_classes, columns=columns, device=str(place),
-                workers=options.chosen_workers(workers, place),
-                unreadable=(out.parent if out else Path()) / "unreadable-images.csv",
-            )  # fmt: skip
+                model, data, recall_at=wanted, device=str(place), workers=reading, unreadable=place_of_list, **of_images
+            )
         else:
             assert embeddings is not None
             assert labels is not None
@@ -106,6 +106,14 @@ def evaluate(
             _print_reports(reports, others, as_json, out)
             if data is not None and not as_json and (table := beside_the_paper(data, reports)):
                 print(f"\n{table}")
+
+
+def _whole_numbers(text: str) -> tuple[int, ...]:
+    """Positive numbers with commas between them."""
+    words = text.split(",")
+    if not all(word.strip().isdecimal() and int(word) > 0 for word in words):
+        raise ValueError(f"{text!r} is not a list of positive whole numbers with commas, such as 64,128.")
+    return tuple(map(int, words))
 
 
 def _reports_against(reports: dict[str, Report], against: Path) -> dict[str, Report]:
@@ -125,22 +133,23 @@ def _print_reports(reports: dict[str, Report], others: dict[str, Report], as_jso
             write_atomically(out, json.dumps(whole.get("", whole), indent=1) + "\n")
     finally:  # metrics that took hours are printed even where the disk does not take them
         if as_json:
-            brief = {name: {key: whole[name][key] for key in report.summary()} for name, report in reports.items()}
-            for name, report in reports.items():
-                intervals = report.intervals(report.figures())
-                brief[name]["interval_95"] = {figure: [each.low, each.high] for figure, each in intervals.items()}
-                if name in others:
-                    brief[name]["difference"] = {
-                        figure: report.compare(others[name], figure)._asdict()
-                        for figure in report.figures()
-                        if figure in others[name].figures()
-                    }
+            brief = {name: _brief(report, whole[name], others.get(name)) for name, report in reports.items()}
             print(json.dumps(brief.get("", brief), indent=1))
         else:
             for name, report in reports.items():
                 print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())
                 if name in others:
                     print("Compared with the other evaluation:")
-                for title, figure in report.main_figures().items() if name in others else ():
-                    if figure in others[name].figures():
-                        print(f"{title:<12}{report.compare(others[name], figure)}")
+                    for title, figure in report.main_figures().items():
+                        if figure in others[name].figures():
+                            print(f"{title:<12}{report.compare(others[name], figure)}")
+
+
+def _brief(report: Report, whole: dict[str, Any], other: Report | None) -> dict[str, Any]:
+    """The metrics of a report without those of each query, their intervals, and how far they are from another's."""
+    brief, figures = {key: whole[key] for key in report.summary()}, report.figures()
+    brief["interval_95"] = {name: [each.low, each.high] for name, each in report.intervals(figures).items()}
+    if other is not None:
+        shared = [name for name in figures if name in other.figures()]
+        brief["difference"] = {name: report.compare(other, name)._asdict() for name in shared}
+    return brief

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smoothap.cli._options import Flag, check_file
+from smoothap.cli._options import check_file, command
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
     from smoothap.models.export import Exported
 
 
+@command()
 def export(
     model: str,
     /,
@@ -17,7 +18,7 @@ def export(
     out: Path = Path("model.onnx"),
     photos: Path | None = None,
     limit: int = 200,
-    no_preprocessing: Flag = False,
+    no_preprocessing: bool = False,
 ) -> None:
     """Write a model as one ONNX file, from a photo of any size to a vector, and check it against torch.
 

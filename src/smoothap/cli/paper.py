@@ -7,14 +7,13 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from cyclopts import App, Parameter
 
 from smoothap._core.devices import chosen_device
-from smoothap.cli._options import check_folder, chosen_workers
+from smoothap.cli._options import check_folder, chosen_workers, command
 from smoothap.paper.ablation import ablation
 from smoothap.paper.all import all_analyses, write_analyses_page
 from smoothap.paper.analysis import OUT, Analysis
@@ -26,58 +25,34 @@ from smoothap.paper.queries import queries
 from smoothap.paper.tightness import tightness
 from smoothap.paper.triplet_example import triplet_example
 from smoothap.plots.text import text_table
+from smoothap.training.before_after import compare_with_untrained
 
 app = App(
     name="paper",
     help="The paper's analyses on your model and images, with figures.",
     help_epilogue="Examples:\n\n    smoothap paper triplet-example\n    smoothap paper tightness --data emoji",
-    default_parameter=Parameter(negative=(), consume_multiple=True),
+    default_parameter=Parameter(consume_multiple=True),
 )
-
-# What an option means wherever an analysis does not say it itself.
-_HELP = {
-    "data": "NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.",
-    "model": "A network by its timm name, with its published weights; or the folder of a trained model.",
-    "before": "The model to compare it with, a folder or a timm name; by default the network before it was trained.",
-    "weights": "A .safetensors or .pth file for the network instead of the published weights, or none for random ones.",
-    "size": "The side of the images in pixels.",
-    "batch_size": "Images in a batch.",
-    "samples_per_class": "Images of each class in a batch.",
-    "tau": "The temperature of the sigmoid.",
-    "test": "Which of the set's test protocols; by default the first.",
-    "test_fraction": "The share of the classes to test on, for folder, album, csv and parquet; by default half.",
-    "test_classes": "A file that names the classes to test on, one a line, for folder, album, csv and parquet.",
-    "columns": "What the columns of a table are called, such as path=image_path,label=product_id.",
-    "seed": "Chooses everything that is left to chance.",
-    "device": "Such as cpu, cuda or mps; by default the accelerator where there is one.",
-    "workers": "Processes that read images; 0 reads them in this one.",
-    "out": "The folder for figures, numbers and trainings.",
-}
 
 
 def _command(make: Callable[..., Any], finish: Callable[[Any, Path], None]) -> Callable[..., None]:
     """A command with the options of an analysis and --out; `finish` is given what the analysis made."""
-    parameters = dict(inspect.signature(make).parameters)
-    parameters.pop("show", None)
-    takes_out = "out" in parameters
-    parameters.setdefault("out", inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=OUT, annotation=Path))
+    own, compared = inspect.signature(make).parameters, inspect.signature(compare_with_untrained).parameters
+    of_two_models = "compared" in own
+    taken = {*own, *(compared if of_two_models else ())}
 
-    @wraps(make)
-    def command(*, out: Path = OUT, device: str | None = None, **options: Any) -> None:
+    def analysis(*, device: str | None = None, workers: int | None = None, out: Path = OUT, **options: Any) -> None:
         check_folder(out)
         place = chosen_device(device)
-        if "workers" in parameters:
-            options["workers"] = chosen_workers(options.get("workers"), place)
-        finish(make(device=str(place), **options, **({"out": out} if takes_out else {})), out)
+        given: dict[str, Any] = options | {"device": str(place), "out": out, "folder": out}
+        given |= {"workers": chosen_workers(workers, place)} if "workers" in taken else {}
+        if of_two_models:
+            given["compared"] = compare_with_untrained(**{name: given[name] for name in compared if name in given})
+        finish(make(**{name: given[name] for name in own if name in given}), out)
 
-    told = inspect.getdoc(make) or ""
-    told += "" if "Parameters\n---" in told else "\n\nParameters\n----------"
-    told += "".join(
-        f"\n{name}\n    {_HELP[name]}" for name in parameters if name in _HELP and f"\n{name}\n" not in told
-    )
-    command.__doc__ = told
-    command.__signature__ = inspect.Signature([*parameters.values()])  # ty: ignore[missing-attribute]
-    return command
+    analysis.__doc__ = make.__doc__
+    library = (make, compare_with_untrained) if of_two_models else (make,)
+    return command(*library, without=("show", "compared", "folder", *({"workers"} - taken)))(analysis)
 
 
 def _show(analysis: Analysis, out: Path) -> None:
@@ -112,6 +87,5 @@ for _make, _example in _EXAMPLES.items():
     _words = f"Example:\n\n    smoothap paper {_example}"
     app.command(_command(_make, _show), name=_example.partition(" ")[0], help_epilogue=_words)
 app.command(
-    _command(wraps(all_analyses)(lambda **options: all_analyses(**options, show=_show)), _show_all), name="all",
-    help_epilogue=f"Example:\n\n    smoothap paper all {_TRAINED}",
-)  # fmt: skip
+    _command(all_analyses, _show_all), name="all", help_epilogue=f"Example:\n\n    smoothap paper all {_TRAINED}"
+)

@@ -7,11 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import Device, check_folder
+from smoothap.cli._options import check_folder, command
 from smoothap.cli.index import print_report
 from smoothap.cli.serve import listen, listen_anywhere
 
 
+@command()
 def photos(
     folder: Path,
     /,
@@ -21,7 +22,7 @@ def photos(
     port: int | None = None,
     open_page: Annotated[bool, Parameter(name="--open")] = True,
     watch: bool = True,
-    device: Device = None,
+    device: str | None = None,
 ) -> None:
     """Search in a folder of photos: makes an album of it, or brings it up to date, and opens it as a page.
 
@@ -38,8 +39,6 @@ def photos(
         The folder of a trained model, or a timm name, for a new album; by default tf_efficientnet_lite0.
     port
         The port of the page; by default 8000, or any that is free.
-    open_page
-        Open the page in the browser.
     watch
         Take in photos that come while the page is open.
     """

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
+from smoothap.cli._options import command
 
+
+@command()
 def recipes(name: str | None = None, /) -> None:
     """List the recipes that come with the package, with the paper's row and results; or print one, to copy and change.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import AsJson, Flag, check_file, key_values
+from smoothap.cli._options import AsJson, check_file, command, key_values
 from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
@@ -19,27 +19,28 @@ if TYPE_CHECKING:
 Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
 
 
+@command()
 def search(
     album: str,
     /,
     *photos: Path,
-    id: Annotated[tuple[int, ...], Parameter(name="--id", negative=(), show_default=False)] = (),
+    id: Annotated[tuple[int, ...], Parameter(name="--id")] = (),
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
     box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    everything: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    everything: Annotated[bool, Parameter(name="--all")] = False,
     min_score: float | None = None,
     recall: float | None = None,
     expand: int = 0,
     alpha: float | None = None,
-    right: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
-    wrong: Annotated[tuple[int, ...], Parameter(negative=(), show_default=False)] = (),
+    right: tuple[int, ...] = (),
+    wrong: tuple[int, ...] = (),
     folder: str | None = None,
     since: str | None = None,
     until: str | None = None,
     camera: str | None = None,
     collection: str | None = None,
-    in_no_collection: Flag = False,
-    where: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    in_no_collection: bool = False,
+    where: tuple[str, ...] = (),
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
@@ -49,8 +50,6 @@ def search(
 
     Parameters
     ----------
-    album
-        The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap album push brought it.
     photos
         The photo or photos to look for.
     id
@@ -181,13 +180,16 @@ def _print(hits: list[Hit], expected: Expectation | None) -> None:
 
 
 def _write_page(album: Album, hits: list[Hit], queries: list[str], note: str, file: Path) -> None:
-    from smoothap.plots.html import Answer, write_hits
+    """A page of thumbnails, ranked, with the score of each."""
+    from smoothap.plots.html import data_address, write_page
 
-    answers: list[Answer] = []
+    answers = []
     for hit in hits:
         try:
-            picture = album.thumbnail(hit.id)
+            address = data_address(album.thumbnail(hit.id), "jpeg")
         except (ValueError, OSError):  # also for an image that cannot be read
-            picture = None
-        answers.append(Answer(hit.rank, hit.score, hit.path, hit.label, picture))
-    print(write_hits(file, queries, answers, note))
+            address = ""
+        answers.append({**asdict(hit), "address": address})
+    names = [Path(name).name for name in queries]
+    title = f"Photos like {', '.join(names)}"
+    print(write_page(file, "plots/hits.html", title=title, names=names, answers=answers, note=note))

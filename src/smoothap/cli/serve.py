@@ -12,12 +12,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import Flag, check_file
+from smoothap.cli._options import check_file, command
 from smoothap.server import LOOPBACK
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
 
+@command()
 def serve(
     album: str,
     compare: str | None = None,
@@ -26,16 +27,16 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: Annotated[str | None, Parameter(env_var="SMOOTHAP_TOKEN")] = None,
-    model: Annotated[list[Path] | None, Parameter(negative=())] = None,
-    allow_host: Annotated[list[str] | None, Parameter(negative=())] = None,
-    trusted_proxy: Annotated[list[str] | None, Parameter(negative=())] = None,
+    model: tuple[Path, ...] = (),
+    allow_host: tuple[str, ...] = (),
+    trusted_proxy: tuple[str, ...] = (),
     base_path: str = "",
     write_token: Annotated[str | None, Parameter(env_var="SMOOTHAP_WRITE_TOKEN")] = None,
     processes: int = 1,
     access_log: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     requests_per_address: int = 400,
-    watch: Flag = False,
-    open_page: Annotated[bool, Parameter(name="--open", negative="")] = False,
+    watch: bool = False,
+    open_page: Annotated[bool, Parameter(name="--open")] = False,
 ) -> None:
     """Open an album as a page: give a photo and see all that look like it. With two albums, compare them.
 
@@ -73,10 +74,8 @@ def serve(
         How many requests of one address are taken at once; more are told to come back (503).
     watch
         Take in photos that come into the photo folder while the page is open; for a page that only this computer sees.
-    open_page
-        Open the page in the browser.
     """
-    token, write_token, names = token or None, write_token or None, allow_host or []
+    token, write_token, names = token or None, write_token or None, allow_host
     if token is None and (names or host not in LOOPBACK):
         raise ValueError(
             f"On {names[0] if names else host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN "
@@ -89,7 +88,7 @@ def serve(
         )
     for each in names:
         _check_name(each)
-    for proxy in trusted_proxy or []:
+    for proxy in trusted_proxy:
         _check_network(proxy)
     if requests_per_address < 1:
         raise ValueError(
@@ -109,11 +108,11 @@ def serve(
         from smoothap.server.running import Service, run_server
 
         service = Service(
-            host=host, names=tuple(names), proxies=tuple(trusted_proxy or []), base_path=checked_base_path(base_path),
+            host=host, names=names, proxies=trusted_proxy, base_path=checked_base_path(base_path),
             token=token, write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
             limits=Limits(per_address=requests_per_address),
         )  # fmt: skip
-        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model or [])
+        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model)
         run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from smoothap.cli import _options as options
-from smoothap.cli._printing import comparison
 from smoothap.plots.text import text_table
 from smoothap.training.config import (  # plain numbers: brings no torch
     DIMENSION,
@@ -28,6 +27,7 @@ from smoothap.training.config import (  # plain numbers: brings no torch
 
 if TYPE_CHECKING:
     from smoothap.benchmark.methods import Method
+    from smoothap.metrics import Report
     from smoothap.training import FineTuned
 
 
@@ -46,6 +46,7 @@ Test = Parameter(group="Tests")
 Machine = Parameter(group="This machine")
 
 
+@options.command()
 def train(
     recipe: Path | None = None,
     /,
@@ -54,28 +55,28 @@ def train(
     out: Path,
     model: Annotated[str | None, Parameter(show_default=lambda _: NETWORK)] = None,
     size: Annotated[int | None, Parameter(show_default=lambda _: f"{SIZE}, or the recipe's")] = None,
-    frozen: options.Flag = False,
+    frozen: bool = False,
     config: ConfigOptions = _NO_CHANGES,
     loss: str | None = None,
-    resume: options.Flag = False,
-    dry_run: options.Flag = False,
+    resume: bool = False,
+    dry_run: bool = False,
     preset: Annotated[Literal["quick", "paper"] | None, Parameter(group="Training")] = None,
-    loss_option: Annotated[list[str] | None, Parameter(negative=(), group="Training")] = None,
-    weights: Annotated[options.Weights, Network] = None,
+    loss_option: Annotated[tuple[str, ...], Parameter(group="Training")] = (),
+    weights: Annotated[str | None, Network] = None,
     dimension: Annotated[int | None, Network, Parameter(show_default=lambda _: DIMENSION)] = None,
     hidden: Annotated[int | None, Network] = None,
     feature_views: Annotated[int | None, Network, Parameter(show_default=lambda _: FEATURE_VIEWS)] = None,
     crops: Annotated[Literal["paper", "released", "whole"] | None, Network] = None,
     min_crop_area: Annotated[float | None, Network, Parameter(show_default=lambda _: "0.08")] = None,
     flip: Annotated[bool | None, Network, Parameter(show_default=lambda _: "--flip")] = None,
-    test_on: Annotated[list[str] | None, Test, Parameter(negative=())] = None,
-    test_fraction: Annotated[options.TestFraction, Test] = None,
-    test_classes: Annotated[options.TestClasses, Test] = None,
-    columns: Annotated[options.TableColumns, Test] = None,
+    test_on: Annotated[tuple[str, ...], Test] = (),
+    test_fraction: Annotated[float | None, Test] = None,
+    test_classes: Annotated[Path | None, Test] = None,
+    columns: Annotated[str | None, Test] = None,
     minutes: Annotated[float | None, Machine] = None,
-    device: Annotated[options.Device, Machine] = None,
-    workers: Annotated[options.Workers, Machine] = None,
-    tensorboard: Annotated[options.Flag, Machine] = False,
+    device: Annotated[str | None, Machine] = None,
+    workers: Annotated[int | None, Machine] = None,
+    tensorboard: Annotated[bool, Machine] = False,
 ) -> None:
     """Fine-tune a network with Smooth-AP or another loss, and compare it before and after on classes it never saw.
 
@@ -119,8 +120,6 @@ def train(
         The paper's random crops, those of the authors' released code, or none; by default what the model takes.
     min_crop_area
         The smallest share of an image that a crop of the released kind takes; more keeps small images whole.
-    flip
-        Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     test_on
         A further set to test on, NAME or NAME:PATH, such as ijbc:PATH; may be repeated.
     minutes
@@ -144,10 +143,9 @@ def train(
     from smoothap.training import Interrupted, RunOptions, fine_tune, open_recipe, run_dry, run_recipe
     from smoothap.training.recipe_files import recipe_file
 
-    method = None if loss is None else _method(loss, options.key_values(loss_option or [], "--loss-option"))
+    method = None if loss is None else _method(loss, options.key_values(loss_option, "--loss-option"))
     place = chosen_device(device)
     run = RunOptions(resume, minutes, str(place), options.chosen_workers(workers, place), tensorboard)
-    further = tuple(test_on or ())
     finished: dict[str, FineTuned] = {}
     by_hand = ""  # weights that must be fetched and are not given
     split: dict[str, Any] = {"test_fraction": test_fraction, "test_classes": test_classes, "columns": columns}
@@ -163,7 +161,7 @@ def train(
             config=replace(chosen, **changes), **({} if method is None else {"loss": method}),
         )  # fmt: skip
         opening, parts = partial(open_data, data, **split), {"": training}
-        trainings = (("", training(data, out, test_on=further, options=run, **split)) for _ in parts)
+        trainings = (("", training(data, out, test_on=test_on, options=run, **split)) for _ in parts)
     else:
         recipe = recipe_file(recipe)
         own = {
@@ -180,12 +178,12 @@ def train(
         by_hand = opened.weights if start is True else ""
         opening = partial(opened.data, Path(data).expanduser())
         parts = opened.trainings(False if by_hand else start, views)
-        trainings = run_recipe(opened, data, out, weights=start, transform=views, test_on=further, options=run)
+        trainings = run_recipe(opened, data, out, weights=start, transform=views, test_on=test_on, options=run)
     with joined_processes() as processes:
         shown = processes.rank == 0
         try:
             if dry_run:
-                found = run_dry(parts, opening, out, test_on=further, options=run)
+                found = run_dry(parts, opening, out, test_on=test_on, options=run)
                 found.missing += [f"The weights to start from, as --weights FILE: {by_hand}"] if by_hand else []
                 if shown:
                     print(f"\n{found}")
@@ -258,3 +256,22 @@ def _from_album(tuned: FineTuned) -> list[str]:
         shlex.quote(str(place)) for place in (Album.open(album).root, album, beside, tuned.folder / "model")
     )
     return [f"smoothap index {photos} --model {model} --out {new}", f"smoothap serve {old} {new}"]
+
+
+def comparison(before: Report, after: Report, remedy: str) -> str:
+    """The metrics before and after training and how far apart they are, in per cent; a remedy where they fell.
+
+    ± is half of a 95% interval over classes; that of what is gained is over pairs of the same query.
+    """
+    figures = after.main_figures()
+    rows = {}
+    for side, report in (("before", before), ("after", after)):
+        intervals = report.intervals([*figures.values()])
+        rows[side] = {title: str(intervals[figure]) for title, figure in figures.items()}
+    gains = {title: after.compare(before, figure) for title, figure in figures.items()}
+    rows["gained"] = {title: f"{100 * gain.value:+.1f} ± {100 * gain.margin:.1f}" for title, gain in gains.items()}
+    table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
+    lines = [table, after.about_copies()]
+    if after.mean_average_precision < before.mean_average_precision:
+        lines.append(f"On these classes the network ranked better before the training: try {remedy}.")
+    return "\n".join(line for line in lines if line)

@@ -11,11 +11,11 @@ from PIL import Image
 
 from smoothap.paper.ablation import ablation as make_ablation
 from smoothap.paper.analysis import OUT, Analysis
-from smoothap.paper.classes import classes_analysis
+from smoothap.paper.classes import classes
 from smoothap.paper.cost import cost
 from smoothap.paper.indicator import indicator
 from smoothap.paper.operating_region import operating_region
-from smoothap.paper.queries import queries_analysis
+from smoothap.paper.queries import queries
 from smoothap.paper.tightness import tightness
 from smoothap.paper.triplet_example import triplet_example
 from smoothap.plots.html import data_address, write_page
@@ -120,10 +120,10 @@ def all_analyses(
             cost, data=data, batch_sizes=(112, 224), rounds=3, backbone_rounds=1, seed=seed, device=device, out=out
         ),
         **{
-            f"queries-{layout}": lambda layout=layout: queries_analysis(compared(), layout=layout, seed=seed)
+            f"queries-{layout}": lambda layout=layout: queries(compared(), layout=layout, seed=seed)
             for layout in LAYOUTS
         },
-        "classes": lambda: classes_analysis(compared()),
+        "classes": lambda: classes(compared()),
     }
     sections: list[Section] = []
     for name, make in makers.items():

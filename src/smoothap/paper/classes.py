@@ -2,34 +2,40 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from matplotlib.ticker import PercentFormatter
 from PIL import ImageOps
 
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.paper.analysis import Analysis
 from smoothap.plots.class_words import class_words, figure_words
-from smoothap.plots.drawing import LEGEND, style_axes
+from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import BeforeAfter, ClassChange, class_changes
-from smoothap.plots.tiles import Canvas, thumbnail
-from smoothap.training.before_after import compare_with_untrained
+from smoothap.plots.tiles import DOTS_PER_INCH, thumbnail
 
 _SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling
-_ROW, _TILE, _MARGIN = 64, 52, 24  # pixels of the figures
-_NAME = 300  # pixels for a name beside its picture
+_ROW = 0.4  # inches of a class in a list
+_TILE = 52  # pixels of its image
 
 
-def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12) -> Analysis:
-    """`number` classes from both ends of the list of changes, and `pairs` of classes after training that take most AP.
+def classes(compared: BeforeAfter, *, number: int = 10, pairs: int = 12) -> Analysis:
+    """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
 
-    What class b takes from class a is an exact share of the AP that a lost: see `smoothap.metrics.confusions`.
+    What one class takes from another is an exact share of the AP that it lost: see `smoothap.metrics.confusions`.
+
+    Parameters
+    ----------
+    number
+        How many classes that gained most, and as many that lost most.
+    pairs
+        How many pairs of classes that take each other's ranks.
     """
     if number < 1 or pairs < 1:
         raise ValueError(f"A figure needs at least one class and one pair, not {number} and {pairs}.")
@@ -40,30 +46,42 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
             f"{images.name} has {len(changes)} classes with two images or more: two are needed to compare."
         )
     confused = confusions(compared.after, images.labels, pairs, is_query=images.is_query, is_gallery=images.is_gallery)
-    sizes = size_groups(changes, np.bincount(images.labels, minlength=images.classes))
+    counts = np.bincount(images.labels, minlength=images.classes)
+    names = [class_words(str(name)) for name in images.class_names]
+    sizes = size_groups(changes, counts)
     shown = min(number, len(changes) // 2)
-    gained = [change for change in changes[:shown] if change.after > change.before]
-    lost = [change for change in changes[: -shown - 1 : -1] if change.after < change.before]
-    by_class = [_row(images, change, confused) for change in changes]
+    ends = {
+        "gained most": [change for change in changes[:shown] if change.after > change.before],
+        "lost most": [change for change in changes[: -shown - 1 : -1] if change.after < change.before],
+    }
+    by_class = {
+        change.label: {
+            "class": names[change.label],
+            "images": int(counts[change.label]),
+            "queries": change.queries,
+            "AP before": round(change.before, 5),
+            "AP after": round(change.after, 5),
+            "change": round(change.after - change.before, 5),
+            "loses most to": "" if (taker := int(confused.taker[change.label])) < 0 else names[taker],
+            "AP it takes": round(float(confused.taken[change.label]) / change.queries, 5),  # of a query, on average
+        }
+        for change in changes
+    }
     rose, fell = (sum(sign * (change.after - change.before) > 0 for change in changes) for sign in (1, -1))
     before, after = compared.mean_average_precisions
     return Analysis(
         name="classes",
         title="Classes: gains, losses, confusions, and size",
         figures={
-            "changes": _changes_figure(images, gained, lost),
+            "changes": _changes_figure(images, *ends.values()),
             "confusions": _confusions_figure(images, confused.pairs),
             "sizes": _sizes_figure(sizes),
         },
-        table=[
-            {"": group, **by_class[changes.index(change)]}
-            for group, members in (("gained most", gained), ("lost most", lost))
-            for change in members
-        ],
+        table=[{"": group, **by_class[change.label]} for group, members in ends.items() for change in members],
         paper="The paper has no analysis of classes.",
         agreement=(
             f"Of {len(changes):,} classes, {rose:,} gained and {fell:,} lost{_sizes_sentence(sizes)}; "
-            f"{_confusions_sentence(images, confused)}."
+            f"{_confusions_sentence(names, confused)}."
         ),
         numbers={
             "set": images.name,
@@ -71,59 +89,21 @@ def classes_analysis(compared: BeforeAfter, *, number: int = 10, pairs: int = 12
             "mAP after": after,
             "classes that gained": rose,
             "classes that lost": fell,
-            "confusions": [_pair(images, pair) for pair in confused.pairs],
+            "confusions": [
+                {
+                    "losing": names[pair.losing], "taking": names[pair.taking],
+                    "AP taken, a query": pair.taken / pair.queries, "ranks taken": pair.ranks, "queries": pair.queries,
+                    "AP taken back, a query": pair.taken_back / max(pair.queries_back, 1),
+                    "ranks taken back": pair.ranks_back, "queries back": pair.queries_back,
+                }
+                for pair in confused.pairs
+            ],
             "by size": sizes,
-            "by class, most gained first": {name: [row[name] for row in by_class] for name in by_class[0]},
+            "by class, most gained first": {
+                name: [row[name] for row in by_class.values()] for name in by_class[changes[0].label]
+            },
         },
-    )
-
-
-def classes(
-    *,
-    data: str,
-    model: str,
-    before: str | None = None,
-    weights: str | None = None,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
-    number: int = 10,
-    pairs: int = 12,
-    seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
-) -> Analysis:
-    """Which classes gained and lost, which take each other's ranks, and AP by class size: what to label or clean next.
-
-    Parameters
-    ----------
-    number
-        How many classes that gained most, and as many that lost most.
-    pairs
-        How many pairs of classes that take each other's ranks.
-    """
-    compared = compare_with_untrained(
-        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
-        columns=columns, seed=seed, device=device, workers=workers, folder=out,
     )  # fmt: skip
-    return classes_analysis(compared, number=number, pairs=pairs)
-
-
-def _row(images: ImageSet, change: ClassChange, confused: Confusions) -> dict[str, Any]:
-    """One class: the mean AP of its queries, and the class that takes most of it after training."""
-    taker = int(confused.taker[change.label])
-    return {
-        "class": _name(images, change.label),
-        "images": int((images.labels == change.label).sum()),
-        "queries": change.queries,
-        "AP before": round(change.before, 5),
-        "AP after": round(change.after, 5),
-        "change": round(change.after - change.before, 5),
-        "loses most to": "" if taker < 0 else _name(images, taker),
-        "AP it takes": round(float(confused.taken[change.label]) / change.queries, 5),  # of a query, on average
-    }
 
 
 def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[dict[str, Any]]:
@@ -145,20 +125,6 @@ def size_groups(changes: Sequence[ClassChange], sizes: np.ndarray) -> list[dict[
     return groups
 
 
-def _pair(images: ImageSet, pair: ConfusedPair) -> dict[str, Any]:
-    """A pair as classes.json has it; AP is the mean of the queries of the class that loses."""
-    return {
-        "losing": _name(images, pair.losing),
-        "taking": _name(images, pair.taking),
-        "AP taken, a query": pair.taken / pair.queries,
-        "ranks taken": pair.ranks,
-        "queries": pair.queries,
-        "AP taken back, a query": pair.taken_back / max(pair.queries_back, 1),
-        "ranks taken back": pair.ranks_back,
-        "queries back": pair.queries_back,
-    }
-
-
 def _size_words(group: Mapping[str, Any]) -> str:
     smallest, largest = group["images from"], group["to"]
     return f"{smallest}" if smallest == largest else f"{smallest} to {largest}"
@@ -174,77 +140,63 @@ def _sizes_sentence(sizes: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _confusions_sentence(images: ImageSet, confused: Confusions) -> str:
+def _confusions_sentence(names: Sequence[str], confused: Confusions) -> str:
     if not confused.pairs:
         return "no class takes a rank from another"
     worst = confused.pairs[0]
     share = sum(pair.taken + pair.taken_back for pair in confused.pairs) / max(confused.lost.sum(), 1e-12)
     return (
-        f"most is lost by {_name(images, worst.losing)} to {_name(images, worst.taking)} "
+        f"most is lost by {names[worst.losing]} to {names[worst.taking]} "
         f"({100 * worst.taken / worst.queries:.1f} points of AP a query), and the {len(confused.pairs)} pairs shown "
         f"make {100 * share:.1f}% of all the AP that is lost"
     )
 
 
-def _name(images: ImageSet, label: int) -> str:
-    return class_words(str(images.class_names[label]))
-
-
 def _changes_figure(images: ImageSet, gained: Sequence[ClassChange], lost: Sequence[ClassChange]) -> Figure:
     """Two lists of classes; a line leads from their AP before, hollow, to that after, full."""
-    plot, between, top = 330, 60, 88
-    width = _TILE + 14 + _NAME + plot
-    rows = max(len(gained), len(lost))
-    canvas = Canvas(2 * _MARGIN + 2 * width + between + 20, top + rows * _ROW + 84)
+    rows = max(1, len(gained), len(lost))
+    figure = panel_figure(10.6, 1.2 + _ROW * rows, w_pad=0.2)
     for half, (title, changes) in enumerate((("gained most", gained), ("lost most, or gained least", lost))):
-        left = _MARGIN + half * (width + between)
-        canvas.text(left, 26, title, 11.5, fontweight="bold")
-        for place, change in enumerate(changes):
-            _draw_class(canvas, images, change.label, left, top + place * _ROW)
-        axes = _list_axes(canvas, left + _TILE + 14 + _NAME, top, plot, len(changes))
-        for place, change in enumerate(changes):
-            colour = LIGHT["green"] if change.after >= change.before else LIGHT["red"]
-            axes.plot((change.before, change.after), (place, place), color=colour, linewidth=2.4, zorder=1)
+        labels = [change.label for change in changes]
+        axes = _list_classes(figure.add_subplot(1, 2, half + 1), images, labels, rows, title)
+        if not changes:
+            axes.set(xticks=[], xlabel="none")
+            continue
+        before, after = ([getattr(change, side) for change in changes] for side in ("before", "after"))
         places = range(len(changes))
+        colours = [LIGHT["green" if change.after >= change.before else "red"] for change in changes]
+        axes.hlines(places, before, after, colors=colours, linewidth=2.4, zorder=1)
         axes.plot(
-            [change.before for change in changes], places, "o", color=LIGHT["card"], markeredgecolor=LIGHT["blue"],
-            markeredgewidth=2, markersize=8, clip_on=False, label="before",
+            before, places, "o", color=LIGHT["card"], markeredgecolor=LIGHT["blue"], markeredgewidth=2, markersize=8,
+            clip_on=False, label="before",
         )  # fmt: skip
-        axes.plot(
-            [change.after for change in changes], places, "D", color=LIGHT["green"], markersize=7.5, clip_on=False,
-            label="after",
-        )  # fmt: skip
+        axes.plot(after, places, "D", color=LIGHT["green"], markersize=7.5, clip_on=False, label="after")
         axes.set(xlim=(0, 1), xticks=(0, 0.25, 0.5, 0.75, 1), xlabel="mean AP of the class")
         axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        if half == 0:
-            axes.legend(
-                loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncols=2, fontsize=9.5, handletextpad=0.1,
-                columnspacing=1.2, borderaxespad=0.1, **LEGEND,
-            )  # fmt: skip
-    return canvas.figure
+    named = figure.axes[0 if gained else 1].get_legend_handles_labels()
+    figure.legend(*named, loc="outside upper right", ncols=2, fontsize=9.5, **LEGEND)
+    return figure
 
 
 def _confusions_figure(images: ImageSet, pairs: Sequence[ConfusedPair]) -> Figure:
     """Each class with the one it loses AP to: how much, and how much it takes back."""
-    plot, top, second = 420, 96, _TILE + 14 + _NAME
-    canvas = Canvas(2 * _MARGIN + 2 * second + plot + 20, top + max(1, len(pairs)) * _ROW + 84)
-    canvas.text(_MARGIN, 70, "this class", 10.5, fontweight="bold")
-    canvas.text(_MARGIN + second, 70, "loses AP to this one", 10.5, fontweight="bold")
-    for place, pair in enumerate(pairs):
-        _draw_class(canvas, images, pair.losing, _MARGIN, top + place * _ROW)
-        _draw_class(canvas, images, pair.taking, _MARGIN + second, top + place * _ROW)
-    axes = _list_axes(canvas, _MARGIN + 2 * second, top, plot, len(pairs))
-    places = np.arange(len(pairs))
+    figure = panel_figure(8.2, 1.1 + _ROW * max(1, len(pairs)))
+    rows, places = max(1, len(pairs)), np.arange(len(pairs))
+    losing, axes = figure.subplots(1, 2, width_ratios=(0.01, 1))  # the first is a list alone
+    _list_classes(losing, images, [pair.losing for pair in pairs], rows, "")
+    losing.set(xticks=[])
+    losing.spines[:].set_visible(False)
+    losing.set_title("this class", fontsize=10.5, color=LIGHT["ink"], fontweight="bold", ha="right")
+    _list_classes(axes, images, [pair.taking for pair in pairs], rows, "")
+    axes.set_title("loses AP to this one", x=0, fontsize=10.5, color=LIGHT["ink"], fontweight="bold", ha="right")
     taken = [100 * pair.taken / pair.queries for pair in pairs]
     taken_back = [100 * pair.taken_back / max(1, pair.queries_back) for pair in pairs]
     axes.barh(places - 0.17, taken, 0.3, label="taken from the first", **_colours("red"))
     axes.barh(places + 0.17, taken_back, 0.3, label="taken back by the first", **_colours("blue", hollow=True))
     axes.set_xlim(left=0)
     axes.set_xlabel("points of AP, mean of its queries")
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), fontsize=9.5, borderaxespad=0.2, labelspacing=0.3, **LEGEND
-    )
-    return canvas.figure
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=9.5, **LEGEND)
+    return figure
 
 
 def _sizes_figure(groups: Sequence[Mapping[str, Any]]) -> Figure:
@@ -272,24 +224,26 @@ def _colours(colour: str, hollow: bool = False) -> dict[str, Any]:
     return {"edgecolor": LIGHT[colour], "linewidth": 1.2, **filling}
 
 
-def _draw_class(canvas: Canvas, images: ImageSet, label: int, left: int, top: int) -> None:
-    """An image of the class and its name, in the middle of a row."""
-    first = int(np.flatnonzero(images.labels == label)[0])
-    picture = ImageOps.expand(thumbnail(images, first, _TILE - 2), 1, LIGHT["line"])
-    canvas.picture(picture, left, top + (_ROW - _TILE) // 2)
-    lines = textwrap.wrap(figure_words(str(images.class_names[label]), 66), 25, max_lines=3, placeholder=" …") or [""]
-    size, height = (9.5, 24) if len(lines) < 3 else (8, 20)
-    for place, line in enumerate(lines):
-        middle = top + _ROW / 2 + height * (place - (len(lines) - 1) / 2)
-        canvas.text(left + _TILE + 14, middle, line, size)
-
-
-def _list_axes(canvas: Canvas, left: int, top: int, width: int, rows: int) -> Axes:
-    """Axes whose whole numbers from 0 stand in the middle of rows."""
-    axes = canvas.axes(left, top, width, max(1, rows) * _ROW)
-    style_axes(axes)
-    axes.set(ylim=(max(1, rows) - 0.5, -0.5), yticks=[])
+def _list_classes(axes: Axes, images: ImageSet, labels: Sequence[int], rows: int, title: str) -> Axes:
+    """A class in each row of the axes: at the left its name and an image of it."""
+    axes.set_ylim(rows - 0.5, -0.5)
+    style_axes(axes, title)
+    words = [figure_words(str(images.class_names[label]), 66) for label in labels]
+    lines = [textwrap.fill(name, 25, max_lines=3, placeholder=" …") for name in words]
+    axes.set_yticks(range(len(labels)), lines, fontsize=9)
+    axes.tick_params(axis="y", length=0, pad=34)  # room for the images
     axes.grid(axis="x", color=LIGHT["line"], linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=9)
+    for row, label in enumerate(labels):
+        picture = thumbnail(images, int(np.flatnonzero(images.labels == label)[0]), _TILE)
+        image = OffsetImage(
+            np.asarray(ImageOps.expand(picture, 1, LIGHT["line"])), zoom=72 / DOTS_PER_INCH, dpi_cor=True
+        )
+        where: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "boxcoords": "offset points",
+            "annotation_clip": False,
+        }
+        box = axes.add_artist(AnnotationBbox(image, (0, row), (-18, 0), frameon=False, **where))
+        box.set_in_layout(False)
     return axes

@@ -2,17 +2,15 @@
 
 import difflib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from smoothap.data.image_set import ImageSet
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.paper.analysis import Analysis
 from smoothap.plots.class_words import class_words
-from smoothap.plots.layouts import LAYOUTS, QUERIES, SHOWN, Layout
+from smoothap.plots.layouts import LAYOUTS, Layout, rankings_figure
 from smoothap.plots.rankings import BeforeAfter, Choice, RankedRow, pick_queries, rank
-from smoothap.training.before_after import compare_with_untrained
 
 _TITLES = {
     "rows": "Ranked rows before and after",
@@ -40,83 +38,15 @@ _RANKS_LISTED = 100
 _SIDES = ("before", "after")
 
 
-def queries_analysis(
+def queries(
     compared: BeforeAfter,
     *,
-    layout: Layout = "rows",
-    names: Sequence[str] = (),
-    choose: Choice = "random",
-    number: int | None = None,
-    first: int | None = None,
-    seed: int = 0,
-) -> Analysis:
-    """The rankings of some queries, drawn as one of the paper's figures; `names` are images or classes to ask for.
-
-    `number` queries are chosen where none is named, and `first` images of each ranking drawn: by default as many as the
-    paper has.
-    """
-    first, number = SHOWN[layout] if first is None else first, QUERIES[layout] if number is None else number
-    if first < 1 or number < 1:
-        raise ValueError(f"A figure needs at least one query and one image of it, not {number} and {first}.")
-    images, queries = compared.images, compared.query_rows
-    if names:
-        rows = [find_query(images, name, queries) for name in names]
-    else:
-        picked = pick_queries(*compared.average_precisions, compared.query_labels, choose, number, seed)
-        rows = [int(queries[place]) for place in picked]
-    if not rows:
-        raise ValueError(f"No query of {images.name} has another image of its class to find.")
-    pairs = [(rank(images, compared.before, row), rank(images, compared.after, row)) for row in rows]
-    for before, _ in pairs:
-        if not before.positives:
-            raise ValueError(
-                f"{images.names[before.query]} has no other image of its class in {images.name}: choose a query "
-                "that has something to find."
-            )
-    reason = "named" if names else choose
-    table = [_row(images, *pair) for pair in pairs]
-    return Analysis(
-        name=f"queries-{layout}",
-        title=_TITLES[layout],
-        figures={"": LAYOUTS[layout](images, pairs, first)},
-        table=table,
-        paper=_PAPER[layout],
-        agreement=_agreement(layout, pairs, first, reason, compared),
-        numbers={
-            "set": images.name,
-            "images": len(images),
-            "classes": images.classes,
-            "chosen": _REASONS[reason],
-            "seed": seed,
-            "mean AP of all queries": dict(zip(_SIDES, compared.mean_average_precisions, strict=True)),
-            "queries": [
-                {name: row[name] for name in ("query", "class", "|P|")}
-                | {side: _ranking(images, ranked, first) for side, ranked in zip(_SIDES, pair, strict=True)}
-                for row, pair in zip(table, pairs, strict=True)
-            ],
-        },
-    )
-
-
-def queries(
-    *,
-    data: str,
-    model: str,
-    before: str | None = None,
-    weights: str | None = None,
-    test: str | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
     layout: Layout = "rows",
     query: Sequence[str] = (),
     choose: Choice = "random",
     number: int | None = None,
     first: int | None = None,
     seed: int = 0,
-    device: str | None = None,
-    workers: int = 0,
-    out: Path = OUT,
 ) -> Analysis:
     """Figures 1, 3 and S1 to S6: ranked images of some queries before and after training, with their curves.
 
@@ -134,11 +64,48 @@ def queries(
     first
         How many images of each ranking to draw; by default as many as the paper shows.
     """
-    compared = compare_with_untrained(
-        data, model, before=before, weights=weights, test=test, test_fraction=test_fraction, test_classes=test_classes,
-        columns=columns, seed=seed, device=device, workers=workers, folder=out,
-    )  # fmt: skip
-    return queries_analysis(compared, layout=layout, names=query, choose=choose, number=number, first=first, seed=seed)
+    first = LAYOUTS[layout].shown if first is None else first
+    number = LAYOUTS[layout].queries if number is None else number
+    if first < 1 or number < 1:
+        raise ValueError(f"A figure needs at least one query and one image of it, not {number} and {first}.")
+    images, asked = compared.images, compared.query_rows
+    if query:
+        rows = [find_query(images, name, asked) for name in query]
+    else:
+        picked = pick_queries(*compared.average_precisions, compared.query_labels, choose, number, seed)
+        rows = [int(asked[place]) for place in picked]
+    if not rows:
+        raise ValueError(f"No query of {images.name} has another image of its class to find.")
+    pairs = [(rank(images, compared.before, row), rank(images, compared.after, row)) for row in rows]
+    for before, _ in pairs:
+        if not before.positives:
+            raise ValueError(
+                f"{images.names[before.query]} has no other image of its class in {images.name}: choose a query "
+                "that has something to find."
+            )
+    reason = "named" if query else choose
+    table = [_row(images, *pair) for pair in pairs]
+    return Analysis(
+        name=f"queries-{layout}",
+        title=_TITLES[layout],
+        figures={"": rankings_figure(images, pairs, layout, first)},
+        table=table,
+        paper=_PAPER[layout],
+        agreement=_agreement(layout, pairs, first, reason, compared),
+        numbers={
+            "set": images.name,
+            "images": len(images),
+            "classes": images.classes,
+            "chosen": _REASONS[reason],
+            "seed": seed,
+            "mean AP of all queries": dict(zip(_SIDES, compared.mean_average_precisions, strict=True)),
+            "queries": [
+                {name: row[name] for name in ("query", "class", "|P|")}
+                | {side: _ranking(images, ranked, first) for side, ranked in zip(_SIDES, pair, strict=True)}
+                for row, pair in zip(table, pairs, strict=True)
+            ],
+        },
+    )
 
 
 def find_query(images: ImageSet, name: str, queries: np.ndarray) -> int:

@@ -15,50 +15,12 @@ from smoothap.plots.palette import LIGHT
 from smoothap.training.config import NETWORK
 
 FIFTHS = 5
-# The instances in the order of their scores, highest first; s_0 to s_3 are the positives.
+# The instances in the order of their scores, highest first; s0 to s3 are the positives. The paper gives no scores.
 ORDER = ("s0", "s4", "s1", "s2", "s5", "s6", "s7", "s3")
-POSITIVES = ("s0", "s1", "s2", "s3")
+POSITIVE = torch.tensor([name in ("s0", "s1", "s2", "s3") for name in ORDER])
 _HIGHEST = 0.9
 _FIXED = {"s0": 0.95, "s4": 0.75, "s2": -0.15, "s5": -0.25, "s6": -0.35, "s7": -0.45, "s3": -0.55}
 MOVES = ((0.8, 0.5), (0.2, -0.1))  # of s4 - s1, in the paper's words
-
-
-def scores_in_order(step: float) -> dict[str, float]:
-    """The paper gives an order and no scores: ours go down by `step` from one to the next."""
-    return {name: _HIGHEST - step * place for place, name in enumerate(ORDER)}
-
-
-def violating_terms(scores: dict[str, float]) -> list[tuple[str, str]]:
-    """(negative j, positive i) for every s_j - s_i > 0, by the name of the negative, then of the positive."""
-    negatives = sorted(set(scores) - set(POSITIVES))
-    return [(j, i) for j in negatives for i in POSITIVES if scores[j] > scores[i]]
-
-
-def example_gradients(scores: dict[str, float], tau: float) -> dict[tuple[str, str], float]:
-    """d(1 - AP)/dD_ij of every pair of a negative j and a positive i."""
-    gradient = term_gradients(*_as_tensors(scores), tau).tolist()
-    positives = [name for name in scores if name in POSITIVES]
-    return {
-        (j, i): gradient[row][column]
-        for row, i in enumerate(positives)
-        for column, j in enumerate(scores)
-        if j not in POSITIVES
-    }
-
-
-def triplet_loss(scores: dict[str, float], terms: list[tuple[str, str]], margin: float) -> float:
-    """The paper's L_triplet: the sum over the terms of max(s_j - s_i + margin, 0)."""
-    return sum(max(scores[j] - scores[i] + margin, 0.0) for j, i in terms)
-
-
-def exact_ap(scores: dict[str, float]) -> float:
-    """AP of the example with these scores."""
-    return float(average_precision(*_as_tensors(scores)))
-
-
-def smoothed_ap(scores: dict[str, float], tau: float) -> float:
-    """Smoothed AP of the example with these scores."""
-    return float(smooth_ap(*_as_tensors(scores), tau))
 
 
 @dataclass(frozen=True)
@@ -150,30 +112,35 @@ def triplet_example(
     """
     if not step > 0:
         raise ValueError(f"step is the distance of neighbouring scores and must be positive, such as 0.02, not {step}")
-    scores = scores_in_order(step)
-    gradients = example_gradients(scores, tau)
-    rows: dict[str, dict[str, Any]] = {
-        f"{j} - {i}": {
-            "term": f"{j} - {i}",
-            "D": scores[j] - scores[i],
-            "triplet gradient": 1.0 if scores[j] - scores[i] + margin > 0 else 0.0,
-            "Smooth-AP gradient": gradients[j, i],
-            "AP gained if exchanged": exact_ap(scores | {j: scores[i], i: scores[j]}) - exact_ap(scores),
+    scores = _HIGHEST - step * torch.arange(len(ORDER), dtype=torch.float64)
+    gradients, precision = term_gradients(scores, POSITIVE, tau), float(average_precision(scores, POSITIVE))
+    positives, rows = POSITIVE.nonzero()[:, 0].tolist(), {}
+    for j, row in violating_terms(scores).T.nonzero().tolist():
+        i = positives[row]
+        exchanged = scores.clone()
+        exchanged[[i, j]] = scores[[j, i]]
+        difference = float(scores[j] - scores[i])
+        rows[f"{ORDER[j]} - {ORDER[i]}"] = {
+            "term": f"{ORDER[j]} - {ORDER[i]}",
+            "D": difference,
+            "triplet gradient": 1.0 if difference + margin > 0 else 0.0,
+            "Smooth-AP gradient": float(gradients[row, j]),
+            "AP gained if exchanged": float(average_precision(exchanged, POSITIVE)) - precision,
         }
-        for j, i in violating_terms(scores)
-    }
     moves = [_move(start, end, tau, margin) for start, end in MOVES]
     differences = [round(0.85 - 0.005 * place, 4) for place in range(211)]  # where s1 stays above s2
+    moved = torch.stack([_with_difference(difference) for difference in differences])
     curves = {
         "difference": differences,
         "triplet": [max(difference + margin, 0.0) for difference in differences],
-        "smooth": [1 - smoothed_ap(_with_difference(difference), tau) for difference in differences],
-        "exact": [1 - exact_ap(_with_difference(difference)) for difference in differences],
+        "smooth": (1 - smooth_ap(moved, POSITIVE.expand_as(moved), tau)).tolist(),
+        "exact": (1 - average_precision(moved, POSITIVE.expand_as(moved))).tolist(),
     }
     first, last = rows["s4 - s1"], rows["s7 - s3"]
     ratio, worth = (first[name] / last[name] for name in ("Smooth-AP gradient", "AP gained if exchanged"))
     numbers: dict[str, Any] = {
-        "tau": tau, "margin": margin, "scores": scores, "average_precision": exact_ap(scores), "moves": moves,
+        "tau": tau, "margin": margin, "scores": dict(zip(ORDER, scores.tolist(), strict=True)),
+        "average_precision": precision, "moves": moves,
         "scores_of_the_moves": _FIXED, "curves": curves, "gradient_ratio": ratio, "worth_ratio": worth,
     }  # fmt: skip
     table = list(rows.values())
@@ -215,27 +182,32 @@ def triplet_example(
     )
 
 
-def _with_difference(difference: float) -> dict[str, float]:
-    """The example in the paper's order, all but s1 held fixed, with this s4 - s1."""
-    return _FIXED | {"s1": _FIXED["s4"] - difference}
+def violating_terms(scores: Tensor) -> Tensor:
+    """Whether s_j - s_i > 0 for a positive i and a negative j of the example: scores (8,) -> (4, 8)."""
+    return (scores[None, :] > scores[POSITIVE][:, None]) & ~POSITIVE
+
+
+def _with_difference(difference: float) -> Tensor:
+    """The scores (8,) in the paper's order, all but s1 held fixed, with this s4 - s1."""
+    scores = _FIXED | {"s1": _FIXED["s4"] - difference}
+    return torch.tensor([scores[name] for name in ORDER], dtype=torch.float64)
 
 
 def _move(start: float, end: float, tau: float, margin: float) -> dict[str, float]:
     """What a fall of s4 - s1 is worth to either loss and to AP."""
     before, after = _with_difference(start), _with_difference(end)
     terms = violating_terms(before)
+    triplet = [
+        float((scores[None, :] - scores[POSITIVE][:, None] + margin).clamp(min=0)[terms].sum())
+        for scores in (before, after)
+    ]
     return {
         "from": start,
         "to": end,
-        "triplet loss lost": triplet_loss(before, terms, margin) - triplet_loss(after, terms, margin),
-        "Smooth-AP gained": smoothed_ap(after, tau) - smoothed_ap(before, tau),
-        "AP gained": exact_ap(after) - exact_ap(before),
+        "triplet loss lost": triplet[0] - triplet[1],
+        "Smooth-AP gained": float(smooth_ap(after, POSITIVE, tau) - smooth_ap(before, POSITIVE, tau)),
+        "AP gained": float(average_precision(after, POSITIVE) - average_precision(before, POSITIVE)),
     }
-
-
-def _as_tensors(scores: dict[str, float]) -> tuple[Tensor, Tensor]:
-    positive = torch.tensor([name in POSITIVES for name in scores])
-    return torch.tensor(list(scores.values()), dtype=torch.float64), positive
 
 
 def _figure(

@@ -1,8 +1,6 @@
 """Pages as single HTML files that load nothing from outside; a template is beside the module that fills it."""
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,25 +46,3 @@ def write_page(path: Path, template: str, **content: Any) -> Path:
     style = f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
     page = _PAGES.get_template(template).render(style=Markup(style), css=Markup(css), **content)
     return write_atomically(path, f"{page}\n")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One photo that was found; `picture` is its JPEG, or None where it cannot be shown."""
-
-    rank: int
-    score: float
-    path: str
-    label: str | None
-    picture: bytes | None
-
-    @property
-    def address(self) -> str:
-        return data_address(self.picture, "jpeg") if self.picture else ""
-
-
-def write_hits(path: Path, queries: Sequence[str], answers: Sequence[Answer], note: str = "") -> Path:
-    """Write a page of thumbnails, ranked, with the score of each."""
-    names = [Path(name).name for name in queries]
-    title = "Photos like " + ", ".join(names)
-    return write_page(path, "plots/hits.html", title=title, names=names, answers=answers, note=note)

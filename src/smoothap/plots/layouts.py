@@ -1,164 +1,144 @@
 """Ranked images before and after, laid out as the paper's Figures 1, 3, and S1 to S6."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from smoothap.data.image_set import ImageSet
 from smoothap.plots.class_words import figure_words
 from smoothap.plots.curves import draw_precision_recall
+from smoothap.plots.drawing import LEGEND
+from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import RankedRow
-from smoothap.plots.tiles import Canvas, arranged, ranked_tiles, tile
+from smoothap.plots.tiles import DOTS_PER_INCH, FRAMES, arranged, ranked_tiles, tile
 
 Layout = Literal["rows", "column", "grid", "columns"]
 Pair = tuple[RankedRow, RankedRow]  # one query before and after
 
-_MARGIN = 24
-_AXIS = 92  # what stands left of a curve: percentages and the word precision
-_KEY = 52  # the line that explains the frames
-_SIDES = (("before", "blue"), ("after", "green"))
+_SIDES = {"B": ("before", "blue"), "A": ("after", "green")}
+_LABELS = 90  # pixels for what is left of the first query
+_KEY = {"query": "query", "right": "✓ of its class", "wrong": "✗ of another class"}
 
 
-def rows_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 10) -> Figure:
-    """Figure 1: the curve at the left, the query, and one row before over one row after."""
-    side, gap, curve, caption = 96, 8, 236, 30
-    left_of_query = _MARGIN + _AXIS + curve + 52
-    left_of_rows = left_of_query + side + 28
-    heading, block = 44, 2 * (caption + side) + 14
-    step = heading + block + 40
-    canvas = Canvas(left_of_rows + first * (side + gap) - gap + _MARGIN, 8 + len(pairs) * step + _KEY)
-    for place, pair in enumerate(pairs):
-        top = 8 + place * step
-        canvas.text(_MARGIN, top + heading / 2, _heading(images, pair[0]), 11, fontweight="bold")
-        _curve(canvas, pair, _MARGIN + _AXIS, top + heading + caption / 2, curve, block - caption - 30)
-        middle = top + heading + (block - side) // 2
-        canvas.text(left_of_query + side / 2, middle - caption / 2, "query", 10, "blue", ha="center")
-        canvas.picture(tile(images, pair[0].query, "query", side), left_of_query, middle)
-        for half, (row, (name, colour)) in enumerate(zip(pair, _SIDES, strict=True)):
-            above = top + heading + half * (caption + side + 14)
-            right = f"{row.right_among(first)} right among the first {min(first, len(row.items))}"
-            canvas.text(left_of_rows, above + caption / 2, f"{name}, AP {_percent(row)}", 10, colour, fontweight="bold")
-            canvas.text(left_of_rows + 250, above + caption / 2, right, 9, "soft")
-            tiles = arranged(ranked_tiles(images, row, first, side), first, gap)
-            canvas.picture(tiles, left_of_rows, above + caption)
-    canvas.key(left_of_rows, canvas.height - _KEY + 10)
-    return canvas.figure
+@dataclass(frozen=True)
+class Arrangement:
+    """Where the parts of a query go: C its curves, Q its image, B and A the rankings before and after, T their counts.
+
+    `widths` and `heights` name the part that each column and each row of the mosaic is as large as.
+    """
+
+    mosaic: str
+    widths: str
+    heights: str
+    below: bool  # whether one query stands below the other, or beside it
+    side: int  # of a tile, in pixels, as all that follows
+    gap: int
+    tiles: int | None  # in a line; None for all of them
+    curve: tuple[int, int]
+    shown: int  # images of a ranking, as in the paper
+    queries: int
 
 
-def column_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 3) -> Figure:
-    """Figure 3: each query over its first images, ranked from top to bottom, before and after."""
-    side, gap, names, caption = 96, 8, 96, 56
-    width = side + 16
-    stack = first * (side + gap) - gap
-    top_of_tiles = _MARGIN + side + 40 + caption
-    canvas = Canvas(_MARGIN + names + len(pairs) * width + 8, top_of_tiles + 2 * (stack + caption) + _KEY - 20)
-    canvas.text(_MARGIN, _MARGIN + side / 2, "query", 10, "blue", fontweight="bold")
-    for half, (name, colour) in enumerate(_SIDES):
-        top = top_of_tiles + half * (stack + caption)
-        canvas.text(_MARGIN, top - caption + 28, name, 10, colour, fontweight="bold")
-        for place in range(first):
-            canvas.text(_MARGIN, top + place * (side + gap) + side / 2, f"rank {place + 1}", 9, "soft")
-    for place, pair in enumerate(pairs):
-        left = _MARGIN + names + place * width
-        canvas.picture(tile(images, pair[0].query, "query", side), left, _MARGIN)
-        canvas.text(left + side / 2, _MARGIN + side + 16, f"|P| = {pair[0].positives:,}", 8.5, "soft", ha="center")
-        for half, (row, (_, colour)) in enumerate(zip(pair, _SIDES, strict=True)):
-            top = top_of_tiles + half * (stack + caption)
-            canvas.text(left + side / 2, top - caption + 28, f"AP {_percent(row)}", 8.5, colour, ha="center")
-            canvas.picture(arranged(ranked_tiles(images, row, first, side), 1, gap), left, top)
-    canvas.key(_MARGIN + names, canvas.height - _KEY + 12)
-    return canvas.figure
-
-
-def grid_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 79) -> Figure:
-    """Figures S1 and S2: the query and its first images from left to right in two grids, the curves below."""
-    side, gap, columns, between = 64, 6, 10, 44
-    width = columns * (side + gap) - gap
-    height = -(-(first + 1) // columns) * (side + gap) - gap
-    heading, caption, curve = 50, 36, 190
-    step = heading + caption + height + 36 + curve + 80
-    canvas = Canvas(2 * _MARGIN + 2 * width + between, 8 + len(pairs) * step)
-    for place, pair in enumerate(pairs):
-        top = 8 + place * step
-        canvas.text(_MARGIN, top + heading / 2, _heading(images, pair[0]), 11.5, fontweight="bold")
-        below = top + heading + caption + height + 36
-        for half, (row, (name, colour)) in enumerate(zip(pair, _SIDES, strict=True)):
-            left = _MARGIN + half * (width + between)
-            above = top + heading
-            canvas.text(left, above + caption / 2 - 4, f"{name}, AP {_percent(row)}", 10.5, colour, fontweight="bold")
-            tiles = [tile(images, row.query, "query", side), *ranked_tiles(images, row, first, side)]
-            canvas.picture(arranged(tiles, columns, gap), left, above + caption)
-            shown = min(first, len(row.items))
-            lines = [
-                f"{name}: {row.right_among(shown)} right and {shown - row.right_among(shown)} wrong",
-                f"among the first {shown}; all {row.positives:,} right by rank {row.last_right:,}",
-            ]
-            for line, text in enumerate(lines):
-                canvas.text(_MARGIN + 530, below + 20 + 76 * half + 26 * line, text, 10, colour if line == 0 else "ink")
-        _curve(canvas, pair, _MARGIN + _AXIS, below, 360, curve)
-        canvas.key(_MARGIN + 530, below + 168)
-    return canvas.figure
-
-
-def columns_figure(images: ImageSet, pairs: Sequence[Pair], first: int = 10) -> Figure:
-    """Figures S3 to S6: each query over its two rankings from top to bottom, the curves below."""
-    side, gap, between, block_gap = 72, 6, 16, 84
-    block = 2 * side + between
-    heading, caption, curve = 64, 34, 150
-    stack = first * (side + gap) - gap
-    tiles_top = heading + side + 20 + caption
-    canvas = Canvas(
-        _MARGIN + _AXIS + len(pairs) * (block + block_gap) - block_gap + 40, tiles_top + stack + 48 + curve + 84 + _KEY
-    )
-    for place, pair in enumerate(pairs):
-        left = _MARGIN + _AXIS + place * (block + block_gap)
-        middle = left + block / 2
-        name = figure_words(_class_of(images, pair[0]), 16, explained=False)
-        canvas.text(middle, 22, f"({chr(ord('a') + place % 26)}) {name}", 9.5, fontweight="bold", ha="center")
-        canvas.text(middle, 46, f"|P| = {pair[0].positives:,}", 9, "soft", ha="center")
-        canvas.picture(tile(images, pair[0].query, "query", side), round(middle - side / 2), heading)
-        for half, (row, (title, colour)) in enumerate(zip(pair, _SIDES, strict=True)):
-            column = left + half * (side + between)
-            above = heading + side + 20
-            canvas.text(column + side / 2, above + caption / 2 - 4, title, 9.5, colour, ha="center", fontweight="bold")
-            canvas.picture(arranged(ranked_tiles(images, row, first, side), 1, gap), column, tiles_top)
-            canvas.text(column + side / 2, tiles_top + stack + 18, _percent(row), 9, colour, ha="center")
-        axes = _curve(canvas, pair, left, tiles_top + stack + 48, block, curve)
-        if place:
-            axes.set(ylabel="", yticklabels=[])
-    canvas.text(_MARGIN, tiles_top + stack + 18, "AP", 9, "soft")
-    canvas.key(_MARGIN + _AXIS, canvas.height - _KEY + 14)
-    return canvas.figure
-
-
-LAYOUTS: dict[Layout, Callable[[ImageSet, Sequence[Pair], int], Figure]] = {
-    "rows": rows_figure,
-    "column": column_figure,
-    "grid": grid_figure,
-    "columns": columns_figure,
+LAYOUTS: dict[Layout, Arrangement] = {
+    "rows": Arrangement("CQB;CQA", "CQB", "BA", True, 96, 8, None, (236, 200), 10, 4),  # Figure 1
+    "column": Arrangement("Q;B;A", "Q", "QBA", False, 96, 8, 1, (0, 0), 3, 10),  # Figure 3
+    "grid": Arrangement("BA;CT", "BA", "BC", True, 64, 6, 10, (460, 250), 79, 1),  # Figures S1 and S2
+    "columns": Arrangement("QQ;BA;CC", "BA", "QBC", False, 72, 6, 1, (150, 170), 10, 5),  # Figures S3 to S6
 }
-SHOWN = {"rows": 10, "column": 3, "grid": 79, "columns": 10}  # images of a ranking, as in the paper
-QUERIES = {"rows": 4, "column": 10, "grid": 1, "columns": 5}
 
 
-def _curve(canvas: Canvas, pair: Pair, left: float, top: float, width: float, height: float) -> Axes:
-    axes = canvas.axes(left, top, width, height)
-    draw_precision_recall(axes, *pair)
-    axes.tick_params(labelsize=8.5)
-    for label in (axes.xaxis.label, axes.yaxis.label):
-        label.set_fontsize(9)
-    return axes
+def rankings_figure(images: ImageSet, pairs: Sequence[Pair], layout: Layout, first: int | None = None) -> Figure:
+    """The `first` images of each ranking, one query after the other; a line at the bottom explains the frames."""
+    plan = LAYOUTS[layout]
+    first = plan.shown if first is None else first
+    pictures = [_pictures(images, pair, plan, first) for pair in pairs]
+    largest = {part: np.max([each[part].shape[1::-1] for each in pictures], axis=0) for part in "QBA"}
+    largest |= {"C": np.array(plan.curve)}
+    widths, heights = (
+        [int(largest[part][axis]) for part in parts] for axis, parts in enumerate((plan.widths, plan.heights))
+    )
+    block = np.array([sum(widths) + 36 * len(widths), sum(heights) + 60 * len(heights) + 60])
+    width, height = block * ((1, len(pairs)) if plan.below else (len(pairs), 1)) + (_LABELS, 60)
+    figure = Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH, layout="constrained")
+    if plan.below:
+        blocks = figure.subfigures(len(pairs), 1, squeeze=False).flat
+    else:
+        ratios = [block[0] + _LABELS, *[block[0]] * (len(pairs) - 1)]
+        blocks = figure.subfigures(1, len(pairs), squeeze=False, width_ratios=ratios).flat
+    for place, (pair, part, within) in enumerate(zip(pairs, pictures, blocks, strict=True)):
+        class_name = str(images.class_names[images.labels[pair[0].query]])
+        name = {
+            "column": "",
+            "columns": f"({chr(ord('a') + place % 26)}) {figure_words(class_name, 13, explained=False)}\n",
+        }.get(layout, f"{figure_words(class_name, 70)}   ")
+        look = {"x": 0.01, "ha": "left", "fontsize": 11} if plan.below else {"fontsize": 9}
+        heading = f"{name}|P| = {pair[0].positives:,}"
+        within.suptitle(heading, fontweight="bold", color=LIGHT["ink"], parse_math=False, **look)
+        panels = within.subplot_mosaic(plan.mosaic, width_ratios=widths, height_ratios=heights)
+        for letter, axes in panels.items():
+            _draw(axes, letter, pair, part, plan, first, is_first=plan.below or place == 0)
+    handles = [Patch(facecolor="white", edgecolor=LIGHT[FRAMES[kind]], linewidth=2) for kind in _KEY]
+    figure.legend(
+        handles,
+        _KEY.values(),
+        loc="outside lower center",
+        ncols=len(_KEY),
+        fontsize=9,
+        handlelength=1,
+        handleheight=1,
+        **LEGEND,
+    )
+    return figure
 
 
-def _heading(images: ImageSet, row: RankedRow) -> str:
-    return f"{figure_words(_class_of(images, row), 70)}   |P| = {row.positives:,}"
+def _pictures(images: ImageSet, pair: Pair, plan: Arrangement, first: int) -> dict[str, np.ndarray]:
+    """The query and both rankings as pictures (height, width, 3); a grid begins with the query."""
+    query = tile(images, pair[0].query, "query", plan.side)
+    leading = [] if "Q" in plan.mosaic else [query]
+    parts = {"Q": query}
+    for letter, row in zip(_SIDES, pair, strict=True):
+        tiles = [*leading, *ranked_tiles(images, row, first, plan.side)]
+        parts[letter] = arranged(tiles, plan.tiles or first, plan.gap)
+    return {letter: np.asarray(picture) for letter, picture in parts.items()}
 
 
-def _class_of(images: ImageSet, row: RankedRow) -> str:
-    return str(images.class_names[images.labels[row.query]])
-
-
-def _percent(row: RankedRow) -> str:
-    return f"{100 * row.average_precision:.1f}%"
+def _draw(
+    axes: Axes, letter: str, pair: Pair, pictures: dict[str, np.ndarray], plan: Arrangement, first: int, is_first: bool
+) -> None:
+    """One part of a query; beside one another only the first has labels at its left."""
+    if letter == "C":
+        draw_precision_recall(axes, *pair)
+        axes.tick_params(labelsize=8.5)
+        if not is_first:
+            axes.set(ylabel="", yticklabels=[])
+        return
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    if letter == "T":
+        for half, (row, (name, colour)) in enumerate(zip(pair, _SIDES.values(), strict=True)):
+            right, shown = row.right_among(first), min(first, len(row.items))
+            words = f"{name}: {right} right and {shown - right} wrong among the first {shown};\n"
+            words += f"all {row.positives:,} right by rank {row.last_right:,}"
+            axes.text(0, 0.8 - 0.4 * half, words, fontsize=10, color=LIGHT[colour], va="center", linespacing=1.6)
+        return
+    axes.imshow(pictures[letter], interpolation="none")
+    if letter == "Q":
+        axes.set_title("query", fontsize=9.5, color=LIGHT["blue"])
+        return
+    row, (name, colour) = pair["BA".index(letter)], _SIDES[letter]
+    precision = f"{100 * row.average_precision:.1f}%"
+    title = f"{name}, AP {precision}" if plan.below else f"{name}\n{precision}"
+    if plan.tiles is None:
+        title += f"   {row.right_among(first)} right among the first {min(first, len(row.items))}"
+    axes.set_anchor("NW" if plan.below else "N")
+    axes.set_title(title, loc="left" if plan.below else "center", fontsize=8.5, color=LIGHT[colour], fontweight="bold")
+    if plan.widths == "Q" and is_first:
+        ranks = range(min(first, len(row.items)))
+        middles = [plan.side / 2 + rank * (plan.side + plan.gap) for rank in ranks]
+        axes.set_yticks(middles, [f"rank {rank + 1}" for rank in ranks])
+        axes.tick_params(length=0, labelsize=8.5, labelcolor=LIGHT["soft"])

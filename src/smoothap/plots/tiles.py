@@ -1,12 +1,8 @@
-"""Ranked images as pictures: the query framed in blue, right ones in green, wrong ones in red; and their canvas."""
+"""Ranked images as pictures: the query framed in blue, right ones in green, wrong ones in red."""
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageOps
 
 from smoothap.data.image_set import ImageSet
@@ -16,7 +12,7 @@ from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import RankedRow
 
 DOTS_PER_INCH = 160  # as `save_figure` writes them
-_COLOURS = {"query": "blue", "right": "green", "wrong": "red"}
+FRAMES = {"query": "blue", "right": "green", "wrong": "red"}
 MARKS = {  # as lines in a square of side 16
     "right": ((4, 8.5), (7, 11.5), (12, 5)),
     "wrong": ((5, 5), (11, 11), (8, 8), (11, 5), (5, 11)),
@@ -50,7 +46,7 @@ def tile(images: ImageSet, row: int, kind: str, side: int) -> Image.Image:
 
 def framed(picture: Image.Image, kind: str, border: int) -> Image.Image:
     """A square picture within the frame of its kind, with its mark in the corner."""
-    colour = LIGHT[_COLOURS[kind]]
+    colour = LIGHT[FRAMES[kind]]
     framed_picture = ImageOps.expand(picture, border, colour)
     if kind in MARKS:
         side = framed_picture.width
@@ -70,7 +66,7 @@ def ranked_tiles(images: ImageSet, row: RankedRow, first: int, side: int) -> lis
 
 
 def arranged(tiles: Sequence[Image.Image], columns: int, gap: int) -> Image.Image:
-    """Tiles of one size from left to right, and in rows of so many from top to bottom."""
+    """Tiles of one size from left to right, and in rows of that many from top to bottom."""
     side = tiles[0].width
     lines = -(-len(tiles) // columns)
     picture = Image.new("RGB", (columns * (side + gap) - gap, lines * (side + gap) - gap), "white")
@@ -81,47 +77,3 @@ def arranged(tiles: Sequence[Image.Image], columns: int, gap: int) -> Image.Imag
 
 def _border(side: int) -> int:
     return max(3, side // 22)
-
-
-class Canvas:
-    """Pictures, text and axes on white, all placed by their left and top in pixels."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
-        self.figure = Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
-
-    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
-        """Axes whose frame is this box."""
-        return self.figure.add_axes(
-            (left / self.width, 1 - (top + height) / self.height, width / self.width, height / self.height)
-        )
-
-    def picture(self, picture: Image.Image, left: int, top: int) -> None:
-        """A picture, pixel for pixel."""
-        axes = self.axes(left, top, picture.width, picture.height)
-        axes.imshow(np.asarray(picture), interpolation="none", aspect="auto")
-        axes.set_axis_off()
-
-    def text(self, left: float, top: float, text: str, size: float = 10, colour: str = "ink", **options: Any) -> None:
-        """A line of text whose middle is at this height; dollar signs are dollar signs."""
-        given: dict[str, Any] = {"va": "center", "ha": "left"} | options
-        self.figure.text(
-            left / self.width,
-            1 - top / self.height,
-            text,
-            fontsize=size,
-            color=LIGHT[colour],
-            parse_math=False,
-            **given,
-        )
-
-    def key(self, left: int, top: int) -> None:
-        """What the frames mean, in one line of 24 pixels."""
-        for kind, text, width in (
-            ("query", "query", 124),
-            ("right", "of its class", 180),
-            ("wrong", "of another class", 0),
-        ):
-            self.picture(framed(Image.new("RGB", (18, 18), "white"), kind, 3), left, top)
-            self.text(left + 32, top + 12, text, 9, "soft")
-            left += width
