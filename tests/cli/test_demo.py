@@ -10,7 +10,7 @@ import pytest
 from smoothap.album import Album
 from smoothap.cli import _demo as demo
 from smoothap.cli import app
-from smoothap.data.emoji import emoji
+from smoothap.data.datasets.emoji import emoji
 from smoothap.models import Embedder
 
 pytest.importorskip("smoothap.plots.report")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from smoothap.album import Album
-from smoothap.data.emoji import drawings_folder, emoji
+from smoothap.data.datasets.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.models import Embedder, open_model
 from smoothap.plots.rankings import BeforeAfter

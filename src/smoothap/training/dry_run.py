@@ -16,9 +16,9 @@ import torch
 from smoothap._core.devices import chosen_device, count_memory, peak_memory
 from smoothap._core.distributed import Processes, joined_processes
 from smoothap.data.benchmark import Benchmark
+from smoothap.data.datasets.counts import partial_copies_taken
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
-from smoothap.data.partial_copies import partial_copies_taken
 from smoothap.training.config import HERE, RunOptions, TrainingConfig
 from smoothap.training.finetune import BatchesOf, FineTuned
 from smoothap.training.log import read_rows

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from smoothap._core.distributed import Processes
+from smoothap._core.files import cache_folder
 from smoothap._core.progress import Progress
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, fits_in_memory
 from smoothap.data.image_set import ImageSet
-from smoothap.data.places import cache_folder
 from smoothap.data.stored_features import StoredFeatures, open_features, stored_type, write_features
 from smoothap.models import Embedder
 from smoothap.models.embedding import BATCH_SIZE, embed_set

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_rows
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import read_rows
 
 PAPER = {
     "train": Counts(110_178, 13_134),

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_lines, read_text, replaced
-from smoothap.data.counts import Counts, compare_counts, published_split
+from smoothap.data.datasets.counts import Counts, compare_counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
 from smoothap.data.image_set import ImageSet
 from smoothap.data.splits import split_by_class
+from smoothap.data.tables import read_lines, read_text, replaced
 
 _COMPETITION = ("train2018.json", "val2018.json")
 PAPER = {"train": Counts(325_846, 5_690), "test": Counts(136_093, 2_452)}

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
 
 PUBLISHED = {"train": Counts(8_054, 98), "test": Counts(8_131, 98)}
 RECALL_AT = (1, 2, 4, 8)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import is_equal, read_rows, replaced
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import is_equal, read_rows, replaced
 
 PUBLISHED = {"train": Counts(25_882, 3_997), "test": Counts(26_830, 3_985)}  # 14,218 queries, 12,612 in the gallery
 RECALL_AT = (1, 10, 20, 30)

@@ -6,11 +6,11 @@ On disk: `Ebay_train.txt` and `Ebay_test.txt` (image_id class_id super_class_id 
 
 from pathlib import Path
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_rows, replaced
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import read_rows, replaced
 
 PAPER = {"train": Counts(59_551, 11_318), "test": Counts(60_502, 11_316)}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from smoothap.data.columns import label_by, positions
+from smoothap.data.datasets.counts import refuse_partial
 from smoothap.data.image_set import ImageSet
-from smoothap.data.partial_copies import refuse_partial
 from smoothap.data.reading import SUFFIXES, read_image
+from smoothap.data.tables import label_by, positions
 
 
 def find_file(root: Path, *candidates: str) -> Path:
