@@ -24,14 +24,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from smoothap._core.files import write_atomically
-from smoothap._core.progress import Progress
 from smoothap._core.workers import end_with_the_parent, without_signals
+from smoothap.data.decoded import a_few_rows
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
 from smoothap.data.transforms import Transform
 
-_HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
 _LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is killed|exited unexpectedly)")
 
 Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
@@ -104,25 +103,13 @@ class ImageDataset(Dataset[Item]):
 
     A random view of an unreadable image is one of the next readable image of its class, in the order of the set (of
     the next class, should all be unreadable), so that a batch keeps its shape; a test view is left out. `bad` counts
-    them. `in_memory` decodes the set once and holds it as bytes, for sets that fit; batches are the same,
-    but for the last grey levels of large JPEGs under the released transform, which are held at one size for all views.
+    them.
     """
 
-    def __init__(
-        self,
-        images: ImageSet,
-        transform: Transform,
-        *,
-        report: Path | str,
-        bad_limit: float = 0.01,
-        in_memory: bool = False,
-    ) -> None:
+    def __init__(self, images: ImageSet, transform: Transform, *, report: Path | str, bad_limit: float = 0.01) -> None:
         self.images, self.transform = images, transform
         self.bad = BadImages(images.name, len(images), report, bad_limit)
         self._unreadable: dict[int, str] = {}  # row -> reason
-        self._held: dict[int, np.ndarray] = {}  # row -> pixels, where they are held in memory
-        if in_memory:
-            self._decode_all()
 
     def __len__(self) -> int:
         return len(self.images)
@@ -162,7 +149,7 @@ class ImageDataset(Dataset[Item]):
         if self.images.features is not None:
             digest.update(self.images.features.file.name.encode())
         colours: list[list[float]] = []
-        for row in _a_few(len(self)):
+        for row in a_few_rows(self.images):
             with suppress(UnreadableImage):
                 image = self._read(row, self.transform.enough_pixels(True))
                 colours.append(np.asarray(image).mean((0, 1)).round(2).tolist())
@@ -188,41 +175,11 @@ class ImageDataset(Dataset[Item]):
     def _read(self, row: int, shorter_side: int) -> Image.Image:
         if row in self._unreadable:
             raise UnreadableImage(str(self.images.names[row]), self._unreadable[row])
-        if row in self._held:
-            return Image.fromarray(self._held[row])
         try:
             return self.images.read(row, shorter_side)
         except UnreadableImage as error:
             self._unreadable[row] = error.reason
             raise
-
-    def _decode_all(self) -> None:
-        shorter_side = self.transform.enough_pixels(True)
-        with Progress(f"Reading {self.images.name}", total=len(self), unit="images") as progress:
-            for row in range(len(self)):
-                try:
-                    self._held[row] = np.asarray(self._read(row, shorter_side))
-                except UnreadableImage as error:
-                    self.bad.add(str(self.images.names[row]), error.reason)
-                progress.advance()
-        self.bad.write()
-
-
-def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
-    """Whether the decoded set is small enough to hold, judged by a few of its images; stored features are not held."""
-    if images.features is not None:
-        return False
-    sizes = [0]
-    for row in _a_few(len(images)):
-        with suppress(UnreadableImage):
-            image = images.read(row, transform.enough_pixels(True))
-            sizes.append(3 * image.width * image.height)
-    return max(sizes) * len(images) <= _HELD_BYTES
-
-
-def _a_few(images: int) -> list[int]:
-    """Rows that stand for the whole set, evenly spaced."""
-    return np.linspace(0, images - 1, 16).astype(int).tolist()
 
 
 def training_batches(

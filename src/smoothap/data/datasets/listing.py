@@ -81,6 +81,19 @@ def missing_files(where: str, missing: list[str], listed: int, remedy: str) -> V
     )
 
 
+def listed_set(
+    name: str,
+    folder: Path,
+    paths: pa.Array,
+    classes: pa.Array,
+    listing: Path | str,
+    recall_at: tuple[int, ...],
+    groups: pa.Array | None = None,
+) -> ImageSet:
+    """The images below `folder` that `listing` names, with the class and the group of each in words."""
+    return set_of_files(name, folder, find_listed(folder, paths, listing), classes, recall_at, groups=groups)
+
+
 def set_of_files(
     name: str,
     folder: Path,
