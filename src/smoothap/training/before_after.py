@@ -10,7 +10,7 @@ from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
-from smoothap.models.embedding import NoFeatures, embed_set
+from smoothap.models.embedding import Embedded, NoFeatures, embed_set
 from smoothap.plots.rankings import BeforeAfter
 from smoothap.training.evaluation import evaluate_embedded, instance_means
 
@@ -37,14 +37,12 @@ def embed_before_and_after(
 ) -> BeforeAfter:
     """Embed and evaluate a set by both models; `unreadable` is the file that will list what cannot be read."""
     held = decoded_once(images, after.transform)
-    sides = [
-        embed_set(
-            model,
-            ImageDataset(held if model.transform == after.transform else images, model.transform, report=unreadable),
-            workers=workers,
-        )
-        for model in (before, after)
-    ]
+
+    def embedded(model: Embedder) -> Embedded:
+        views = held if model.transform == after.transform else decoded_once(images, model.transform)
+        return embed_set(model, ImageDataset(views, model.transform, report=unreadable), workers=workers)
+
+    sides = [embedded(before), embedded(after)]
     reports = [evaluate_embedded(side, images) for side in sides]
     kept = images.rows(sides[0].rows) if len(sides[0].rows) < len(images) else images
     vectors = [side.vectors for side in sides]
