@@ -25,7 +25,7 @@ class TrainingConfig:
     learning_rate
         The learning rate of the backbone.
     samples_per_class
-        |P|, the images of each class in a batch.
+        |P|, the number of images of each class in a batch.
     by_size
         Let classes come up in proportion to their images, and leave out those with fewer than samples_per_class, as the
         authors' released code does; else all classes come up equally often.
