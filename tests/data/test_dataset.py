@@ -132,7 +132,8 @@ def test_ranks_share_the_batches_of_one_process(dataset_of):
 
 def test_in_training_the_next_readable_image_of_the_class_stands_in(dataset_of):
     dataset = dataset_of(image_set(bad=[5, 17, 53]), bad_limit=0.1)  # class 5 has rows 5, 17, 29, 41, 53
-    assert [dataset[Draw(row, (0, 0, 0))].row for row in (5, 17, 29, 53)] == [29, 29, 29, 29]
+    draws = [Draw(row, (0, 0, 0)) for row in (5, 17, 29, 53)]
+    assert dataset[draws][0].rows.tolist() == [29, 29, 29, 29]
     batches = train(dataset)
     for batch in batches:
         assert len(batch.rows) == 16
@@ -143,8 +144,8 @@ def test_in_training_the_next_readable_image_of_the_class_stands_in(dataset_of):
 
 def test_where_a_whole_class_is_unreadable_the_next_class_stands_in(dataset_of):
     dataset = dataset_of(image_set(bad=range(11, 60, 12)), bad_limit=0.1)
-    item = dataset[Draw(23, (0, 0, 0))]
-    assert (item.row, item.label) == (0, 0)
+    batch, _ = dataset[[Draw(23, (0, 0, 0))]]
+    assert (batch.rows.tolist(), batch.labels.tolist()) == ([0], [0])
     assert all(len(batch.rows) == 16 for batch in train(dataset))
 
 
@@ -180,7 +181,7 @@ def test_too_many_bad_images_stop_the_run_with_the_report_named(bad, workers, da
 
 def test_a_set_that_has_moved_is_not_searched_to_its_end(dataset_of):
     dataset = dataset_of(image_set(bad=range(60)), bad_limit=0.05)
-    assert len(dataset[Draw(0, (0, 0, 0))].bad) == 4
+    assert len(dataset[[Draw(0, (0, 0, 0))]][1]) == 4
 
 
 def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
@@ -195,7 +196,7 @@ def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
     watched = ImageSet(images.name, images.names, images.labels, images.class_names, read)
     dataset = dataset_of(watched, size=105)  # resized to 120
     list(evaluation_batches(dataset, 4))
-    dataset[Draw(0, (0, 0, 0))]
+    dataset[[Draw(0, (0, 0, 0))]]
     assert set(sizes) == {(160, 120)}
 
 
