@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.emoji import emoji
-from smoothap.data.folder import folder
+from smoothap.data.datasets.emoji import emoji
+from smoothap.data.datasets.folder import folder
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.config import QUICK

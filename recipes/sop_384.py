@@ -25,9 +25,9 @@ rate drops after the same shares of them.
 """
 
 from smoothap._core.distributed import Processes
+from smoothap.data.datasets.sop import sop
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
-from smoothap.data.sop import sop
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.finetune import smooth_ap

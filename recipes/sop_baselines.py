@@ -29,9 +29,9 @@ from dataclasses import replace
 
 from smoothap._core.distributed import Processes
 from smoothap.benchmark.methods import METHODS
+from smoothap.data.datasets.sop import sop
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
-from smoothap.data.sop import sop
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights

@@ -19,7 +19,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from smoothap.album import Album
 from smoothap.album.ingest import index_photos
-from smoothap.data.emoji import drawings_folder
+from smoothap.data.datasets.emoji import drawings_folder
 from smoothap.server._server import create_app
 from smoothap.server.limits import Limits
 from smoothap.server.running import http_server

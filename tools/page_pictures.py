@@ -28,7 +28,7 @@ from playwright.sync_api import Browser, sync_playwright
 from smoothap import evaluate
 from smoothap.album import Album
 from smoothap.album.ingest import index_photos
-from smoothap.data.glyphs import renderings
+from smoothap.data.datasets.glyphs import renderings
 from smoothap.server._server import create_app
 from smoothap.server.limits import Limits
 from smoothap.server.running import http_server

@@ -21,14 +21,14 @@ from promises import short_or_long
 
 from smoothap.album import Album
 from smoothap.album.description import _SEALED
-from smoothap.data.counts import Counts
-from smoothap.data.ijbc import ijbc
-from smoothap.data.inaturalist import inaturalist, inaturalist_json
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.ijbc import ijbc
+from smoothap.data.datasets.inaturalist import inaturalist, inaturalist_json
+from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.table import table
+from smoothap.data.datasets.vehicle_id import vehicle_id
+from smoothap.data.datasets.vggface2 import vggface2
 from smoothap.data.reading import UnreadableImage
-from smoothap.data.sop import sop
-from smoothap.data.table import table
-from smoothap.data.vehicle_id import vehicle_id
-from smoothap.data.vggface2 import vggface2
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.models import folder as folder_module

@@ -15,17 +15,17 @@ import tiny_sets
 import torch
 from photo_makers import photo_folder, tiny_model
 
+from smoothap._core.files import cache_folder
 from smoothap.album import Album
 from smoothap.album._checksums import checksum
 from smoothap.album.description import Segment, read_description, write_description
-from smoothap.data import glyphs
-from smoothap.data.counts import Counts
-from smoothap.data.folder import folder as image_folder
-from smoothap.data.inaturalist import inaturalist
-from smoothap.data.places import cache_folder
+from smoothap.data.datasets import glyphs
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.folder import folder as image_folder
+from smoothap.data.datasets.inaturalist import inaturalist
+from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.table import table
 from smoothap.data.reading import read_image
-from smoothap.data.sop import sop
-from smoothap.data.table import table
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
 from smoothap.models import Embedder

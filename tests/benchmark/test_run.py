@@ -6,14 +6,10 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from smoothap.benchmark.methods import METHODS, open_methods
 from smoothap.benchmark.run import ShortEpochs, TrainingRun, prepare
-from smoothap.data.image_cache import with_cached_images
-from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.models import open_model
 from smoothap.training.loss import build_loss
 
 
@@ -92,26 +88,3 @@ def test_short_epochs_are_the_same_stream_of_batches_from_any_step():
     assert list(chain.from_iterable(short.draws(epoch) for epoch in range(6))) == stream[:12]
     assert list(short.draws(3, 1)) == stream[7:8]
     assert len(short) == 2
-
-
-def test_cached_images_are_the_images(photos, tmp_path):
-    bad = photos / "thing 0" / "0.png"
-    bad.write_bytes(b"no image")
-    Image.new("RGB", (7, 31), "red").save(photos / "thing 1" / "0.png")
-    transform = open_model("test_resnet", size=24, weights="none").transform
-    benchmark = open_data(f"folder:{photos}")
-    with_cached_images(benchmark, transform, tmp_path / "images")
-    before = [np.asarray(benchmark.train.read(row)) for row in readable(benchmark.train)]
-    before += [np.asarray(benchmark.tests["test"].read(row)) for row in readable(benchmark.tests["test"])]
-    for file in photos.rglob("*.png"):
-        file.write_bytes(b"gone")  # the cache does not look at it again
-    cached = with_cached_images(benchmark, transform, tmp_path / "images")
-    after = [np.asarray(cached.train.read(row)) for row in readable(cached.train)]
-    after += [np.asarray(cached.tests["test"].read(row)) for row in readable(cached.tests["test"])]
-    assert len(before) == 24 * 6 - 1
-    for image, again in zip(before, after, strict=True):
-        np.testing.assert_array_equal(image, again)
-
-
-def readable(images):
-    return [row for row in range(len(images)) if not str(images.names[row]).endswith("thing 0/0.png")]

@@ -9,7 +9,7 @@ import pytest
 
 from smoothap.album import Album
 from smoothap.cli import app, demo
-from smoothap.data.emoji import emoji
+from smoothap.data.datasets.emoji import emoji
 from smoothap.models import Embedder
 
 pytest.importorskip("smoothap.plots.report")

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from smoothap.data.cars import cars
-from smoothap.data.counts import Counts
+from smoothap.data.datasets.cars import cars
+from smoothap.data.datasets.counts import Counts
 
 NAMES = ["Acura RL Sedan 2012", "Ram C/V Cargo Van Minivan 2012", "Volvo 240 Sedan 1993"]
 SMALL = {"train": Counts(3, 2), "test": Counts(2, 1)}

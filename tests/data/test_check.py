@@ -3,9 +3,9 @@ import pytest
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.check import check
-from smoothap.data.folder import folder
+from smoothap.data.datasets.folder import folder
+from smoothap.data.datasets.vehicle_id import one_in_the_gallery
 from smoothap.data.image_set import ImageSet
-from smoothap.data.vehicle_id import one_in_the_gallery
 
 
 @pytest.fixture

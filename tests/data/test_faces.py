@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from smoothap.data._faces import ARCFACE_POINTS, align, read_box, similarity
+from smoothap.data.datasets.faces import ARCFACE_POINTS, align, read_box, similarity
 from smoothap.data.reading import UnreadableImage
 
 

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from smoothap.data import glyphs as glyphs_module
-from smoothap.data.glyphs import block, glyphs, renderings
+from smoothap.data.datasets import glyphs as glyphs_module
+from smoothap.data.datasets.glyphs import block, glyphs, renderings
 
 
 @pytest.fixture(scope="module")

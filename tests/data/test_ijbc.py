@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.ijbc import ijbc
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.ijbc import ijbc
 
 HEADER = "SUBJECT_ID,FILENAME,SIGHTING_ID,FACE_X,FACE_Y,FACE_WIDTH,FACE_HEIGHT,FACIAL_HAIR"
 # Subject 1: four photos and a video of three frames, five instances. Subject 2: a video, and a photo with 1.

@@ -1,7 +1,7 @@
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.in_shop import in_shop
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.in_shop import in_shop
 
 ROWS = [
     ("img/WOMEN/Dresses/id_00000002/02_1_front.jpg", "id_00000002", "train"),

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.inaturalist import inaturalist, inaturalist_json
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.inaturalist import inaturalist, inaturalist_json
 
 TRAIN = ["Aves/10/a.jpg", "Aves/10/b.jpg", "Plantae/20/c.jpg", "Plantae/21/d.jpg"]
 TEST = ["Aves/11/e.jpg", "Aves/11/f.jpg"]

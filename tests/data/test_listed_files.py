@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothap.album.walking import walk
-from smoothap.data._listed import find_listed, image_files
-from smoothap.data.columns import label_by
+from smoothap.data.datasets.listing import find_listed, image_files
 from smoothap.data.reading import SUFFIXES
+from smoothap.data.tables import label_by
 
 
 def files(root):

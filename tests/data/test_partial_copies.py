@@ -10,10 +10,9 @@ from tiny_sets import (
     write_vggface2,
 )
 
-from smoothap.data.counts import Counts
-from smoothap.data.in_shop import in_shop
+from smoothap.data.datasets.counts import Counts, partial_copies_taken
+from smoothap.data.datasets.in_shop import in_shop
 from smoothap.data.names import open_data
-from smoothap.data.partial_copies import partial_copies_taken
 
 WRITERS = {
     "sop": write_sop,

@@ -1,7 +1,7 @@
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.sop import sop
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.sop import sop
 
 TRAIN = ["bicycle_final/1_0.JPG", "bicycle_final/1_1.JPG", "chair_final/2_0.JPG"]
 TEST = ["bicycle_final/3_0.JPG", "lamp_final/4_0.JPG", "lamp_final/4_1.JPG"]

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.vehicle_id import PAPER, RELEASE, vehicle_id, vehicle_id_gallery
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.vehicle_id import PAPER, RELEASE, vehicle_id, vehicle_id_gallery
 
 SMALL = {"train": Counts(2, 1), "small": Counts(6, 3), "medium": Counts(6, 3), "large": Counts(6, 3)}
 

@@ -1,7 +1,7 @@
 import pytest
 
-from smoothap.data.counts import Counts
-from smoothap.data.vggface2 import names_of_people, vggface2
+from smoothap.data.datasets.counts import Counts
+from smoothap.data.datasets.vggface2 import names_of_people, vggface2
 
 TRAIN = ["n000002/0001_01.jpg", "n000002/0002_01.jpg", "n000003/0001_02.jpg"]
 TEST = ["n000001/0001_01.jpg", "n000001/0003_01.jpg"]

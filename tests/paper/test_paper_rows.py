@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothap.data import ijbc, inaturalist, sop, vehicle_id, vggface2
+from smoothap.data.datasets import ijbc, inaturalist, sop, vehicle_id, vggface2
 from smoothap.metrics import Report
 from smoothap.paper.paper_rows import PAPER_TABLES, beside_the_paper
 

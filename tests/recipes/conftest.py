@@ -19,7 +19,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 def any_counts(monkeypatch):
     """A tiny set is no partial copy here; the counts have tests of their own."""
     for module in ("counts", "ijbc"):
-        monkeypatch.setattr(f"smoothap.data.{module}.compare_counts", lambda *_, **__: [])
+        monkeypatch.setattr(f"smoothap.data.datasets.{module}.compare_counts", lambda *_, **__: [])
 
 
 @pytest.fixture(params=["small networks", pytest.param("whole networks", marks=pytest.mark.slow)])

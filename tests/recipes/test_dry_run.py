@@ -10,9 +10,9 @@ from photo_makers import pattern_folder
 from tiny_sets import write_ijbc, write_sop, write_vehicle_id, write_vggface2
 
 from smoothap.cli import app
-from smoothap.data import counts, ijbc
+from smoothap.data.datasets import counts, ijbc
+from smoothap.data.datasets.vehicle_id import one_in_the_gallery
 from smoothap.data.names import open_data
-from smoothap.data.vehicle_id import one_in_the_gallery
 from smoothap.training import log
 from smoothap.training.dry_run import few_rows
 

@@ -170,15 +170,11 @@ def test_a_draw_takes_one_of_all_views_and_an_index_the_test_view(benchmark, sma
     draws = [Draw(row % len(images), (5, 1, row)) for row in range(400)]
     views = chosen_views(np.array([draw.seed for draw in draws]), 4)
     assert set(np.bincount(views) // 70) == {1}  # each about as often as the others
-    items = [dataset[draw] for draw in draws]
-    assert all(np.array_equal(item.image.flatten(), stored[views[n], item.row]) for n, item in enumerate(items))
-    assert all(item.label == images.labels[item.row] for item in items)
-    assert np.array_equal(dataset[7].image.flatten(), stored[0, 7])
-    together = dataset.__getitems__(draws)
-    assert torch.equal(together.images, torch.stack([item.image for item in items]))
-    assert together.labels.tolist() == [item.label for item in items]
-    assert together.rows.tolist() == [item.row for item in items]
-    assert np.array_equal(dataset.__getitems__([7]).images.flatten(), stored[0, 7])
+    batch, _ = dataset[draws]
+    assert batch.rows.tolist() == [draw.row for draw in draws]
+    assert np.array_equal(batch.images.flatten(1), stored[views, batch.rows])
+    assert np.array_equal(batch.labels, images.labels[batch.rows])
+    assert np.array_equal(dataset[[7]][0].images.flatten(), stored[0, 7])
 
 
 def test_batches_are_the_same_with_workers(benchmark, small_model, tmp_path):
@@ -280,10 +276,10 @@ def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_mode
     assert len(sets) == 1
     plain, stored = (ImageDataset(images, model.transform, report=tmp_path / "bad.csv") for images in sets[0])
     row = next(iter(sets[0][1].features.unreadable))
-    assert stored[row].image is None
-    assert stored[row].bad == plain[row].bad
-    drawn = Draw(row, (0, 0, 3))
-    assert stored[drawn].row == plain[drawn].row != row
+    assert stored[[row]][0] is None
+    assert stored[[row]][1] == plain[[row]][1]
+    drawn = [Draw(row, (0, 0, 3))]
+    assert stored[drawn][0].rows == plain[drawn][0].rows != row
     assert np.array_equal(embed_set(model, plain).rows, embed_set(model.on_features(), stored).rows)
 
 

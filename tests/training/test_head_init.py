@@ -106,5 +106,5 @@ def test_large_sets_are_looked_at_in_part(small_model, pattern_set, tmp_path, mo
     (embedded,) = seen
     assert len(embedded.vectors) == len(embedded.rows) == 10
     assert (embedded.rows[0], embedded.rows[-1]) == (0, len(dataset) - 1)
-    expected = model.eval().features(torch.stack([dataset[row].image for row in embedded.rows.tolist()]))
+    expected = model.eval().features(dataset[embedded.rows.tolist()][0].images)
     np.testing.assert_allclose(embedded.vectors, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

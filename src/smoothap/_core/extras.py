@@ -5,8 +5,10 @@ Beside a CPU torch the import ends in `RuntimeError: operator torchvision::nms d
 """
 
 import importlib
+import importlib.util
 import sys
 import warnings
+from pathlib import Path
 
 # extra -> package on the index -> the module that it installs. A test compares this with pyproject.toml.
 EXTRAS = {
@@ -52,6 +54,18 @@ def remedy(module: str | None) -> str | None:
     by_module = {name: extra for extra, packages in EXTRAS.items() for name in packages.values()}
     extra = (by_module | _BROUGHT_ALONG).get(package)
     return None if extra is None else f"pip install 'smoothap[{extra}]'"
+
+
+def package_folder(package: str) -> Path | None:
+    """Where an installed package is, found without importing it: that can take seconds."""
+    spec = importlib.util.find_spec(package)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def font_folder() -> Path | None:
+    """The fonts that matplotlib brings, where it is installed."""
+    matplotlib = package_folder("matplotlib")
+    return None if matplotlib is None else matplotlib / "mpl-data" / "fonts" / "ttf"
 
 
 def ensure_torchvision() -> None:

@@ -66,6 +66,22 @@ def write_atomically(path: Path | str, content: bytes | str | Callable[[Path], N
     return path
 
 
+def write_cache(path: Path, content: bytes | Callable[[Path], None]) -> None:
+    """`write_atomically` for the cache: a file that cannot be written there costs time, nothing else."""
+    with suppress(OSError):
+        write_atomically(path, content)
+
+
+def cache_folder() -> Path:
+    """Where this package may keep what it can compute again: $XDG_CACHE_HOME/smoothap, or ~/.cache/smoothap."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothap"
+
+
+def data_folder() -> Path:
+    """Where this package keeps what users make and gave no place for: $XDG_DATA_HOME/smoothap, or ~/.local/share/..."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "smoothap"
+
+
 def sweep(folder: Path) -> None:
     """Delete what writers that were killed left half written; only where no other process writes to the folder."""
     for file in folder.glob(".*.????????.partial"):

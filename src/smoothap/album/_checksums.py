@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from smoothap._core.files import write_atomically
-from smoothap.data.places import cache_folder
+from smoothap._core.files import cache_folder, write_atomically
 
 BLOCK = 1 << 24
 _LARGE = 1 << 28  # bytes; smaller files are summed every time they are opened, unless they are many

@@ -11,9 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from smoothap._core.files import write_atomically
+from smoothap._core.files import cache_folder, write_atomically
 from smoothap.album._checksums import checksum as checksum_of
-from smoothap.data.places import cache_folder
 
 _KEPT = 4  # albums whose indices stay in the cache: one that changes leaves its old ones behind
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from smoothap.album.updating import Labels, labels_by_folder
-from smoothap.data.columns import read_table
+from smoothap.data.tables import read_table
 
 
 def read_labels(labels: str, photos: Path | None, columns: str | None = None) -> tuple[Labels, list[str]]:

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap._core.files import write_atomically
+from smoothap._core.files import cache_folder, write_atomically
 from smoothap.album._checksums import check, checksum
 from smoothap.album._faiss_cache import belongs_to_us
 from smoothap.album.description import Segment
 from smoothap.album.photos import SCHEMA, whole_numbers
-from smoothap.data.places import cache_folder
 
 MANY = 500_000  # photos; fewer are read sooner than they are looked for
 _PLACE = "place"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothap.data.columns import read_table
+from smoothap.data.tables import read_table
 
 TABLES = (".csv", ".parquet")
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothap._core.files import cache_folder, write_cache
 from smoothap.album import _not_copies
 from smoothap.album._duplicates import linked, pairs_above, rows_by_content
 from smoothap.album.description import COLLECTIONS
 from smoothap.album.photos import Photo, Photos
 from smoothap.album.vectors import MappedVectors, Vectors, checksum_of_rows
-from smoothap.data.places import cache_folder, write_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from smoothap._core.files import locked
+from smoothap._core.files import data_folder, locked
 from smoothap.album._given_photos import GivenPhotos
 from smoothap.album._parallel_indexing import compute_in_processes, plan
 from smoothap.album._ray_indexing import compute_on_ray
@@ -18,7 +18,6 @@ from smoothap.album.updating import UpdateReport
 from smoothap.album.vectors import FLOAT32
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.places import data_folder
 from smoothap.models import Embedder, open_model
 from smoothap.models.efficientnet_lite import ARCHITECTURE
 from smoothap.models.embedding import embed_sets

@@ -20,7 +20,7 @@ from smoothap.benchmark.search import RATE, Values
 from smoothap.benchmark.statistics import sums_by_class
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset
-from smoothap.data.image_cache import with_cached_images
+from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches, Draw
 from smoothap.models import Embedder
@@ -120,7 +120,8 @@ def opened(plan: Plan, split: int, seed: int, dimension: int | None) -> tuple[Be
     if plan.frozen:
         frozen = freeze(benchmark, model.to(plan.device), workers=plan.workers)
         return frozen.benchmark, frozen.head(dimension, seed=seed, saves_backbone=False)
-    return with_cached_images(benchmark, model.transform, plan.out / "images" / f"split-{split}"), model
+    files = (plan.out / "images" / f"split-{split}-{number}" for number in count())
+    return benchmark.with_images(lambda images: decoded_once(images, model.transform, next(files))), model
 
 
 def prepare(run: TrainingRun, plan: Plan) -> tuple[Benchmark, ImageSet, TrainingSetup]:

@@ -12,7 +12,7 @@ from smoothap.album import Album
 from smoothap.cli._options import NOT_IMPROVED, check_folder, command
 from smoothap.cli.serve import serve as open_page
 from smoothap.cli.train import comparison
-from smoothap.data.emoji import drawings_folder, emoji
+from smoothap.data.datasets.emoji import drawings_folder, emoji
 from smoothap.data.image_set import ImageSet
 from smoothap.models import Embedder, open_model
 from smoothap.plots.rankings import BeforeAfter

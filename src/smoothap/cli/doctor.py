@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from smoothap._core.extras import EXTRAS
+from smoothap._core.files import cache_folder
 from smoothap.cli._options import AsJson, command
-from smoothap.data.places import cache_folder
 
 
 @command()

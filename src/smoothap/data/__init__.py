@@ -1,10 +1,9 @@
-"""Sets of images: a file for each benchmark, safe reading, transforms, and batches to train and to test on.
+"""Sets of images: `datasets` has a file for each; safe reading, transforms, and batches to train and to test on.
 
 The modules below are for everybody; the others are how these work.
 """
 
 __all__ = [
-    *("benchmark", "check", "counts", "dataset", "image_set", "reading", "samplers", "sheet", "splits", "transforms"),
-    *("cars", "cub", "emoji", "folder", "glyphs", "ijbc", "in_shop", "inaturalist", "sop", "table", "vehicle_id"),
-    "vggface2",
+    *("benchmark", "check", "dataset", "datasets", "image_set", "reading", "samplers", "sheet", "splits", "tables"),
+    "transforms",
 ]

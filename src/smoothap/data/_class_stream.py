@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # the step of SplitMix64
 _KEY_BITS = 40  # of a sort key are random, the others say which class and cycle
 _ROUNDS, _WAITING = 1, 2  # last part of a seed, so that no two uses of chance share their numbers
 
@@ -125,11 +126,15 @@ def _occurrence(values: np.ndarray) -> np.ndarray:
 
 
 def _scramble(card: np.ndarray, seed: tuple[int, int], cycle: np.ndarray) -> np.ndarray:
-    """A random-looking number of 40 bits for each card in each cycle: the mixing function of SplitMix64."""
+    """A random-looking number of 40 bits for each card in each cycle."""
     value = np.random.SeedSequence(seed).generate_state(1, np.uint64) + card.astype(np.uint64)
     for salt in (cycle.astype(np.uint64), np.uint64(0)):
-        value = value * np.uint64(0x9E3779B97F4A7C15) + salt
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        value ^= value >> np.uint64(31)
+        value = mix(value * GOLDEN + salt)
     return value >> np.uint64(64 - _KEY_BITS)
+
+
+def mix(value: np.ndarray) -> np.ndarray:
+    """The mixing function of SplitMix64, of each number (n,) uint64."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))

@@ -1,5 +1,6 @@
 """A benchmark: what to train on, what to test on, and what the user should know about this copy of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from smoothap.data.image_set import ImageSet
@@ -31,6 +32,17 @@ class Benchmark:
             if images is not None:
                 distinct.setdefault(images.source, images)
         return list(distinct.values())
+
+    def with_images(self, prepared: Callable[[ImageSet], ImageSet]) -> "Benchmark":
+        """Itself with the ways to read images that a function returns, which is asked once for sets that share them."""
+        ways = {images.source: prepared(images) for images in self.sets}
+
+        def changed(images: ImageSet) -> ImageSet:
+            way = ways[images.source]
+            return replace(images, read=way.read, features=way.features, is_decoded=way.is_decoded)
+
+        tests = {name: changed(images) for name, images in self.tests.items()}
+        return replace(self, train=None if self.train is None else changed(self.train), tests=tests)
 
     def training_images(self) -> ImageSet:
         """All that there is to train on."""

@@ -24,26 +24,16 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from smoothap._core.files import write_atomically
-from smoothap._core.progress import Progress
 from smoothap._core.workers import end_with_the_parent, without_signals
+from smoothap.data.decoded import a_few_rows
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import UnreadableImage
 from smoothap.data.samplers import Batches, Draw
 from smoothap.data.transforms import Transform
 
-_HELD_BYTES = 1 << 30  # sets that decode to less than this stay in memory
 _LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is killed|exited unexpectedly)")
 
 Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be read on the way
-
-
-class Item(NamedTuple):
-    """One image of a batch, (3, size, size) uint8, or its features, (f, 1, 1) float32; None where it is left out."""
-
-    image: Tensor | None
-    label: int
-    row: int
-    bad: Bad
 
 
 class Batch(NamedTuple):
@@ -99,57 +89,52 @@ class BadImages:
         self._written = len(self)
 
 
-class ImageDataset(Dataset[Item]):
-    """The images of a set through a transform: `dataset[Draw]` is a random view, `dataset[row]` the test view.
+class ImageDataset(Dataset[tuple[Batch | None, Bad]]):
+    """The images of a set through a transform: `dataset[draws]` are random views, `dataset[rows]` the test views.
 
     A random view of an unreadable image is one of the next readable image of its class, in the order of the set (of
     the next class, should all be unreadable), so that a batch keeps its shape; a test view is left out. `bad` counts
-    them. `in_memory` decodes the set once and holds it as bytes, for sets that fit; batches are the same,
-    but for the last grey levels of large JPEGs under the released transform, which are held at one size for all views.
+    them.
     """
 
-    def __init__(
-        self,
-        images: ImageSet,
-        transform: Transform,
-        *,
-        report: Path | str,
-        bad_limit: float = 0.01,
-        in_memory: bool = False,
-    ) -> None:
+    def __init__(self, images: ImageSet, transform: Transform, *, report: Path | str, bad_limit: float = 0.01) -> None:
         self.images, self.transform = images, transform
         self.bad = BadImages(images.name, len(images), report, bad_limit)
         self._unreadable: dict[int, str] = {}  # row -> reason
-        self._held: dict[int, np.ndarray] = {}  # row -> pixels, where they are held in memory
-        if in_memory:
-            self._decode_all()
 
     def __len__(self) -> int:
         return len(self.images)
 
-    def __getitem__(self, index: Draw | int) -> Item:
-        row, seed = index if isinstance(index, Draw) else (int(index), None)
-        bad: list[tuple[int, str]] = []
-        for candidate in [row] if seed is None else self._stand_ins(row):
-            try:
-                view = self._view(candidate, seed)
-            except UnreadableImage as error:
-                bad.append((candidate, error.reason))
-                if len(bad) > self.bad.allowed:  # then `bad.add` raises for this batch anyway
-                    break
-                continue
-            return Item(view, int(self.images.labels[candidate]), candidate, tuple(bad))
-        return Item(None, int(self.images.labels[row]), row, tuple(bad))
-
-    def __getitems__(self, indices: Sequence[Draw | int]) -> "list[Item] | Batch":
-        """The items of a batch, as torch's loader asks for them; stored features are one already."""
+    def __getitem__(self, index: Sequence[Draw | int]) -> tuple[Batch | None, Bad]:
+        """The batch of these draws or rows, None where none of them can be read, and what could not be read."""
+        draws = [each if isinstance(each, Draw) else (int(each), None) for each in index]
         features = self.images.features
-        if features is None or features.unreadable:
-            return [self[index] for index in indices]
-        rows, seeds = zip(*(index if isinstance(index, Draw) else (int(index), None) for index in indices), strict=True)
-        numbers = np.array(rows)
-        labels = torch.from_numpy(self.images.labels[numbers])
-        return Batch(features.take(rows, seeds), labels, torch.from_numpy(numbers))
+        if features is not None and not features.unreadable:
+            rows, seeds = zip(*draws, strict=True)
+            return self._batch(features.take(rows, seeds), rows), ()
+        views: list[Tensor] = []
+        rows, bad = list[int](), list[tuple[int, str]]()
+        for row, seed in draws:
+            bad_before = len(bad)
+            for candidate in [row] if seed is None else self._stand_ins(row):
+                try:
+                    views.append(self._view(candidate, seed))
+                except UnreadableImage as error:
+                    bad.append((candidate, error.reason))
+                    if len(bad) - bad_before > self.bad.allowed:  # then `bad.add` raises for this batch anyway
+                        break
+                else:
+                    rows.append(candidate)
+                    break
+        if not views:
+            return None, tuple(bad)
+        # (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in
+        pixels = torch.stack([view.permute(1, 2, 0) for view in views]).permute(0, 3, 1, 2)
+        return self._batch(pixels, rows), tuple(bad)
+
+    def _batch(self, images: Tensor, rows: Sequence[int]) -> Batch:
+        chosen = np.array(rows)
+        return Batch(images, torch.from_numpy(self.images.labels[chosen]), torch.from_numpy(chosen))
 
     def identity(self) -> dict[str, Any]:
         """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
@@ -162,7 +147,7 @@ class ImageDataset(Dataset[Item]):
         if self.images.features is not None:
             digest.update(self.images.features.file.name.encode())
         colours: list[list[float]] = []
-        for row in _a_few(len(self)):
+        for row in a_few_rows(self.images):
             with suppress(UnreadableImage):
                 image = self._read(row, self.transform.enough_pixels(True))
                 colours.append(np.asarray(image).mean((0, 1)).round(2).tolist())
@@ -188,41 +173,11 @@ class ImageDataset(Dataset[Item]):
     def _read(self, row: int, shorter_side: int) -> Image.Image:
         if row in self._unreadable:
             raise UnreadableImage(str(self.images.names[row]), self._unreadable[row])
-        if row in self._held:
-            return Image.fromarray(self._held[row])
         try:
             return self.images.read(row, shorter_side)
         except UnreadableImage as error:
             self._unreadable[row] = error.reason
             raise
-
-    def _decode_all(self) -> None:
-        shorter_side = self.transform.enough_pixels(True)
-        with Progress(f"Reading {self.images.name}", total=len(self), unit="images") as progress:
-            for row in range(len(self)):
-                try:
-                    self._held[row] = np.asarray(self._read(row, shorter_side))
-                except UnreadableImage as error:
-                    self.bad.add(str(self.images.names[row]), error.reason)
-                progress.advance()
-        self.bad.write()
-
-
-def fits_in_memory(images: ImageSet, transform: Transform) -> bool:
-    """Whether the decoded set is small enough to hold, judged by a few of its images; stored features are not held."""
-    if images.features is not None:
-        return False
-    sizes = [0]
-    for row in _a_few(len(images)):
-        with suppress(UnreadableImage):
-            image = images.read(row, transform.enough_pixels(True))
-            sizes.append(3 * image.width * image.height)
-    return max(sizes) * len(images) <= _HELD_BYTES
-
-
-def _a_few(images: int) -> list[int]:
-    """Rows that stand for the whole set, evenly spaced."""
-    return np.linspace(0, images - 1, 16).astype(int).tolist()
 
 
 def training_batches(
@@ -271,9 +226,9 @@ def _load(
     """The batches of these indices, without those of which no image can be read."""
     loader = DataLoader(
         dataset,
-        batch_sampler=indices,  # ty: ignore[invalid-argument-type]
+        batch_size=None,  # an index of the data set is a whole batch
+        sampler=indices,
         num_workers=workers,
-        collate_fn=_collate,
         # A forked worker shares the images held in memory and needs no copy of the set.
         multiprocessing_context="fork" if workers and sys.platform == "linux" else None,
         pin_memory=pin_memory,
@@ -296,16 +251,3 @@ def _load(
         ) from error
     finally:
         dataset.bad.write()
-
-
-def _collate(items: list[Item] | Batch) -> tuple[Batch | None, Bad]:
-    """Stack what is there, as (n, height, width, 3) in memory: the order that convolutions on a CPU are fastest in."""
-    if isinstance(items, Batch):
-        return items, ()
-    kept = [(item.image, item.label, item.row) for item in items if item.image is not None]
-    bad = tuple(chain.from_iterable(item.bad for item in items))
-    if not kept:
-        return None, bad
-    images, labels, rows = zip(*kept, strict=True)
-    pixels = torch.stack([image.permute(1, 2, 0) for image in images]).permute(0, 3, 1, 2)
-    return Batch(pixels, torch.tensor(labels), torch.tensor(rows)), bad

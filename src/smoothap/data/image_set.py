@@ -38,6 +38,7 @@ class ImageSet:
     instances: np.ndarray | None = None  # (n,) int64: rows of one instance (a video) are averaged into one vector
     file: Callable[[int], Path] | None = field(default=None, repr=False)  # where the image of a row lies, if in a file
     features: StoredFeatures | None = field(default=None, repr=False)  # for trainings behind a frozen backbone
+    is_decoded: bool = False  # whether `read` takes the image from memory, or nearly so
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class DataSet(NamedTuple):
     """A set by name. Packages add their own as entry points of the group `smoothap.datasets`, as our albums do."""
 
-    opener: str | Callable[..., Benchmark]  # a function, or module:function, imported when the name is used
+    opener: str | Callable[..., Benchmark]  # a function, or module:function of `data.datasets`, imported when used
     path: str  # what PATH is, or "" where the set needs none
     options: tuple[tuple[str, Any], ...] = ()
     chooses_split: bool = False  # whether the user chooses the test classes; else the set comes with its split
@@ -27,35 +27,29 @@ class DataSet(NamedTuple):
 
 
 DATA = {
-    "emoji": DataSet("smoothap.data.emoji:emoji", "", drawn=True),
-    "emoji:skin-tones": DataSet("smoothap.data.emoji:emoji", "", (("skin_tones", True),), drawn=True),
-    "emoji:ordered": DataSet("smoothap.data.emoji:emoji", "", (("ordered", True),)),
-    "glyphs": DataSet("smoothap.data.glyphs:glyphs", "", drawn=True),
-    "sop": DataSet("smoothap.data.sop:sop", "the folder with Ebay_train.txt"),
-    "vehicle-id": DataSet("smoothap.data.vehicle_id:vehicle_id", "the folder with train_test_split"),
-    "vehicle-id-gallery": DataSet("smoothap.data.vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
-    "inaturalist": DataSet("smoothap.data.inaturalist:inaturalist", "the folder with train_val2018"),
-    "inaturalist-json": DataSet(
-        "smoothap.data.inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"
-    ),
-    "vggface2": DataSet("smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark"),
+    "emoji": DataSet("emoji:emoji", "", drawn=True),
+    "emoji:skin-tones": DataSet("emoji:emoji", "", (("skin_tones", True),), drawn=True),
+    "emoji:ordered": DataSet("emoji:emoji", "", (("ordered", True),)),
+    "glyphs": DataSet("glyphs:glyphs", "", drawn=True),
+    "sop": DataSet("sop:sop", "the folder with Ebay_train.txt"),
+    "vehicle-id": DataSet("vehicle_id:vehicle_id", "the folder with train_test_split"),
+    "vehicle-id-gallery": DataSet("vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
+    "inaturalist": DataSet("inaturalist:inaturalist", "the folder with train_val2018"),
+    "inaturalist-json": DataSet("inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"),
+    "vggface2": DataSet("vggface2:vggface2", "the folder with train, test and bb_landmark"),
     "vggface2-aligned": DataSet(
-        "smoothap.data.vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
+        "vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
     ),
-    "ijbc": DataSet("smoothap.data.ijbc:ijbc", "the folder with protocols or meta"),
-    "ijbc-aligned": DataSet("smoothap.data.ijbc:ijbc", "the folder with meta", (("aligned", True),)),
-    "cub": DataSet("smoothap.data.cub:cub", "the folder with images.txt"),
-    "cars": DataSet("smoothap.data.cars:cars", "the folder with cars_annos.mat or devkit"),
-    "in-shop": DataSet("smoothap.data.in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
+    "ijbc": DataSet("ijbc:ijbc", "the folder with protocols or meta"),
+    "ijbc-aligned": DataSet("ijbc:ijbc", "the folder with meta", (("aligned", True),)),
+    "cub": DataSet("cub:cub", "the folder with images.txt"),
+    "cars": DataSet("cars:cars", "the folder with cars_annos.mat or devkit"),
+    "in-shop": DataSet("in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
     "folder": DataSet(
-        "smoothap.data.folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
+        "folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
     ),
-    "csv": DataSet(
-        "smoothap.data.table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True
-    ),
-    "parquet": DataSet(
-        "smoothap.data.table:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True
-    ),
+    "csv": DataSet("table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True),
+    "parquet": DataSet("table:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True),
 }
 
 
@@ -95,7 +89,7 @@ def open_data(
         raise ValueError(
             f"{name} comes with its split: the test classes can be chosen for album, {_listed('chooses_split')}."
         )
-    if columns is not None and data.opener != "smoothap.data.table:table":
+    if columns is not None and data.opener != "table:table":
         raise ValueError(f"{name} has no columns to name: --columns is for csv and parquet.")
     if columns is not None:
         options["columns"] = columns
@@ -110,7 +104,7 @@ def open_data(
         opener = data.opener
         if isinstance(opener, str):
             module, _, function = opener.partition(":")
-            opener = getattr(import_module(module), function)
+            opener = getattr(import_module(f"smoothap.data.datasets.{module}"), function)
         return opener(Path(path).expanduser(), **options) if data.path else opener(**options)
     except ModuleNotFoundError as missing:
         if (install := remedy(missing.name)) is None:

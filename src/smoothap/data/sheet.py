@@ -3,9 +3,9 @@
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from smoothap._core.extras import font_folder
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.places import font_folder
 from smoothap.data.reading import UnreadableImage
 
 _CELL, _GAP, _MARGIN, _CAPTION, _HEADING, _SPACE = 96, 10, 36, 190, 58, 16

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.data.columns import read_lines
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import read_lines
 
 
 def held_out_classes(class_names: "np.ndarray | list[str]", fraction: float, seed: int) -> np.ndarray:

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from smoothap._core.files import write_atomically
+from smoothap.data._class_stream import GOLDEN, mix
 
 _BLOCK = 1 << 24
-_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # of the generator splitmix64
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +57,7 @@ def chosen_views(seeds: np.ndarray, views: int) -> np.ndarray:
     """Which of the views each of the seeds (n, 3) takes, (n,): splitmix64 over its numbers, all rows at once."""
     mixed = np.zeros(len(seeds), np.uint64)
     for part in seeds.astype(np.uint64).T:
-        mixed = (mixed ^ part) + np.uint64(_GOLDEN)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_FIRST)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_SECOND)
-        mixed ^= mixed >> np.uint64(31)
+        mixed = mix((mixed ^ part) + GOLDEN)
     return (mixed % np.uint64(views)).astype(np.int64)
 
 

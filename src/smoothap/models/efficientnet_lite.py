@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from smoothap.data.places import package_folder
+from smoothap._core.extras import package_folder
 from smoothap.models.cpu import NormAndActivation, SamePadding
 
 ARCHITECTURE = "tf_efficientnet_lite0"

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from smoothap.data.dataset import ImageDataset, fits_in_memory
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
-from smoothap.models.embedding import NoFeatures, embed_set
+from smoothap.models.embedding import Embedded, NoFeatures, embed_set
 from smoothap.plots.rankings import BeforeAfter
 from smoothap.training.evaluation import evaluate_embedded, instance_means
 
@@ -35,9 +36,13 @@ def embed_before_and_after(
     before: Embedder, after: Embedder, images: ImageSet, *, unreadable: Path, workers: int = 0
 ) -> BeforeAfter:
     """Embed and evaluate a set by both models; `unreadable` is the file that will list what cannot be read."""
-    views = _views(images, after, unreadable)
-    views_before = views if before.transform == after.transform else _views(images, before, unreadable)
-    sides = [embed_set(model, dataset, workers=workers) for model, dataset in ((before, views_before), (after, views))]
+    held = decoded_once(images, after.transform)
+
+    def embedded(model: Embedder) -> Embedded:
+        views = held if model.transform == after.transform else decoded_once(images, model.transform)
+        return embed_set(model, ImageDataset(views, model.transform, report=unreadable), workers=workers)
+
+    sides = [embedded(before), embedded(after)]
     reports = [evaluate_embedded(side, images) for side in sides]
     kept = images.rows(sides[0].rows) if len(sides[0].rows) < len(images) else images
     vectors = [side.vectors for side in sides]
@@ -45,11 +50,6 @@ def embed_before_and_after(
         means = [instance_means(rows, kept.instances) for rows in vectors]
         vectors, kept = [mean for mean, _ in means], replace(kept.rows(means[0][1]), instances=None)
     return BeforeAfter(kept, vectors[0], vectors[1], reports[0], reports[1])
-
-
-def _views(images: ImageSet, model: Embedder, unreadable: Path) -> ImageDataset:
-    in_memory = fits_in_memory(images, model.transform)
-    return ImageDataset(images, model.transform, report=unreadable, in_memory=in_memory)
 
 
 def compare_with_untrained(

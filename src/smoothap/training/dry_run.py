@@ -16,9 +16,9 @@ import torch
 from smoothap._core.devices import chosen_device, count_memory, peak_memory
 from smoothap._core.distributed import Processes, joined_processes
 from smoothap.data.benchmark import Benchmark
+from smoothap.data.datasets.counts import partial_copies_taken
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
-from smoothap.data.partial_copies import partial_copies_taken
 from smoothap.training.config import HERE, RunOptions, TrainingConfig
 from smoothap.training.finetune import BatchesOf, FineTuned
 from smoothap.training.log import read_rows
@@ -64,8 +64,9 @@ def run_dry(
     found.missing += lacking.sentences
     tested = [images for one in sets for images in one.sets if images is not one.train]
     tested_images = sum(lacking.whole.get(images.name, len(images)) for images in tested)
-    few, *further = (_FewTests.of(one, found.missing) for one in sets)
-    scale = lacking.whole.get(few.training_images().name, 0) / len(few.training_images()) or 1.0
+    few, *further = (_with_few_tests(one, found.missing) for one in sets)
+    everything = few.training_images()
+    scale = lacking.whole.get(everything.name, 0) / len(everything) or 1.0
     few_steps = (_STEPS_ON_CPU if device.type == "cpu" else _STEPS) + _STEPS_OF_A_WORKER * options.workers
     for name, training in trainings.items():
         config: TrainingConfig = training.keywords["config"]
@@ -81,7 +82,10 @@ def run_dry(
                     f"The memory of {device} does not hold a batch of this training: --micro-batch-size 96 computes "
                     "the same gradient in parts, --batch-size another one"
                 ) from error
-            images, validated = few.split[-1]
+            images, validated = everything, 0
+            if config.validation_fraction:
+                images, validation = sets[0].train_and_validation(config.seed, config.validation_fraction)
+                validated = len(validation)
             batch_size = min(config.batch_size, images.classes * config.samples_per_class)
             batches: BatchesOf | None = training.keywords.get("batches")
             drawn = None if batches is None else batches(images, replace(config, batch_size=batch_size), processes)
@@ -131,30 +135,23 @@ def _temporary(folder: Path, processes: Processes) -> Generator[None]:
 
 @dataclass(frozen=True, eq=False)
 class _FewTests(Benchmark):
-    """A benchmark with all of its training images, and few to validate and test on."""
-
-    split: list[tuple[ImageSet, int]] = field(default_factory=list)  # training images, how many are validated on
-
-    @classmethod
-    def of(cls, whole: Benchmark, missing: list[str]) -> "_FewTests":
-        tests = {images.name: images for images in whole.sets if images is not whole.train}
-        few = {name: images.rows(rows) for name, images in tests.items() if len(rows := few_rows(images))}
-        missing += [
-            f"{name} has no two classes of two images and more: nothing can be tested on it."
-            for name in tests.keys() - few.keys()
-        ]
-        return cls(whole.name, whole.train, few, whole.warnings)
+    """A benchmark that validates on few images."""
 
     def train_and_validation(self, seed: int = 0, fraction: float = 0.1) -> tuple[ImageSet, ImageSet]:
         training, validation = super().train_and_validation(seed, fraction)
-        self.split.append((training, len(validation)))
         rows = few_rows(validation)
         return training, validation.rows(rows) if len(rows) else validation
 
-    def training_images(self) -> ImageSet:
-        images = super().training_images()
-        self.split.append((images, 0))
-        return images
+
+def _with_few_tests(whole: Benchmark, missing: list[str]) -> Benchmark:
+    """A benchmark with all of its training images, and few to validate and test on."""
+    tests = {images.name: images for images in whole.sets if images is not whole.train}
+    few = {name: images.rows(rows) for name, images in tests.items() if len(rows := few_rows(images))}
+    missing += [
+        f"{name} has no two classes of two images and more: nothing can be tested on it."
+        for name in tests.keys() - few.keys()
+    ]
+    return _FewTests(whole.name, whole.train, few, whole.warnings)
 
 
 def few_rows(images: ImageSet) -> np.ndarray:

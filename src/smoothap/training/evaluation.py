@@ -16,6 +16,7 @@ from smoothap.metrics import Report, evaluate
 from smoothap.metrics.rows import queries_with_copies
 from smoothap.models import Embedder, open_model
 from smoothap.models.embedding import Embedded, embed_set
+from smoothap.training.head_init import class_means
 
 
 def evaluate_model(
@@ -116,7 +117,4 @@ def mean_report(reports: Sequence[Report]) -> Report:
 
 def instance_means(vectors: np.ndarray, instances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean of the vectors (n, d) of each of m instances (n,), (m, d), and the row of its first image, (m,)."""
-    _, first, instance, images = np.unique(instances, return_index=True, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(first), vectors.shape[1]))
-    np.add.at(sums, instance.reshape(-1), vectors)
-    return (sums / images[:, None]).astype(np.float32), first
+    return class_means(vectors, instances)[0].astype(np.float32), np.unique(instances, return_index=True)[1]

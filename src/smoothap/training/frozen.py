@@ -17,11 +17,12 @@ import numpy as np
 import torch
 
 from smoothap._core.distributed import Processes
+from smoothap._core.files import cache_folder
 from smoothap._core.progress import Progress
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.dataset import ImageDataset, fits_in_memory
+from smoothap.data.dataset import ImageDataset
+from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
-from smoothap.data.places import cache_folder
 from smoothap.data.stored_features import StoredFeatures, open_features, stored_type, write_features
 from smoothap.models import Embedder
 from smoothap.models.embedding import BATCH_SIZE, embed_set
@@ -77,17 +78,14 @@ def freeze(benchmark: Benchmark, backbone: Embedder, *, views: int = FEATURE_VIE
     """
     if views < 0:
         raise ValueError(f"views is the number of random views of each training image, at least 0, not {views}")
-    stored: dict[tuple[int, int], StoredFeatures] = {}
+    files: list[Path] = []
 
-    def frozen(images: ImageSet, views: int) -> ImageSet:
-        if images.source not in stored:
-            stored[images.source] = _features(images, backbone, views, workers)
-        return replace(images, features=stored[images.source])
+    def frozen(images: ImageSet) -> ImageSet:
+        features = _features(images, backbone, views if images is benchmark.train else 0, workers)
+        files.append(features.file)
+        return replace(images, features=features)
 
-    train = None if benchmark.train is None else frozen(benchmark.train, views)
-    tests = {name: frozen(images, 0) for name, images in benchmark.tests.items()}
-    files = tuple(features.file for features in stored.values())
-    return Frozen(replace(benchmark, train=train, tests=tests), backbone, files)
+    return Frozen(benchmark.with_images(frozen), backbone, tuple(files))
 
 
 def _features(images: ImageSet, backbone: Embedder, views: int, workers: int) -> StoredFeatures:
@@ -110,8 +108,8 @@ def _compute(file: Path, dataset: ImageDataset, backbone: Embedder, views: int, 
     shape = 1 + views, len(images), backbone.feature_dimension
     stored = stored_type(shape[0])
     _check_room(file.parent, stored.itemsize * shape[0] * shape[1] * shape[2])
-    if fits_in_memory(images, backbone.transform):  # each image is needed several times
-        dataset = ImageDataset(images, backbone.transform, report=dataset.bad.report, in_memory=True)
+    held = decoded_once(images, backbone.transform)  # each image is needed several times
+    dataset = ImageDataset(held, backbone.transform, report=dataset.bad.report)
     readable = np.zeros(len(images), bool)
 
     def blocks() -> Iterator[np.ndarray]:

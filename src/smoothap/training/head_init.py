@@ -64,12 +64,18 @@ def projection(
     return weight, -weight @ mean
 
 
+def class_means(vectors: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the vectors (n, d) of each of m classes, (m, d) in float64, and the class of each vector, (n,)."""
+    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(sizes), vectors.shape[1]))
+    np.add.at(sums, classes, vectors)
+    return sums / sizes[:, None], classes
+
+
 def _evened(features: np.ndarray, labels: np.ndarray, power: float) -> np.ndarray | None:
     """The matrix (f, f) that evens out the scatter within classes; None where no two images of a class differ."""
-    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(sizes), features.shape[1]))
-    np.add.at(sums, classes, features)
-    within = features - (sums / sizes[:, None])[classes]
+    means, classes = class_means(features, labels)
+    within = features - means[classes]
     scatter = within.T @ within
     spread = np.trace(scatter) / len(scatter)
     if spread <= 0:

@@ -21,7 +21,8 @@ from smoothap._core.files import is_full, locked, sweep
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.precision import float32_networks
 from smoothap._core.progress import Progress
-from smoothap.data.dataset import Batch, ImageDataset, fits_in_memory, training_batches
+from smoothap.data.dataset import Batch, ImageDataset, training_batches
+from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches, Batches
 from smoothap.functional.diagnostics import approximation_error, operating_share
@@ -128,8 +129,8 @@ def train(
     suffix = f"-{processes.rank}" if processes.rank else ""
 
     def views_of(image_set: ImageSet, part: str) -> ImageDataset:
-        report, in_memory = folder / f"unreadable-{part}{suffix}.csv", fits_in_memory(image_set, model.transform)
-        return ImageDataset(image_set, model.transform, report=report, in_memory=in_memory)
+        held = decoded_once(image_set, model.transform)
+        return ImageDataset(held, model.transform, report=folder / f"unreadable-{part}{suffix}.csv")
 
     dataset = views_of(images, "train")
     validation_dataset = None if validation is None else views_of(validation, "validation")

@@ -17,6 +17,7 @@ from smoothap.benchmark.methods.divide_and_conquer import backbone_features, k_m
 from smoothap.benchmark.methods.wrapped import margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
+from smoothap.training.head_init import class_means
 
 _UPDATE_EVERY = 3  # epochs
 _SECOND_DIMENSION = 128  # of both heads in the released code: its weights of the reversal go with that many dimensions
@@ -103,13 +104,8 @@ class InterclassMining(nn.Module):
 
 def without_class(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The vectors (n, d) minus the mean of their class, over the deviation in it: what no class explains."""
-    _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     vectors = vectors.astype(np.float64)
-
-    def mean_of_class(values: np.ndarray) -> np.ndarray:
-        sums = np.zeros((len(sizes), values.shape[1]))
-        np.add.at(sums, place, values)
-        return (sums / sizes[:, None])[place]
-
-    centred = vectors - mean_of_class(vectors)
-    return centred / (np.sqrt(mean_of_class(centred**2)) + 1e-6)
+    means, classes = class_means(vectors, labels)
+    centred = vectors - means[classes]
+    variances, _ = class_means(centred**2, labels)
+    return centred / (np.sqrt(variances[classes]) + 1e-6)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothap.data._faces import places_of_faces, read_aligned, read_box
-from smoothap.data._listed import find_file, find_listed, image_files, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_lines, read_table, replaced
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.faces import places_of_faces, read_aligned, read_box
+from smoothap.data.datasets.listing import find_file, find_listed, image_files, set_of_files
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import read_lines, read_table, replaced
 
 PAPER = {"train": Counts(3_310_000, 8_631), "test": Counts(169_396, 500)}
 RELEASE = {"train": Counts(3_141_890, 8_631)}

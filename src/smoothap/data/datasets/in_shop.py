@@ -7,13 +7,12 @@ item_id evaluation_status) and the images in `img` or `Img/img`. Queries look fo
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
+import numpy as np
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import is_equal, read_rows, replaced
-from smoothap.data.counts import Counts, published_split
-from smoothap.data.image_set import ImageSet
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
+from smoothap.data.tables import is_equal, read_rows, replaced
 
 PUBLISHED = {"train": Counts(25_882, 3_997), "test": Counts(26_830, 3_985)}  # 14,218 queries, 12,612 in the gallery
 RECALL_AT = (1, 10, 20, 30)
@@ -30,13 +29,9 @@ def in_shop(root: Path, *, published: dict[str, Counts] = PUBLISHED) -> Benchmar
     chosen = {state: is_equal(states, state) for state in _STATES}
     if (others := len(states) - sum(int(rows.sum()) for rows in chosen.values())) > 0:
         raise ValueError(f"{listing} has {others:,} lines that end in none of {', '.join(_STATES)}: fetch it again.")
-
-    def part(name: str, rows: pa.Array) -> ImageSet:
-        kept = files.filter(rows)
-        groups = replaced(replaced(kept, "^.*img/"), "/id_.*$")
-        return set_of_files(f"in-shop {name}", folder, kept, articles.filter(rows), RECALL_AT, groups=groups)
-
-    is_test = ~chosen["train"]
-    is_query = chosen["query"][is_test]
-    test = replace(part("test", pa.array(is_test)), is_query=is_query, is_gallery=~is_query)
-    return published_split("in-shop", {"train": part("train", pa.array(chosen["train"])), "test": test}, published)
+    groups = replaced(replaced(files, "^.*img/"), "/id_.*$")
+    images = set_of_files("in-shop", folder, files, articles, RECALL_AT, groups=groups)
+    train = images.rows(np.flatnonzero(chosen["train"]), "in-shop train")
+    marked = replace(images, is_query=chosen["query"], is_gallery=chosen["gallery"])
+    test = marked.rows(np.flatnonzero(~chosen["train"]), "in-shop test")
+    return published_split("in-shop", {"train": train, "test": test}, published)

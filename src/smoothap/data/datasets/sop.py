@@ -6,11 +6,11 @@ On disk: `Ebay_train.txt` and `Ebay_test.txt` (image_id class_id super_class_id 
 
 from pathlib import Path
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_rows, replaced
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, listed_set
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import read_rows, replaced
 
 PAPER = {"train": Counts(59_551, 11_318), "test": Counts(60_502, 11_316)}
 
@@ -24,5 +24,5 @@ def _part(root: Path, part: str) -> ImageSet:
     listing = find_file(root, f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
     _, articles, _, paths = read_rows(listing, 4, skip=1)
     folder = root / "images" if (root / "images").is_dir() else root
-    files, groups = find_listed(folder, paths, listing), replaced(paths, "(_final)?/.*$")
-    return set_of_files(f"sop {part}", folder, files, articles, (1, 10, 100, 1000), groups=groups)
+    groups = replaced(paths, "(_final)?/.*$")
+    return listed_set(f"sop {part}", folder, paths, articles, listing, (1, 10, 100, 1000), groups)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from smoothap._core.extras import package_folder
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.datasets.counts import Counts, compare_counts
 from smoothap.data.image_set import ImageSet
-from smoothap.data.places import package_folder
 from smoothap.data.reading import read_image
 from smoothap.data.splits import split_at_classes, split_by_class
 

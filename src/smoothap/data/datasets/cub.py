@@ -8,13 +8,12 @@ ImageNet: every published figure has both.
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import positions, read_rows, replaced
-from smoothap.data.counts import Counts, published_split
-from smoothap.data.image_set import ImageSet
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
+from smoothap.data.splits import split_at_classes
+from smoothap.data.tables import positions, read_rows, replaced
 
 PUBLISHED = {"train": Counts(5_864, 100), "test": Counts(5_924, 100)}
 RECALL_AT = (1, 2, 4, 8)
@@ -28,12 +27,9 @@ def cub(root: Path, *, published: dict[str, Counts] = PUBLISHED, training_classe
     rows = positions(identifiers, labelled)
     if rows.null_count:
         raise ValueError(f"{root}/image_class_labels.txt lacks images of images.txt: fetch the set again.")
-    numbers = numbers.take(rows).to_numpy(zero_copy_only=False).astype(int)
     files = find_listed(root / "images", paths, listing)
-    parts = {"train": numbers <= training_classes, "test": numbers > training_classes}
-    return published_split("cub", {part: _part(root, part, files, rows) for part, rows in parts.items()}, published)
-
-
-def _part(root: Path, part: str, files: pa.Array, rows: np.ndarray) -> ImageSet:
-    kept = files.filter(pa.array(rows))
-    return set_of_files(f"cub {part}", root / "images", kept, replaced(kept, "/.*$"), RECALL_AT)
+    images = set_of_files("cub", root / "images", files, replaced(files, "/.*$"), RECALL_AT)
+    number_of = dict(zip(replaced(files, "/.*$").to_pylist(), numbers.take(rows).to_pylist(), strict=True))
+    tested = np.array([int(number_of[name]) > training_classes for name in images.class_names])
+    train, test = split_at_classes(images, tested)
+    return published_split("cub", {"train": train, "test": test}, published)

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import missing_files, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import is_equal, read_table
+from smoothap.data.datasets.listing import missing_files, set_of_files
 from smoothap.data.image_set import ImageSet
 from smoothap.data.splits import chosen_split
+from smoothap.data.tables import is_equal, read_table
 
 _TRUE, _FALSE = {"1", "true", "yes"}, {"0", "false", "no", ""}
 

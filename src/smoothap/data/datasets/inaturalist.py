@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_lines, read_text, replaced
-from smoothap.data.counts import Counts, compare_counts, published_split
+from smoothap.data.datasets.counts import Counts, compare_counts, published_split
+from smoothap.data.datasets.listing import find_file, listed_set
 from smoothap.data.image_set import ImageSet
 from smoothap.data.splits import split_by_class
+from smoothap.data.tables import read_lines, read_text, replaced
 
 _COMPETITION = ("train2018.json", "val2018.json")
 PAPER = {"train": Counts(325_846, 5_690), "test": Counts(136_093, 2_452)}
@@ -68,5 +68,5 @@ def _paths_of_json(root: Path) -> pa.Array:
 def _listed(root: Path, name: str, listing: Path | str, paths: pa.Array) -> ImageSet:
     folder = root / "train_val2018" if (root / "train_val2018").is_dir() else root
     paths = replaced(paths, "^.*/([^/]+/[^/]+/[^/]+)$", r"\1")  # Aves/2761/<hash>.jpg, whatever stands before
-    files, species, groups = find_listed(folder, paths, listing), replaced(paths, "/[^/]*$"), replaced(paths, "/.*$")
-    return set_of_files(name, folder, files, species, (1, 4, 16, 32), groups=groups)
+    species, groups = replaced(paths, "/[^/]*$"), replaced(paths, "/.*$")
+    return listed_set(name, folder, paths, species, listing, (1, 4, 16, 32), groups)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, listed_set
+from smoothap.data.splits import split_at_classes
 
 PUBLISHED = {"train": Counts(8_054, 98), "test": Counts(8_131, 98)}
 RECALL_AT = (1, 2, 4, 8)
@@ -22,17 +23,12 @@ RECALL_AT = (1, 2, 4, 8)
 def cars(root: Path, *, published: dict[str, Counts] = PUBLISHED, training_classes: int = 98) -> Benchmark:
     """The split of the metric-learning papers: half of the classes each; Recall@1, 2, 4, 8."""
     paths, numbers, words, listing = _first_release(root) if (root / "cars_annos.mat").is_file() else _later(root)
-    files = find_listed(root, pa.array(paths), listing)
     # numbered, so that the classes keep their order, and two of one name stay two
     classes = pa.array([f"{number:03} {words[number - 1]}" for number in numbers])
-    parts = {"train": numbers <= training_classes, "test": numbers > training_classes}
-    sets = {
-        part: set_of_files(
-            f"cars {part}", root, files.filter(pa.array(rows)), classes.filter(pa.array(rows)), RECALL_AT
-        )
-        for part, rows in parts.items()
-    }
-    return published_split("cars", sets, published)
+    images = listed_set("cars", root, pa.array(paths), classes, listing, RECALL_AT)
+    tested = np.array([int(name.partition(" ")[0]) > training_classes for name in images.class_names])
+    train, test = split_at_classes(images, tested)
+    return published_split("cars", {"train": train, "test": test}, published)
 
 
 def _first_release(root: Path) -> tuple[list[str], np.ndarray, list[str], Path]:

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import image_files, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import is_equal, label_by, replaced
+from smoothap.data.datasets.listing import image_files, set_of_files
 from smoothap.data.image_set import ImageSet
 from smoothap.data.splits import chosen_split
+from smoothap.data.tables import is_equal, label_by, replaced
 
 
 def folder(

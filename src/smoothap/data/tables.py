@@ -113,22 +113,14 @@ def read_text(path: Path) -> str:
 
 def as_numbers(path: Path, columns: dict[str, pa.Array]) -> np.ndarray:
     """Columns of text as numbers (rows, columns) float32; the first cell that is none is named."""
-    return np.stack([_numbers(path, name, column) for name, column in columns.items()], axis=1)
-
-
-def _numbers(path: Path, name: str, column: pa.Array) -> np.ndarray:
-    try:
-        return column.cast(pa.float32()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid as error:
-        row, cell = next((row, cell) for row, cell in enumerate(column.to_pylist()) if not _is_number(cell))
-        raise ValueError(
-            f"{path}: {name} of row {row + 1} is no number but {cell[:40]!r}: fetch the file again."
-        ) from error
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        pa.array([cell]).cast(pa.float32())
-    except pa.ArrowInvalid:
-        return False
-    return True
+    numbers = np.empty((len(next(iter(columns.values()))), len(columns)), np.float32)
+    for place, (name, column) in enumerate(columns.items()):
+        try:
+            numbers[:, place] = column.cast(pa.float32()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as error:
+            cell = str(error).partition("'")[2].rpartition("'")[0]  # which Arrow quotes
+            row = column.to_pylist().index(cell) + 1
+            raise ValueError(
+                f"{path}: {name} of row {row} is no number but {cell[:40]!r}: fetch the file again."
+            ) from error
+    return numbers

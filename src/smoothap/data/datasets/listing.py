@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from smoothap.data.columns import label_by, positions
+from smoothap.data.datasets.counts import refuse_partial
 from smoothap.data.image_set import ImageSet
-from smoothap.data.partial_copies import refuse_partial
 from smoothap.data.reading import SUFFIXES, read_image
+from smoothap.data.tables import label_by, positions
 
 
 def find_file(root: Path, *candidates: str) -> Path:
@@ -79,6 +79,19 @@ def missing_files(where: str, missing: list[str], listed: int, remedy: str) -> V
     return ValueError(
         f"{where}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0][:200]}. {remedy}"
     )
+
+
+def listed_set(
+    name: str,
+    folder: Path,
+    paths: pa.Array,
+    classes: pa.Array,
+    listing: Path | str,
+    recall_at: tuple[int, ...],
+    groups: pa.Array | None = None,
+) -> ImageSet:
+    """The images below `folder` that `listing` names, with the class and the group of each in words."""
+    return set_of_files(name, folder, find_listed(folder, paths, listing), classes, recall_at, groups=groups)
 
 
 def set_of_files(

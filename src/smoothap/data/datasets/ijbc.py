@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._faces import places_of_faces, read_aligned, read_box
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import as_numbers, is_equal, label_by, read_rows, read_table, replaced
-from smoothap.data.counts import Counts, compare_counts
+from smoothap.data.datasets.counts import Counts, compare_counts
+from smoothap.data.datasets.faces import places_of_faces, read_aligned, read_box
+from smoothap.data.datasets.listing import find_file, find_listed, set_of_files
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import as_numbers, is_equal, label_by, read_rows, read_table, replaced
 
 PAPER = Counts(148_824, 3_531)
 _FEWEST = 5  # instances of an identity

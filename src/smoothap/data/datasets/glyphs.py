@@ -18,10 +18,11 @@ import numpy as np
 import PIL
 from PIL import Image, ImageDraw, ImageFont
 
+from smoothap._core.extras import font_folder
+from smoothap._core.files import cache_folder, write_cache
 from smoothap._core.progress import Progress
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
-from smoothap.data.places import cache_folder, font_folder, write_cache
 from smoothap.data.splits import split_by_class
 
 SIZE = 40  # pixels of a side

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from smoothap.data._listed import find_file, find_listed, set_of_files
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.columns import read_rows
-from smoothap.data.counts import Counts, published_split
+from smoothap.data.datasets.counts import Counts, published_split
+from smoothap.data.datasets.listing import find_file, listed_set
 from smoothap.data.image_set import ImageSet
+from smoothap.data.tables import read_rows
 
 PAPER = {
     "train": Counts(110_178, 13_134),
@@ -60,6 +60,4 @@ def _part(root: Path, part: str) -> ImageSet:
     listing = find_file(root, f"train_test_split/{_LISTS[part]}.txt")
     numbers, vehicles = read_rows(listing, 2)
     paths = pa.array([f"{number.removesuffix('.jpg').zfill(7)}.jpg" for number in numbers.to_pylist()], pa.string())
-    folder = root / "image"
-    files = find_listed(folder, paths, listing)
-    return set_of_files(f"vehicle-id {part}", folder, files, vehicles, (1, 5))
+    return listed_set(f"vehicle-id {part}", root / "image", paths, vehicles, listing, (1, 5))

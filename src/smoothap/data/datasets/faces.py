@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from smoothap.data._listed import missing_files
-from smoothap.data.columns import as_numbers, positions
+from smoothap.data.datasets.listing import missing_files
 from smoothap.data.reading import UnreadableImage, read_image
+from smoothap.data.tables import as_numbers, positions
 
 ALIGNED_SIZE = 112
 _FARTHEST = 1e6  # pixels: whatever lies farther out is no place in an image
