@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from promises import TORTURE
+from guarantees import LONG
 
 ROOT = Path(__file__).parent.parent
 _INSIDE = "SMOOTHAP_OTHER_PROCESSOR"
@@ -62,7 +62,7 @@ def run_tests(settings, *words):
 
 
 pytestmark = [
-    pytest.mark.promise(21),
+    pytest.mark.guarantee(21),
     pytest.mark.skipif(_INSIDE in os.environ, reason="this is already such a process"),
 ]
 
@@ -71,7 +71,7 @@ def test_every_setting_is_one_of_a_machine():
     assert sorted(setting for machine in MACHINES.values() for setting in machine) == sorted(SETTINGS)
 
 
-@pytest.mark.skipif(TORTURE, reason="the long form takes every test")
+@pytest.mark.skipif(LONG, reason="the long form takes every test")
 def test_exactness_and_loss_hold_on_an_old_one():
     assert "passed" in run_tests(MACHINES["an old one"], *SHORT)
 

@@ -151,7 +151,7 @@ def test_equal_photos_come_in_the_order_of_their_ids():
     assert [hit.id for hit in album.search(np.array([0.6, 0.8]), 5)] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])
 def test_bad_vectors_are_named(value):
     vectors = np.ones((4, 3))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from promises import short_or_long
+from guarantees import short_or_long
 
 from smoothap.album import Album, Collection
 from smoothap.album._collection_file import NAME, STEPS_KEPT

@@ -43,7 +43,7 @@ def pickled_array(mark):
     return stream.getvalue()
 
 
-@pytest.mark.promise(14)
+@pytest.mark.guarantee(14)
 @pytest.mark.parametrize("make", [pickled_array, lambda mark: pickle.dumps(Payload(mark))])
 @pytest.mark.parametrize("name", ["vectors-000001.npy", "photos-000001.parquet"])
 def test_no_pickle_is_run(folder, tmp_path, make, name):
@@ -55,7 +55,7 @@ def test_no_pickle_is_run(folder, tmp_path, make, name):
     assert not mark.exists()
 
 
-@pytest.mark.promise(14)
+@pytest.mark.guarantee(14)
 def test_a_pickle_as_description_is_not_run(folder, tmp_path):
     (folder / "album.json").write_bytes(pickle.dumps(Payload(tmp_path / "mark")))
     with pytest.raises(ValueError, match="damaged"):
@@ -63,7 +63,7 @@ def test_a_pickle_as_description_is_not_run(folder, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 @pytest.mark.parametrize("path", [b"/etc/passwd", b"../x", b"a/../../x", b"..", b"a\n/../../b", b"x\0y", b""])
 def test_paths_out_of_the_folder_are_refused(folder, path):
     rows = [{**new_record(number, f"{number}.jpg")} for number in range(3)]
@@ -115,7 +115,7 @@ def test_a_description_of_another_form_is_refused(folder, text):
         Album.open(folder)
 
 
-@pytest.mark.promise(14)
+@pytest.mark.guarantee(14)
 def test_an_index_is_not_read_from_the_album_nor_from_an_open_folder(folder, tmp_path, monkeypatch):
     pytest.importorskip("faiss")
     from smoothap.album import _faiss_cache

@@ -23,7 +23,7 @@ def album():
     return Album.from_arrays(np.concatenate([vectors, vectors]), metadata)
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("form", ["first", "everything", "minimum"])
 def test_copies_have_one_score_and_stand_in_order_of_their_ids(core_path, album, form):
     options = {"first": {"k": 40}, "everything": {"everything": True}, "minimum": {"minimum": -0.1}}[form]
@@ -36,7 +36,7 @@ def test_copies_have_one_score_and_stand_in_order_of_their_ids(core_path, album,
         assert [hit.id for hit in hits] == [hit.id for hit in sorted(hits, key=lambda hit: (-hit.score, hit.id))]
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_a_score_is_that_of_the_definition(core_path, album):
     for hit in album.search(5, k=20):
         assert hit.score == defined_score(album.vectors[5], album.vectors[hit.id])
@@ -44,7 +44,7 @@ def test_a_score_is_that_of_the_definition(core_path, album):
         assert pair.score == defined_score(album.vectors[pair.first], album.vectors[pair.second])
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_the_page_shows_the_average_precision_of_the_evaluation(album):
     report = evaluate(album.vectors, album.photos.labels(), progress=False)
     served = ServedAlbum(album, "album", Decoder(Limits()))
@@ -54,7 +54,7 @@ def test_the_page_shows_the_average_precision_of_the_evaluation(album):
         assert curve.average_precision == pytest.approx(report.average_precision[row], abs=1e-14)
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_pairs_at_the_score_itself_are_found(core_path, album):
     """A product may propose a little less than the score of a pair: those at it and just above are decided."""
     score = defined_score(album.vectors[0], album.vectors[1])
@@ -69,7 +69,7 @@ def test_pairs_at_the_score_itself_are_found(core_path, album):
         assert pair in {(first, second) for first, second, _ in album.all_above(scores[pair])}
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_calibration_counts_by_the_definition(core_path, album, monkeypatch):
     """With a score of the curve at each right pair, ties between right and wrong pairs are counted as ties."""
     monkeypatch.setattr(calibration, "POINTS", 4096)

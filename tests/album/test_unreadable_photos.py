@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from guarantees import short_or_long
 from photo_makers import photo_bytes
 from PIL import Image
-from promises import short_or_long
 
 from smoothap.album import Album
 from smoothap.album.walking import kinds_of
@@ -75,7 +75,7 @@ def pile(tmp_path):
     return root
 
 
-@pytest.mark.promise(13)
+@pytest.mark.guarantee(13)
 def test_indexed_and_reported_are_all(tmp_path, model, pile):
     album = Album.create(tmp_path / "album", model, pile)
     report = album.update(progress=False)
@@ -223,7 +223,7 @@ def write_many(root: Path, files: int, bad: int) -> list[str]:
 
 
 @pytest.mark.alone
-@pytest.mark.promise(13)
+@pytest.mark.guarantee(13)
 def test_of_many_files_none_is_lost_and_memory_is_bounded(tmp_path, model, measured):
     files, bad = short_or_long(150, 10_000), short_or_long(15, 500)
     names = write_many(tmp_path / "photos", files, bad)

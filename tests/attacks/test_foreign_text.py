@@ -14,10 +14,10 @@ import pytest
 import tiny_sets
 import torch
 from damaged_files import changed_json, damaged_json, damaged_text
+from guarantees import short_or_long
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photo_makers import tiny_model
-from promises import short_or_long
 
 from smoothap.album import Album
 from smoothap.album.description import _SEALED
@@ -36,7 +36,7 @@ from smoothap.models.folder import read_description
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
-pytestmark = pytest.mark.promise(12)
+pytestmark = pytest.mark.guarantee(12)
 
 NONE = Counts(0, 0)
 fuzzed = settings(

@@ -1,14 +1,14 @@
 """The API under schemathesis: whatever its own description allows, and what it does not, is answered as described."""
 
 import pytest
+from guarantees import short_or_long
 from hypothesis import HealthCheck, given, settings
 from page_albums import pixel_album
-from promises import short_or_long
 
 from smoothap.server._server import create_app
 
 schemathesis = pytest.importorskip("schemathesis")
-pytestmark = pytest.mark.promise(17)
+pytestmark = pytest.mark.guarantee(17)
 EXAMPLES = short_or_long(8, 500)
 HOST = {"host": "127.0.0.1"}
 # A vector is text that decodes to so many numbers of this album, which a schema cannot say. This server has no

@@ -18,7 +18,7 @@ from smoothap.data.reading import UnreadableImage
 from smoothap.server._decoder import Decoder
 from smoothap.server.limits import Limits
 
-pytestmark = pytest.mark.promise(16)
+pytestmark = pytest.mark.guarantee(16)
 
 
 @pytest.mark.alone

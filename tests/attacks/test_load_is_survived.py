@@ -7,7 +7,7 @@ import time
 
 import pytest
 from attackers import ask, photo_bytes
-from promises import short_or_long
+from guarantees import short_or_long
 
 pytestmark = pytest.mark.alone
 
@@ -51,7 +51,7 @@ def run_for(server, seconds, clients):
     return statuses
 
 
-@pytest.mark.promise(18)
+@pytest.mark.guarantee(18)
 def test_many_mixed_clients_are_answered_and_memory_does_not_grow(server, measured):
     run_for(server, max(3, SECONDS / 10), CLIENTS)  # threads, caches and pools come into being
     before = server.memory()

@@ -36,7 +36,7 @@ from smoothap.training.checkpoint import State
 from smoothap.training.log import read_rows
 from smoothap.training.vector_files import open_array
 
-pytestmark = pytest.mark.promise(14)
+pytestmark = pytest.mark.guarantee(14)
 NONE = {"train": Counts(0, 0), "test": Counts(0, 0)}
 
 

@@ -56,7 +56,7 @@ def raw(port, target):
     return int(answer.split()[1]), answer
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 def test_two_hundred_paths_that_try_to_leave_find_nothing(server, folder, measured):
     (folder / "secret.txt").write_bytes(SECRET)
     assert len(payloads()) >= 200
@@ -68,7 +68,7 @@ def test_two_hundred_paths_that_try_to_leave_find_nothing(server, folder, measur
     measured(f"{len(payloads())} paths, 0 escapes")
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 def test_a_link_out_of_the_album_is_not_followed(tmp_path):
     (tmp_path / "photos").mkdir()
     letter("S", "DejaVuSans").save(tmp_path / "secret.png")
@@ -83,7 +83,7 @@ def test_a_link_out_of_the_album_is_not_followed(tmp_path):
         assert ask(port, "POST", "/api/albums/0/photos/0/part", body, {"content-type": "application/json"})[0] == 404
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "a/../../secret.png", "a\0.png"])
 def test_an_album_takes_no_path_that_leaves_it(path):
     with pytest.raises(ValueError, match="no path below"):
@@ -109,7 +109,7 @@ def private_photo(kind):
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
-@pytest.mark.promise(19)
+@pytest.mark.guarantee(19)
 def test_what_is_served_has_pixels_and_nothing_else(kind, tmp_path):
     content = private_photo(kind)
     assert b"PRIVATE" in content or b"P\0R\0I\0V" in content
@@ -127,13 +127,13 @@ def test_what_is_served_has_pixels_and_nothing_else(kind, tmp_path):
                 assert set(image.info) <= {"jfif", "jfif_version", "jfif_unit", "jfif_density", "dpi"}
 
 
-@pytest.mark.promise(19)
+@pytest.mark.guarantee(19)
 def test_the_server_listens_on_this_machine_alone(server):
     listening = [each for each in server.process.net_connections("tcp") if each.status == "LISTEN"]
     assert {each.laddr.ip for each in listening} == {"127.0.0.1"}
 
 
-@pytest.mark.promise(19)
+@pytest.mark.guarantee(19)
 def test_a_whole_visit_asks_no_other_host(monkeypatch, tmp_path):
     """Every name looked up and every connection made in this process while the page is used."""
     asked = []

@@ -14,7 +14,7 @@ from page_server import served
 from smoothap.album import Album
 from smoothap.server.limits import Limits, visitor_address
 
-pytestmark = pytest.mark.promise(15)
+pytestmark = pytest.mark.guarantee(15)
 LIST, QUESTION = "/api/albums/0/search.csv", json.dumps({"photo": 0})
 ASKING = head(LIST, Content_Type="application/json", Content_Length=len(QUESTION)) + QUESTION.encode()
 SENDING = head(LIST, Content_Type="application/json", Content_Length=100)

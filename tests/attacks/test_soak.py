@@ -19,9 +19,9 @@ import numpy as np
 import psutil
 import pytest
 from attackers import ask, connect, head
+from guarantees import short_or_long
 from photo_makers import photo_bytes, tiny_model
 from PIL import Image
-from promises import short_or_long
 
 from smoothap.album import Album, updating
 from smoothap.models import Embedder
@@ -147,7 +147,7 @@ def visits(port, seconds, seed):
 
 
 @pytest.mark.alone
-@pytest.mark.promise(22)
+@pytest.mark.guarantee(22)
 def test_a_served_album_may_change_under_its_visitors(tmp_path, measured):
     model = Embedder.load(tiny_model(tmp_path / "model"))
     tiny_model(tmp_path / "another", seed=1)

@@ -7,13 +7,13 @@ import time
 import numpy as np
 import pytest
 from attackers import ask, comes, connect, head, photo_bytes, send_chunked, status_of
+from guarantees import short_or_long
 from page_server import served
-from promises import short_or_long
 
 from smoothap.album import Album
 from smoothap.server.limits import Limits
 
-pytestmark = pytest.mark.promise(15)
+pytestmark = pytest.mark.guarantee(15)
 
 EMBED = "/api/albums/0/embed"
 LARGE = short_or_long(150_000_000, 1_000_000_000)

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from promises import short_or_long
+from guarantees import short_or_long
 
 TESTS = Path(__file__).parent.parent
 
 
-@pytest.mark.promise(11)
+@pytest.mark.guarantee(11)
 def test_an_album_survives_kill_9(tmp_path, measured):
     kills = short_or_long(3, 50)
     source = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")])

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 import torch
+from guarantees import short_or_long
 from photo_makers import photo_bytes, photo_folder, tiny_model
-from promises import short_or_long
 
 from smoothap.album import Album
 from smoothap.album.description import Learnt
@@ -19,7 +19,7 @@ from smoothap.models.folder import read_model, write_model
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
-pytestmark = pytest.mark.promise(12)
+pytestmark = pytest.mark.guarantee(12)
 
 
 def state():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from guarantees import short_or_long
 from photo_makers import photo_bytes, photo_folder, tiny_model
-from promises import short_or_long
 from torn_disk import PowerCut, TornDisk
 
 from smoothap.album import Album, updating
@@ -20,7 +20,7 @@ from smoothap.album.projection import Projection
 from smoothap.album.walking import walk
 from smoothap.models import Embedder
 
-pytestmark = pytest.mark.promise(10)
+pytestmark = pytest.mark.guarantee(10)
 
 
 @pytest.fixture(scope="module")

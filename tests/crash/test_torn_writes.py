@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from promises import short_or_long
+from guarantees import short_or_long
 from torn_disk import PowerCut, TornDisk
 
 from smoothap._core.files import write_atomically
@@ -17,7 +17,7 @@ from smoothap.models.folder import read_model, write_model
 from smoothap.training import checkpoint
 from smoothap.training.checkpoint import State
 
-pytestmark = pytest.mark.promise(10)
+pytestmark = pytest.mark.guarantee(10)
 
 OLD, NEW = (torch.full((300,), value) for value in (1.0, 2.0))
 

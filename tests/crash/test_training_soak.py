@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from promises import short_or_long
+from guarantees import short_or_long
 
 TESTS = Path(__file__).parent.parent
 
 
 @pytest.mark.alone
-@pytest.mark.promise(23)
+@pytest.mark.guarantee(23)
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and finds the workers of a process in /proc")
 def test_a_training_disturbed_in_every_way_ends_as_the_undisturbed_one(tmp_path, measured):
     seconds = short_or_long(10, 3600)

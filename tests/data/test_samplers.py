@@ -1,4 +1,4 @@
-"""What batches promise, over sets of every shape."""
+"""What batches guarantee, over sets of every shape."""
 
 from collections import Counter
 from itertools import combinations

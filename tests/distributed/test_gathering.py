@@ -161,13 +161,13 @@ def assert_like_one_process(results, case):
             np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.promise(7)
+@pytest.mark.guarantee(7)
 @pytest.mark.parametrize("case", CASES)
 def test_loss_and_gradient_of_two_processes_equal_one(two_processes, case):
     assert_like_one_process(two_processes, case)
 
 
-@pytest.mark.promise(7)
+@pytest.mark.guarantee(7)
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [3, 4])
 def test_loss_and_gradient_of_several_processes_equal_one(number):

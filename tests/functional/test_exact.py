@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score
 from smoothap import average_precision
 
 
-@pytest.mark.promise(3)
+@pytest.mark.guarantee(3)
 @given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.integers(1, 8))
 def test_exact_ap_is_that_of_scikit_learn_with_ties_and_negative_scores(items, seed, levels):
     random = np.random.default_rng(seed)

@@ -25,7 +25,7 @@ def test_smoothed_ap_is_the_equation_term_by_term(seed, tau):
             assert ours[q].isnan()
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @pytest.mark.parametrize("tau", [0.1, 0.01])
 def test_the_gradient_with_respect_to_scores_is_right(tau):
     scores, relevant = random_scores(3)

@@ -16,7 +16,7 @@ def two_sets(seed=0, rows=6, items=15, classes=4, dtype=torch.float64):
     return embeddings, labels, reference, torch.randint(0, classes, (items,), generator=generator)
 
 
-@pytest.mark.promise(2)
+@pytest.mark.guarantee(2)
 @given(seed=st.integers(0, 2**31), rows=st.integers(1, 8), items=st.integers(1, 12), tau=st.sampled_from([0.3, 0.01]))
 def test_a_reference_set_takes_the_place_of_the_batch(seed, rows, items, tau):
     embeddings, labels, reference, reference_labels = two_sets(seed, rows, items)
@@ -25,7 +25,7 @@ def test_a_reference_set_takes_the_place_of_the_batch(seed, rows, items, tau):
     assert (ours - expected).abs().max() <= 1e-10
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_gradients_flow_to_queries_and_reference(core_path, reduction):
     embeddings, labels, reference, reference_labels = two_sets(1)

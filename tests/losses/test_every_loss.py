@@ -82,7 +82,7 @@ def with_gradient(loss, embeddings, labels, **named):
     return value.detach(), torch.autograd.grad(value, embeddings)[0]
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @every("gradient")
 def test_the_gradient_is_that_of_the_value(name):
     loss = build(name)
@@ -124,7 +124,7 @@ def test_a_batch_in_which_nobody_has_a_positive_asks_nothing(name):
     assert (gradient == 0).all()
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @every("retrieval set")
 def test_the_gradient_to_a_retrieval_set_is_that_of_the_value(name):
     if ("gradient", name) in CANNOT:
@@ -139,7 +139,7 @@ def test_the_gradient_to_a_retrieval_set_is_that_of_the_value(name):
     assert torch.autograd.gradcheck(value, (queries, items), eps=1e-7, atol=1e-5)
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @pytest.mark.parametrize("tau", [0.1, 0.01])
 @pytest.mark.parametrize(
     "make",
@@ -207,7 +207,7 @@ def test_a_retrieval_set_of_another_precision_is_computed_in_the_better_one(name
     assert loss(sides[1], LABELS, None, sides[0], LABELS).dtype == torch.float64
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @every("nan")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
@@ -221,7 +221,7 @@ def test_nan_is_refused_by_row(name, place, value):
         build(name)(*given)
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @every("zero row")
 def test_a_zero_row_is_refused_by_row(name):
     embeddings = rows()
@@ -239,7 +239,7 @@ FORMS = {
 }
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("ask", ["backward", "grad"])
@@ -311,7 +311,7 @@ def two_processes():
 
 
 @pytest.mark.alone
-@pytest.mark.promise(7)
+@pytest.mark.guarantee(7)
 @every("two processes")
 def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
     value, gradient, *parameters = (

@@ -11,7 +11,7 @@ def batch(rows=6, dimension=4, dtype=torch.float32):
     return torch.randn(rows, dimension, generator=generator, dtype=dtype), torch.tensor([0, 0, 1, 1, 2, 2])[:rows]
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
@@ -27,7 +27,7 @@ def test_nan_and_infinite_embeddings_are_refused_by_row(core_path, value, dtype,
             SmoothAP()(broken, labels)
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 def test_all_broken_rows_are_counted(core_path):
     embeddings, labels = batch()
     embeddings[[1, 3, 5]] = float("nan")
@@ -35,7 +35,7 @@ def test_all_broken_rows_are_counted(core_path):
         SmoothAP()(embeddings, labels)
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 def test_a_zero_row_is_refused_by_row(core_path):
     embeddings, labels = batch()
     embeddings[3] = 0
@@ -134,7 +134,7 @@ def test_lists_are_refused_with_the_way_to_wrap_them(name, value):
         call(**{name: value})
 
 
-@pytest.mark.promise(4)
+@pytest.mark.guarantee(4)
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -170,7 +170,7 @@ def test_settings_that_are_no_numbers_are_refused(setting, wrong):
         CalibrationLoss(negative_margin=wrong)
 
 
-@pytest.mark.promise(4)
+@pytest.mark.guarantee(4)
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("place", ["embeddings", "ref_emb"])
 @pytest.mark.parametrize(("dtype", "length", "tau"), [(torch.float16, 1e-6, 0.01), (torch.float32, 2e-38, 1e-4)])
@@ -186,7 +186,7 @@ def test_rows_too_short_for_a_finite_gradient_are_refused_by_row(core_path, redu
         loss(leaves[0], labels, None, leaves[1], labels).sum().backward()
 
 
-@pytest.mark.promise(4)
+@pytest.mark.guarantee(4)
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_a_loss_scaler_saves_small_gradients_of_float16_and_sees_large_ones(core_path, reduction):
     """The scale comes with the upstream gradient: the gradient is rounded to float16 after it, and may be infinite."""

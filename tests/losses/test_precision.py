@@ -12,7 +12,7 @@ def clustered(dtype, rows=96, seed=0):
     return (centres[labels] + 1.5 * torch.randn(rows, 32, generator=generator)).to(dtype), labels
 
 
-@pytest.mark.promise(4)
+@pytest.mark.guarantee(4)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("tau", [0.1, 0.01])
 @pytest.mark.parametrize("seed", range(5))
@@ -55,7 +55,7 @@ def test_full_precision_switches_fast_products_off_and_back_on():
         torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.promise(4)
+@pytest.mark.guarantee(4)
 def test_the_gradient_stays_finite_when_everything_is_already_right(core_path):
     embeddings = torch.eye(8).repeat_interleave(2, 0).requires_grad_()
     SmoothAP(0.001)(embeddings, torch.arange(8).repeat_interleave(2)).backward()

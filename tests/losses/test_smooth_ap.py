@@ -1,9 +1,9 @@
 import pytest
 import torch
+from guarantees import short_or_long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import authors_loss, smooth_ap_losses
-from promises import short_or_long
 
 from smoothap import SmoothAP
 
@@ -14,7 +14,7 @@ def random_batch(seed, rows=10, classes=4, dimension=5, dtype=torch.float64):
     return embeddings, torch.randint(0, classes, (rows,), generator=generator)
 
 
-@pytest.mark.promise(2)
+@pytest.mark.guarantee(2)
 @settings(max_examples=short_or_long(1_000, 50_000))
 @given(
     seed=st.integers(0, 2**31),
@@ -83,7 +83,7 @@ def test_with_the_query_included_it_is_the_authors_released_code(tau):
     assert (gradients[0] - gradients[1]).abs().max() <= 1e-10
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 @pytest.mark.parametrize("include_query", [False, True])
 @pytest.mark.parametrize("tau", [0.1, 0.01])
@@ -94,7 +94,7 @@ def test_the_gradient_is_right(tau, include_query, reduction):
     assert torch.autograd.gradcheck(lambda x: loss(x, labels), (embeddings,), atol=1e-6)
 
 
-@pytest.mark.promise(2)
+@pytest.mark.guarantee(2)
 def test_any_order_and_any_names_of_labels_give_the_same_loss(core_path):
     embeddings, labels = random_batch(5, rows=40, classes=9, dtype=torch.float32)
     loss = SmoothAP()(embeddings, labels)
@@ -112,7 +112,7 @@ def test_none_gives_one_value_per_query_in_the_order_given(core_path):
     assert torch.allclose(SmoothAP(0.05)(embeddings, labels), values[has_positive].mean(), atol=1e-6)
 
 
-@pytest.mark.promise(1)
+@pytest.mark.guarantee(1)
 def test_the_gradient_of_one_value_per_query_takes_any_weights(core_path):
     embeddings, labels = random_batch(8, rows=20, classes=5, dtype=torch.float32)
     weights = torch.rand(20, generator=torch.Generator().manual_seed(0))
@@ -123,7 +123,7 @@ def test_the_gradient_of_one_value_per_query_takes_any_weights(core_path):
     assert torch.allclose(rounded.grad.double(), exact.grad, atol=1e-5)
 
 
-@pytest.mark.promise(2)
+@pytest.mark.guarantee(2)
 def test_singletons_ask_nothing_but_are_negatives(core_path):
     embeddings, labels = random_batch(7, rows=12, classes=3, dtype=torch.float32)
     labels[-1] = 77
@@ -143,7 +143,7 @@ def test_a_batch_without_positives_is_a_zero_that_backpropagates(core_path, redu
     assert (embeddings.grad == 0).all()
 
 
-@pytest.mark.promise(2)
+@pytest.mark.guarantee(2)
 def test_one_class_only_is_perfect(core_path):
     embeddings = torch.randn(6, 4, requires_grad=True)
     loss = SmoothAP()(embeddings, torch.zeros(6, dtype=torch.long))
@@ -157,7 +157,7 @@ def test_perfectly_separated_classes_have_loss_zero(core_path):
     assert SmoothAP()(embeddings, torch.arange(56).repeat_interleave(4)).item() == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.promise(2)
+@pytest.mark.guarantee(2)
 def test_equal_embeddings_count_every_tie_one_half(core_path):
     loss = SmoothAP()(torch.ones(4, 3), torch.tensor([0, 0, 1, 1]))
     assert loss.item() == pytest.approx(1 - 1 / (1 + 2 * 0.5))

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import torch
+from guarantees import short_or_long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import ranking_by_definition
-from promises import short_or_long
 
 from smoothap import evaluate
 from smoothap.metrics.confusions import class_losses
@@ -36,7 +36,7 @@ def close_rows(seed, rows, dimension, dtype):
     return vectors, random.integers(0, max(2, rows // 5), rows)
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @settings(max_examples=short_or_long(25, 1_000))
 @given(
     seed=st.integers(0, 2**31),
@@ -48,7 +48,7 @@ def test_scores_that_a_product_cannot_tell_apart_are_ranked_by_the_definition(se
     assert_defined(*close_rows(seed, rows, dimension, dtype))
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("samples_per_class", [3, 60])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_and_many_positives_in_many_tiles(core_path, samples_per_class, dtype, monkeypatch):
@@ -58,7 +58,7 @@ def test_few_and_many_positives_in_many_tiles(core_path, samples_per_class, dtyp
     assert_defined(vectors, labels, block_sizes=(None, 64))
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
     """All scores lie within 1e-7: every proposal in float32 is undecided, and tiles in float64 take over."""
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
@@ -67,7 +67,7 @@ def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
     assert_defined(vectors, random.integers(0, 30, 100))
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("factor", [1e-23, 1e-40, 1e20, 3e38 / 4])
 def test_rows_of_any_length_have_the_same_ranks(core_path, factor):
     random = np.random.default_rng(1)
@@ -106,7 +106,7 @@ def reduced_products(kind):
         torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("kind", ["older setting", "newer setting", "for everything"])
 def test_products_that_the_user_made_less_precise_change_nothing(kind):
     """Whichever way they were switched on, they are off inside, and on again afterwards."""
@@ -123,7 +123,7 @@ def test_products_that_the_user_made_less_precise_change_nothing(kind):
             assert torch.backends.mkldnn.matmul.fp32_precision == inside
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_what_classes_take_is_counted_by_the_definition_too(core_path):
     """The AP that all classes take from one is the AP that the evaluation says it lost."""
     vectors, labels = close_rows(4, 120, 7, np.float32)
@@ -132,7 +132,7 @@ def test_what_classes_take_is_counted_by_the_definition_too(core_path):
         assert row.taken.sum() == pytest.approx(np.nansum(lost[labels == row.losing]), abs=1e-12)
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_the_one_constant_for_the_world(core_path):
     """Not a bit may differ on any processor: see smoothap/metrics/known_answer.py."""
     assert answer_here() == KNOWN

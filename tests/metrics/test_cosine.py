@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from core_paths import core_path_is
+from guarantees import short_or_long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import defined_score
-from promises import short_or_long
 
 from smoothap.metrics.cosine import Cosines, error_bound, given_rows, pair_scores, row_norms, unit_rows
 
@@ -30,7 +30,7 @@ def scores_of(left, right):
     return pair_scores(sides[0], row_norms(sides[0]), sides[1], row_norms(sides[1]), places, places)
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @settings(max_examples=short_or_long(60, 2_000))
 @given(
     seed=st.integers(0, 2**31),
@@ -50,7 +50,7 @@ def test_a_score_is_that_of_a_loop_over_plain_numbers_bit_for_bit(both_paths, se
     assert scores_of(left, right).tolist() == expected
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_a_score_on_which_nothing_rounds_is_the_fraction(core_path):
     """Rows of whole numbers whose lengths are whole numbers too: (3, 4), (1, 2, 2), (2, 3, 6), times anything."""
     rows = [(3, 4, 0), (4, 3, 0), (-3, 0, 4), (1, 2, 2), (2, -1, 2), (2, 3, 6), (6, 2, -3), (0, 0, 5)]
@@ -64,7 +64,7 @@ def test_a_score_on_which_nothing_rounds_is_the_fraction(core_path):
                 assert scores_of(left, right)[0] == expected
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_rows_and_rows_times_a_power_of_two_have_equal_scores(core_path, dtype):
     random = np.random.default_rng(0)
@@ -89,7 +89,7 @@ def proposals(left, right, dtype):
     yield torch.mm(*(torch.from_numpy(rows) for rows in (units[0][:64], units[1][:64].T))).diagonal().numpy()
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4, 8, 33, 512])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_product_is_further_from_the_definition_than_the_bound(dimension, dtype, measured):
@@ -106,7 +106,7 @@ def test_no_product_is_further_from_the_definition_than_the_bound(dimension, dty
     measured(f"at most {worst / bound:.0%} of the bound with {dimension} numbers of {dtype.__name__}")
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_half_the_bound_is_not_enough():
     """With two numbers in a row the error is more than half of the bound, and more than 2 u."""
     random = np.random.default_rng(0)
@@ -121,7 +121,7 @@ def test_half_the_bound_is_not_enough():
     assert worst > 2 * UNIT_ROUNDOFF[np.float32]
 
 
-@pytest.mark.promise(21)
+@pytest.mark.guarantee(21)
 def test_the_bound_holds_in_fractions():
     """The same with nothing rounded on the side of the truth: the definition's own error is part of the bound."""
     random = np.random.default_rng(1)

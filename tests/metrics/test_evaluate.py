@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import torch
+from guarantees import short_or_long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import average_precision_of, brute_force
-from promises import short_or_long
 
 from smoothap import evaluate
 
@@ -32,7 +32,7 @@ def assert_equal(report, expected):
             assert abs(value - (expected["first_hit_rank"][has_positive] <= k).mean()) <= 1e-12
 
 
-@pytest.mark.promise(3)
+@pytest.mark.guarantee(3)
 @settings(max_examples=short_or_long(150, 10_000))
 @given(
     seed=st.integers(0, 2**31),
@@ -47,7 +47,7 @@ def test_every_figure_is_that_of_the_brute_force_ranking_with_ties(seed, rows, c
     assert_equal(evaluate(embeddings, labels, recall_at=(1, 5)), brute_force(embeddings, labels))
 
 
-@pytest.mark.promise(3)
+@pytest.mark.guarantee(3)
 @given(seed=st.integers(0, 2**31), rows=st.integers(1, 40), items=st.integers(1, 90), classes=st.integers(1, 10))
 def test_queries_against_a_gallery_are_those_of_the_brute_force_ranking(seed, rows, items, classes):
     embeddings, gallery = signs(seed, rows, 6), signs(seed + 1, items, 6)
@@ -57,7 +57,7 @@ def test_queries_against_a_gallery_are_those_of_the_brute_force_ranking(seed, ro
     assert_equal(report, brute_force(embeddings, labels, gallery, gallery_labels))
 
 
-@pytest.mark.promise(3)
+@pytest.mark.guarantee(3)
 @pytest.mark.parametrize("samples_per_class", [1, 2, 5, 40])
 def test_real_cosines_of_any_length_are_ranked_exactly(core_path, samples_per_class):
     random = np.random.default_rng(samples_per_class)
@@ -229,7 +229,7 @@ def test_a_masked_array_is_refused_before_its_mask_is_lost(arguments):
         evaluate(**({"embeddings": np.eye(4), "labels": np.zeros(4, int)} | arguments))
 
 
-@pytest.mark.promise(3)
+@pytest.mark.guarantee(3)
 @pytest.mark.parametrize("start", [2**53, 2**62, 2**63 - 4])
 def test_signed_and_unsigned_labels_beyond_2_to_53_are_kept_apart(start):
     vectors = np.random.default_rng(0).standard_normal((24, 5))
@@ -248,7 +248,7 @@ def test_one_number_is_a_recall_too(one):
     assert list(report.recall) == list(report.precision) == [5]
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("place", ["embeddings", "gallery"])

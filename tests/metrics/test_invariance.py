@@ -29,7 +29,7 @@ def many(dtype, dimension=96, rows=2300):
     return vectors.astype(dtype), labels
 
 
-@pytest.mark.promise(3)
+@pytest.mark.guarantee(3)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_threads_and_kernels_change_no_bit(dtype, restore_threads, monkeypatch):
     from smoothap._core.threads import numba_is_there

@@ -57,7 +57,7 @@ class RunsCode:
         return print, ("code ran",)
 
 
-@pytest.mark.promise(14)
+@pytest.mark.guarantee(14)
 def test_a_pickle_that_runs_code_is_refused(tmp_path, capsys):
     file = tmp_path / "weights.pth"
     torch.save({"conv1.weight": torch.zeros(1), "more": RunsCode()}, file)
@@ -69,7 +69,7 @@ def test_a_pickle_that_runs_code_is_refused(tmp_path, capsys):
     assert "code ran" not in capsys.readouterr().out
 
 
-@pytest.mark.promise(14)
+@pytest.mark.guarantee(14)
 def test_an_old_torch_opens_no_pickle(tmp_path, published, monkeypatch):
     torch.save(published, tmp_path / "weights.pth")
     monkeypatch.setattr(torch, "__version__", "2.9.1+cpu")

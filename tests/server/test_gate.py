@@ -18,7 +18,7 @@ def test_our_own_names_are_answered(client, host):
     assert client.get("/api/albums", headers={"host": host}).status_code == 200
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "", "192.168.1.5:8000",
@@ -36,7 +36,7 @@ def test_beyond_this_machine_addresses_are_names_too_and_other_names_are_not(con
         assert client.get("/api/albums", headers={"host": host, **bearer}).status_code == status
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -59,7 +59,7 @@ def test_our_own_page_can_post(client):
     assert client.post("/api/albums/0/search", json={"photo": 1}).status_code == 200
 
 
-@pytest.mark.promise(17)
+@pytest.mark.guarantee(17)
 def test_a_page_of_another_site_cannot_show_our_pictures_but_can_link_to_us(client):
     cross = {"sec-fetch-site": "cross-site"}
     shown = client.get("/api/albums/0/photos/1/image", headers={**cross, "sec-fetch-mode": "no-cors"})
@@ -131,7 +131,7 @@ def test_every_answer_carries_the_policy(client):
         assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.promise(19)
+@pytest.mark.guarantee(19)
 def test_the_page_asks_no_other_host_and_has_nothing_inline(client):
     for address in server_module._FILES:
         text = client.get(address).text

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from guarantees import short_or_long
 from PIL import Image
-from promises import short_or_long
 from torch import nn
 
 from smoothap._core import files
@@ -141,7 +141,7 @@ def test_a_crash_while_saving_leaves_a_whole_checkpoint(run, tmp_path, monkeypat
     assert len(list((tmp_path / "cut").glob("checkpoint-*.safetensors"))) == 1
 
 
-@pytest.mark.promise(12)
+@pytest.mark.guarantee(12)
 def test_a_flipped_byte_anywhere_is_refused(run, tmp_path):
     run(steps=2)
     folder = tmp_path / "run"
@@ -202,7 +202,7 @@ class CountedThreads(SmoothAP):
         return super().forward(*arguments, **further)
 
 
-@pytest.mark.promise(9)
+@pytest.mark.guarantee(9)
 def test_a_resumed_training_has_the_threads_it_began_with(run, threads, capsys):
     threads(1)
     with pytest.raises(PowerCut):
@@ -231,7 +231,7 @@ def renamed(images, column):
     return replace(images, **{column: [f"other {name}" for name in getattr(images, column)]})
 
 
-@pytest.mark.promise(9)
+@pytest.mark.guarantee(9)
 @pytest.mark.parametrize("column", ["names", "class_names"])
 def test_other_files_or_classes_are_not_mixed_into_a_training(run, pattern_set, column):
     run(steps=1)
@@ -239,7 +239,7 @@ def test_other_files_or_classes_are_not_mixed_into_a_training(run, pattern_set, 
         run(resume=True, steps=1, images=renamed(pattern_set(), column))
 
 
-@pytest.mark.promise(9)
+@pytest.mark.guarantee(9)
 def test_other_pictures_under_the_same_names_are_not_mixed_into_a_training(run, pattern_set):
     run(steps=1)
     with pytest.raises(ValueError, match="trained on other images or classes"):
@@ -258,7 +258,7 @@ def test_another_decoder_may_go_on_with_a_training(run, pattern_set):
     assert run(resume=True, steps=2, images=replace(images, read=read))[0].finished
 
 
-@pytest.mark.promise(9)
+@pytest.mark.guarantee(9)
 def test_a_second_training_in_the_folder_is_refused_and_the_first_goes_on(run, tmp_path):
     class Second(SmoothAP):
         def forward(self, *arguments, **further):
@@ -295,14 +295,14 @@ def test_a_finished_training_resumes_to_its_end(run, tmp_path):
     assert checkpoint_bytes(tmp_path / "run") == before
 
 
-@pytest.mark.promise(14)
+@pytest.mark.guarantee(14)
 def test_nothing_in_a_checkpoint_is_pickled(run, tmp_path):
     run(steps=1, memory_size=10)
     names = sorted(file.name for file in (tmp_path / "run").iterdir())
     assert names == [".lock", "checkpoint-1.safetensors", "checkpoint.json", "metrics.jsonl", "model"]
 
 
-@pytest.mark.promise(9)
+@pytest.mark.guarantee(9)
 def test_killed_again_and_again_the_weights_are_bit_equal(pattern_folder, tmp_path, measured):
     kills = short_or_long(1, 50)
 

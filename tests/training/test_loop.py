@@ -121,7 +121,7 @@ def test_a_queue_adds_past_embeddings_to_the_ranking(run):
     assert sizes == [24, 24, 24, 48, 64]
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_a_number_stops_and_the_last_checkpoint_stays(run, tmp_path, value):
     with pytest.raises(
@@ -132,7 +132,7 @@ def test_a_loss_that_is_not_a_number_stops_and_the_last_checkpoint_stays(run, tm
     assert run(resume=True)[0].finished
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 @pytest.mark.parametrize(
     ("value", "sentence"), [(float("nan"), "NaN or infinite"), (float("inf"), "NaN or infinite"), (0.0, "all zeros")]
 )
@@ -151,7 +151,7 @@ def test_a_network_that_gives_a_bad_vector_stops_the_training_with_its_row(run, 
         run(model=model)
 
 
-@pytest.mark.promise(5)
+@pytest.mark.guarantee(5)
 def test_weights_that_are_not_numbers_never_replace_a_checkpoint(run, tmp_path):
     class Poison(torch.autograd.Function):
         @staticmethod

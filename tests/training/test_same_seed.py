@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from promises import TORTURE, short_or_long
+from guarantees import LONG, short_or_long
 
 from smoothap.cli._options import NOT_IMPROVED
 
@@ -23,11 +23,11 @@ def trained(folder, out, workers, seed=3):
     return next(out.glob("checkpoint-*.safetensors")).read_bytes()  # the last weights, also where the first were best
 
 
-@pytest.mark.promise(8)
+@pytest.mark.guarantee(8)
 def test_twice_and_with_any_number_of_workers_the_weights_are_bit_equal(pattern_folder, tmp_path, measured):
     first = trained(pattern_folder, tmp_path / "first", workers=0)
     assert trained(pattern_folder, tmp_path / "workers", workers=2) == first
-    if TORTURE:
+    if LONG:
         assert trained(pattern_folder, tmp_path / "again", workers=0) == first
         assert trained(pattern_folder, tmp_path / "other", workers=0, seed=4) != first
     measured(f"bit-equal after {STEPS} steps with 0, 2 and 0 workers")

@@ -1,8 +1,8 @@
-"""Run the long form of every promise, print the table, and write docs/promises.md. Run by `make torture`.
+"""Run the long form of every guarantee, print the table, and write docs/guarantees.md. Run by `make test-long`.
 
-    python tools/torture.py [NUMBER ...] [--short]
+    python tools/long_tests.py [NUMBER ...] [--short]
 
-With numbers only those promises are tried, and the others keep the results of their last run. Each result is kept as
+With numbers only those guarantees are tried, and the others keep the results of their last run. Each result is kept as
 soon as it is there, with the commit that it belongs to, so that the whole need not be run in one go.
 """
 
@@ -19,23 +19,23 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from promises import PROMISES
+from guarantees import GUARANTEES
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "promises.md"
-RESULTS = ROOT / "docs" / "promises.json"
-BY_SCRIPT = {6: "mutants.py", 20: "audit.py"}  # these print their result as their last line
+PAGE = ROOT / "docs" / "guarantees.md"
+RESULTS = ROOT / "docs" / "guarantees.json"
+BY_SCRIPT = {6: "mutation.py", 20: "audit.py"}  # these print their result as their last line
 
 
 def run_tests(number: int, short: bool) -> dict[str, Any]:
-    """Run the tests of a promise, and sum up what became of them."""
+    """Run the tests of a guarantee, and sum up what became of them."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "promises.json"
-        environment = {**os.environ, "SMOOTHAP_PROMISES": f"{file}:{number}"}
+        file = Path(folder) / "guarantees.json"
+        environment = {**os.environ, "SMOOTHAP_GUARANTEES": f"{file}:{number}"}
         if not short:
-            environment["SMOOTHAP_TORTURE"] = "1"
-        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "promise and not browser"]
+            environment["SMOOTHAP_LONG"] = "1"
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-m", "guarantee and not browser"]
         subprocess.run(command, cwd=ROOT, env=environment, check=False)
         outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     kept = outcomes.get(str(number), [])
@@ -52,7 +52,7 @@ def run_tests(number: int, short: bool) -> dict[str, Any]:
 
 
 def run_script(number: int) -> dict[str, Any]:
-    """Run a promise that is shown by a program of its own."""
+    """Run a guarantee that is shown by a program of its own."""
     began = time.monotonic()
     script = Path(__file__).parent / BY_SCRIPT[number]
     result = subprocess.run([sys.executable, str(script)], cwd=ROOT, capture_output=True, text=True)
@@ -71,33 +71,35 @@ def run_script(number: int) -> dict[str, Any]:
 def print_row(number: int, row: dict[str, Any]) -> None:
     """One line of the table on the terminal."""
     state = "kept  " if row["kept"] else "BROKEN"
-    print(f"{number:>3}  {state}  {PROMISES[number].promise:<40} {row['measured']}  ({row['seconds']} s)", flush=True)
+    print(
+        f"{number:>3}  {state}  {GUARANTEES[number].guarantee:<40} {row['measured']}  ({row['seconds']} s)", flush=True
+    )
 
 
-HEAD = """# Promises
+HEAD = """# Guarantees
 
-This page tells you what you can rely on, how we test it, and what came out when we last did. You can test any promise
+This page tells you what you can rely on, how we test it, and what came out when we last did. You can test any guarantee
 yourself, for example number 9, that a training which is killed and resumed ends with the same weights:
 
 ```
-make torture PROMISE=9
+make test-long GUARANTEE=9
 ```
 
-`make test` tests every promise in a short form, which takes minutes. `make torture` tests them in the long form of the
-table, which takes hours, and writes each result into the table.
+`make test` tests every guarantee in a short form, which takes minutes. `make test-long` tests them in the long form
+of the table, which takes hours, and writes each result into the table.
 
 In the table, *aim* is what the long form must reach, and *last result* is what it reached, with the day, the commit
 and the seconds it took. *Bit-equal* means equal in every bit. *Hypothesis* and *gradcheck* are the tools that make up
 random cases and that compare a gradient with finite differences.
 
-| # | promise | how it is tested | aim | last result | tests |
+| # | guarantee | how it is tested | aim | last result | tests |
 | --- | --- | --- | --- | --- | --- |"""
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """docs/promises.md: the table, with the last result of each promise."""
+    """docs/guarantees.md: the table, with the last result of each guarantee."""
     lines = [HEAD]
-    for number, promise in PROMISES.items():
+    for number, guarantee in GUARANTEES.items():
         row = results.get(str(number))
         files = sorted({test.partition("::")[0] for test in row["tests"]}) if row else []
         last = (
@@ -106,28 +108,28 @@ def write_page(results: dict[str, Any]) -> None:
             else "not yet run in its long form"
         )
         shown = ", ".join(f"`{file}`" for file in files)
-        lines.append(f"| {number} | {promise.promise} | {promise.proof} | {promise.aim} | {last} | {shown} |")
+        lines.append(f"| {number} | {guarantee.guarantee} | {guarantee.proof} | {guarantee.aim} | {last} | {shown} |")
     total = sum(row["seconds"] for row in results.values())
     lines += ["", f"The long forms of these {len(results)} took {total / 60:.0f} minutes together on two cores.", ""]
     PAGE.write_text("\n".join(lines), encoding="utf-8")
 
 
 def main() -> None:
-    """Try the promises asked for, print the table, and write the page."""
+    """Try the guarantees asked for, print the table, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("numbers", type=int, nargs="*", help="which promises; all by default")
+    parser.add_argument("numbers", type=int, nargs="*", help="which guarantees; all by default")
     parser.add_argument(
         "--short", action="store_true", help="the short forms, as in make test; the page is not written"
     )
     options = parser.parse_args()
     rows: dict[int, dict[str, Any]] = {}
-    for number in options.numbers or PROMISES:
+    for number in options.numbers or GUARANTEES:
         rows[number] = run_script(number) if number in BY_SCRIPT else run_tests(number, options.short)
         print_row(number, rows[number])
         if not options.short:
             keep(number, rows[number])
     broken = [number for number, row in rows.items() if not row["kept"]]
-    print(f"{len(rows) - len(broken)} of {len(rows)} promises kept" + (f"; broken: {broken}" if broken else ""))
+    print(f"{len(rows) - len(broken)} of {len(rows)} guarantees kept" + (f"; broken: {broken}" if broken else ""))
     sys.exit(1 if broken else 0)
 
 
