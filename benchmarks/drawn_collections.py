@@ -8,7 +8,7 @@ QUERIES = 500  # of each kind
 
 
 def drawn(labels: np.ndarray, collections: int, photos: int, seed: int, anything: bool) -> dict[str, np.ndarray]:
-    """Collections by name: rows of so many photos of so many classes, each of which has two more at least."""
+    """Collections by name: rows of that many photos of that many classes, each of which has two more at least."""
     random = np.random.default_rng(seed)
     if anything:
         rows = random.permutation(len(labels))[: collections * photos].reshape(collections, photos)

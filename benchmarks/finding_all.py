@@ -5,7 +5,7 @@
 
 A simulated user has one photo of a thing and wants all others of its class, in an album of all photos of the set. It
 looks at photos, twenty at a time, and says of each whether it is right. `one list` goes down the ranking of the first
-photo, `search again` asks anew with what is marked by now (Rocchio), `what is missing` looks at what `find_next`
+photo, `search again` asks again with what is marked by now (Rocchio), `what is missing` looks at what `find_next`
 offers. Classes are drawn at random among those of enough photos. On the way, the recall that is announced is compared
 with the true one.
 """
@@ -108,7 +108,7 @@ def report(name: str, ways: dict[str, list[Hunt]]) -> None:
     true, expected, lowest, highest = np.array([row for way in ways["what is missing"] for row in way.announced]).T
     inside = (lowest <= true) & (true <= highest)
     print(
-        f"  announced recall: off by {np.abs(expected - true).mean():.3f} on average, the true one lies in the range "
+        f"  announced recall: off by {np.abs(expected - true).mean():.3f} on average, the true one is in the range "
         f"{inside.mean():.0%} of the time, which is {np.mean(highest - lowest):.2f} wide"
     )
 

@@ -3,9 +3,9 @@
     python benchmarks/index_speed.py [--photos FOLDER] [--megapixels 0.3 12] [--model NAME]
                                      [--size 224] [--most 192] [--rounds 9] [--workers N] [--processes 1 2]
 
-With --processes, the photos are indexed once more in parts by so many processes, start-up and counting in included.
+With --processes, the photos are indexed once more in parts by that many processes, start-up and counting in included.
 The parts are measured one after the other, by the seconds of all cores together; with every core busy all the time,
-indexing would take their sum divided by the cores. Without --photos, photos of so many megapixels are drawn.
+indexing would take their sum divided by the cores. Without --photos, photos of that many megapixels are drawn.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def measure(photos: Path, title: str, model: Embedder, options: argparse.Namespa
 
 
 def measure_processes(photos: Path, model: Embedder, options: argparse.Namespace) -> None:
-    """Print how many photos a second so many processes index in parts, against the network alone."""
+    """Print how many photos a second that many processes index in parts, against the network alone."""
     files = walk(photos).files
     view = torch.zeros(BATCH, 3, model.transform.size, model.transform.size)
     with torch.inference_mode(), freed_memory_kept():

@@ -3,8 +3,8 @@
     python benchmarks/large_search.py --rows 1000000 [--kinds 20 200 FEATURES.npy] [--engines pq hnsw] [--float16]
                                       [--queries 1000] [--judged 1000] [--folder FOLDER]
 
-Each kind of vectors makes an album, which is written block by block and never lies in memory. They are around random
-centres, so many to each, or real features repeated with noise until there are enough: of a file (..., d), such as
+Each kind of vectors makes an album, which is written block by block and never held in memory. They are around random
+centres, that many to each, or real features repeated with noise until there are enough: of a file (..., d), such as
 `smoothap train --data emoji --frozen` leaves in its cache, by their first 512 principal components. Queries are rows of
 the album, moved a little; what should be found for the first `judged` of them is known from products with all vectors.
 Time is the median of the queries asked one at a time: by the clock, and by the processor, which a busy machine does not

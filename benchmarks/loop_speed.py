@@ -2,7 +2,7 @@
 
     python benchmarks/loop_speed.py [--steps 30] [--grocery FOLDER]
 
-On emoji at 64 pixels, and on grocery photos at 112 where `../shared/data/grocery/images` stands beside the project.
+On emoji at 64 pixels, and on grocery photos at 112 where `../shared/data/grocery/images` is beside the project.
 Both are measured in the same steps, so other work on the machine slows both; times are medians.
 """
 

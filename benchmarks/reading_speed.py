@@ -4,7 +4,7 @@
 
 Both ways end with a normalised float batch. They take turns, so that whatever else the machine does hits both alike;
 rates are medians over the turns. Photos are generated at the sizes that data sets come in; those of --folder, or of
-the grocery set where it lies beside the project, are timed too.
+the grocery set where it is beside the project, are timed too.
 """
 
 import argparse

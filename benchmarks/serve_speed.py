@@ -108,7 +108,7 @@ def running(command: list[str], port: int, ready: str) -> Generator[psutil.Proce
 def load(
     port: int, clients: int, seconds: float, process: psutil.Process, asked: list[dict[str, str]]
 ) -> dict[str, Any]:
-    """What so many clients see of the server, whose process that is."""
+    """What that many clients see of the server, whose process that is."""
     done = subprocess.run(
         [sys.executable, HERE / "http_clients.py", *map(str, (port, clients, seconds, process.pid))],
         input="\n".join(map(json.dumps, asked)), capture_output=True, text=True, check=True,
@@ -232,7 +232,7 @@ def _measure(
     costs: dict[str, float],
     cores: int,
 ) -> None:
-    """Print the lines of all servers for one kind of query and so many clients, who take turns."""
+    """Print the lines of all servers for one kind of query and that many clients, who take turns."""
     seen: dict[str, list[dict[str, Any]]] = {name: [] for name in servers}
     for _ in range(options.rounds):
         for name, (port, process) in servers.items():

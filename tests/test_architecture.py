@@ -1,4 +1,4 @@
-"""docs/architecture.md is true: the rooms, the arrows between them, and the walks through the code."""
+"""docs/architecture.md is true: the packages, the arrows between them, and the walks through the code."""
 
 import ast
 import re
@@ -59,7 +59,7 @@ def room_of(module: str) -> str:
 
 
 def arrows() -> dict[str, set[str]]:
-    """Which rooms each room imports, by the source; the two files that start everything are no rooms."""
+    """Which packages each room imports, by the source; the two files that start everything are no packages."""
     found: dict[str, set[str]] = defaultdict(set)
     for module, file in MODULES.items():
         ours = {name for name in imports_of(file.read_text(encoding="utf-8")) if name.partition(".")[0] == "smoothap"}

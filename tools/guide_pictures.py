@@ -117,7 +117,7 @@ def walk_through(page: Page, address: str, dogs: set[int], out: Path) -> None:
 def mark_first(page: Page, dogs: set[int], number: int, others: int = 0) -> None:
     """Look at the first photos of the list as a user does, and at those that come onto the screen with them.
 
-    Dogs get a ✓, and so many others at most a ✗.
+    Dogs get a ✓, and that many others at most a ✗.
     """
     for place in range(2 * number):
         tile = page.locator(f".tile[data-place='{place}']")

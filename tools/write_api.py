@@ -2,7 +2,7 @@
 
     python tools/write_api.py
 
-A name is public if `__all__` of its room has it. Signatures are taken from the source as they stand there, so that
+A name is public if `__all__` of its room has it. Signatures are taken from the source as they are there, so that
 neither the version of Python nor an installed package changes the page.
 """
 

@@ -1,4 +1,4 @@
-"""An album keeps when and by which camera a photo was taken; an older album learns it without a vector made anew."""
+"""An album keeps when and by which camera a photo was taken; an older album learns it without a vector made again."""
 
 import io
 import sys
@@ -87,7 +87,7 @@ def test_an_older_album_opens_and_is_filled_in_without_the_network(tmp_path, mod
     assert [photo.taken for photo in older.photos] == [None] * 5
     assert len(older.search(0, k=3)) == 3
     vectors = older.vectors.copy()
-    monkeypatch.setattr(Album, "embedder", lambda self: pytest.fail("a vector was made anew"))
+    monkeypatch.setattr(Album, "embedder", lambda self: pytest.fail("a vector was made again"))
     report = older.update(progress=False)
     assert (report.unchanged, report.added, report.changed) == (5, [], [])
     assert_known(older)

@@ -116,7 +116,7 @@ def test_filters_choose_the_same_photos_as_in_a_folder(address, tmp_path, few):
     ):
         assert answers(there.search(5, 25, where=where)) == answers(here.search(5, 25, where=where))
         assert answers(there.search(5, minimum=0.0, where=where)) == answers(here.search(5, minimum=0.0, where=where))
-    with pytest.raises(ValueError, match="No photo of the album lies in the folder"):
+    with pytest.raises(ValueError, match="No photo of the album is in the folder"):
         there.search(5, where=Filter(folder="nowhere"))
 
 

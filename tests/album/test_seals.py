@@ -56,7 +56,7 @@ def test_a_reader_sees_one_version_while_parts_are_counted_in(tmp_path, monkeypa
 
     def overtaken(self, folder, *rest):
         monkeypatch.setattr(_seals.Sealed, "read", read)
-        for number in (4, 2, 1):  # the last of these stands in album.json alone
+        for number in (4, 2, 1):  # the last of these is in album.json alone
             count_in(tmp_path, Part(number, 5), rows=10 * number)
         return read(self, folder, *rest)
 

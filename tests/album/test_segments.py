@@ -198,7 +198,7 @@ def test_the_graph_is_cached_for_these_vectors_in_this_order(many, tmp_path):
 
 def test_the_graph_of_another_order_is_another_graph(tmp_path):
     one, sums, files = Album.from_arrays(VECTORS), [], []
-    for replaced in (5, 6):  # the same vectors, of which one takes the place of another photo's
+    for replaced in (5, 6):  # the same vectors, of which one replaces another photo's
         album = Album.from_arrays(VECTORS[:60], path=tmp_path / str(replaced))
         with album._storage.writing():
             records = [one.photos.record(row) for row in range(60, 90)]
@@ -244,7 +244,7 @@ def test_a_damaged_or_foreign_table_in_the_cache_is_not_believed(many, tmp_path,
     for damage in (content[:-9], b"", bytes(len(content)), content.replace(b"00000004", b"00000005")):
         file.write_bytes(damage)
         assert Album.open(tmp_path / "several").photos.table.equals(wanted)
-        assert file.read_bytes() == content  # written anew
+        assert file.read_bytes() == content  # written again
     folder.chmod(0o777)
     reads = []
     read = Storage._photos

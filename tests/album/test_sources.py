@@ -1,4 +1,4 @@
-"""Photos that lie in no folder: tar shards, Parquet files with images, and addresses by fsspec."""
+"""Photos that are in no folder: tar shards, Parquet files with images, and addresses by fsspec."""
 
 import io
 import os

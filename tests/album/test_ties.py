@@ -1,4 +1,4 @@
-"""Copies of a photo have one score and stand in order of their ids, in a search, on the page and in an evaluation."""
+"""Copies of a photo have one score and are in order of their ids, in a search, on the page and in an evaluation."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
 """Lists, tables and json that others wrote: damaged in any way they give a result or a sentence, never another error.
 
-`hypothesis` draws the damage; what it found at first stands below as cases of their own.
+`hypothesis` draws the damage; what it found at first is below as cases of their own.
 """
 
 import json

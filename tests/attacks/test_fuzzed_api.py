@@ -11,7 +11,7 @@ schemathesis = pytest.importorskip("schemathesis")
 pytestmark = pytest.mark.guarantee(17)
 EXAMPLES = short_or_long(8, 500)
 HOST = {"host": "127.0.0.1"}
-# A vector is text that decodes to so many numbers of this album, which a schema cannot say. This server has no
+# A vector is text that decodes to that many numbers of this album, which a schema cannot say. This server has no
 # token, so that everybody may ask; where there is one, tests/server/test_gate.py sees that it is asked for.
 checks = pytest.importorskip("schemathesis.specs.openapi.checks")
 NOT_SAID = [checks.positive_data_acceptance, checks.ignored_auth]

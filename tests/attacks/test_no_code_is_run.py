@@ -1,4 +1,4 @@
-"""Data never runs code: a payload in the place of every file that we or others wrote, checksums and all."""
+"""Data never runs code: a payload instead of every file that we or others wrote, checksums and all."""
 
 import hashlib
 import io
@@ -232,7 +232,7 @@ def test_the_cache_of_glyphs_is_numbers_and_text(tmp_path, monkeypatch):
         assert len(rendered) == count
     assert not (tmp_path / "mark").exists()
     before = len(rendered)
-    for place in range(0, len(whole), 37):  # and a damaged one is made anew, whatever zip and zlib say of it
+    for place in range(0, len(whole), 37):  # and a damaged one is made again, whatever zip and zlib say of it
         cached.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
         assert len(glyphs.renderings()) == 2
     assert len(rendered) > before

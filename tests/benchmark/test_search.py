@@ -1,4 +1,4 @@
-"""The search of a method's numbers: drawn in its own ranges, moved where the best lies at an edge."""
+"""The search of a method's numbers: drawn in its own ranges, moved where the best is at an edge."""
 
 from math import log
 

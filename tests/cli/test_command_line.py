@@ -147,7 +147,7 @@ def without(monkeypatch):
 
     def run(blocked, *words):
         for name in ours:
-            del sys.modules[name]  # so that they are imported anew, and miss what they need
+            del sys.modules[name]  # so that they are imported again, and miss what they need
         for name in blocked:
             monkeypatch.setitem(sys.modules, name, None)
         numba_is_there.cache_clear()

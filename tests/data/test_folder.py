@@ -49,7 +49,7 @@ def test_a_class_in_train_and_test_is_refused(tmp_path, write_images):
 
 def test_images_outside_of_a_class_are_refused(tmp_path, write_images):
     write_images(tmp_path, ["a/1.jpg", "stray.jpg"])
-    with pytest.raises(ValueError, match=r"1 images lie directly in .* such as stray.jpg"):
+    with pytest.raises(ValueError, match=r"1 images are directly in .* such as stray.jpg"):
         folder(tmp_path)
 
 

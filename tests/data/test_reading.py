@@ -218,7 +218,7 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(side, monkeypatch)
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "TIFF"])
 def test_the_size_of_an_image_is_read_without_its_pixels(format, monkeypatch):
     exif = Image.Exif()
-    exif[0x0112] = 6  # lies on its side
+    exif[0x0112] = 6  # is on its side
     upright, on_its_side = io.BytesIO(), io.BytesIO()
     quarters(64, 48).save(upright, format)
     quarters(64, 48).save(on_its_side, format, exif=exif)

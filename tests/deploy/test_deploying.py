@@ -148,7 +148,7 @@ def test_their_commands_are_taken_by_the_command_line(name, monkeypatch):
 
 
 def test_the_steps_of_the_dockerfile_make_a_server_in_a_clean_environment(tmp_path):
-    """As the build does them, in a virtual environment in the place of the image."""
+    """As the build does them, in a virtual environment instead of the image."""
     context = tmp_path / "source"  # what .dockerignore lets through
     context.mkdir()
     for name in re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE):

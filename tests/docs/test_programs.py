@@ -1,4 +1,4 @@
-"""The programs of http.md and onnx.md run as they stand there: Python, JavaScript and curl."""
+"""The programs of http.md and onnx.md run as they are there: Python, JavaScript and curl."""
 
 import json
 import os

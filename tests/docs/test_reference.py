@@ -1,4 +1,4 @@
-"""The reference, the table of rooms and the map of the paper say what the code is."""
+"""The reference, the table of packages and the map of the paper say what the code is."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One set of checks for every loss, ours and those of pytorch-metric-learning; what a loss cannot do stands in a table.
+"""One set of checks for every loss, ours and those of pytorch-metric-learning; what a loss cannot do is in a table.
 
 An entry of `CANNOT` is an expected failure: if the loss passes after all, the test fails, and the entry has to go.
 """

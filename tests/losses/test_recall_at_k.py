@@ -63,7 +63,7 @@ def hits(embeddings, labels, k):
 
 @pytest.mark.parametrize("k", [2, 3, 6])
 def test_cold_sigmoids_give_the_exact_recall(k):
-    """A positive at rank k lies on the edge and counts one half."""
+    """A positive at rank k is on the edge and counts one half."""
     generator = torch.Generator().manual_seed(k)
     embeddings = torch.randn(60, 4, generator=generator, dtype=torch.float64)
     labels = torch.randint(0, 12, (60,), generator=generator)

@@ -60,7 +60,7 @@ def test_few_and_many_positives_in_many_tiles(core_path, samples_per_class, dtyp
 
 @pytest.mark.guarantee(21)
 def test_a_collapsed_model_is_ranked_by_its_last_bits(core_path, monkeypatch):
-    """All scores lie within 1e-7: every proposal in float32 is undecided, and tiles in float64 take over."""
+    """All scores are within 1e-7: every proposal in float32 is undecided, and tiles in float64 take over."""
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     random = np.random.default_rng(0)
     vectors = (1 + 1e-4 * random.standard_normal((100, 16))).astype(np.float32)

@@ -44,7 +44,7 @@ def output_and_gradients(network: nn.Module, images: Tensor) -> tuple[Tensor, di
         ),  # padded like TensorFlow's, batch norm and activation in one layer
         ("resnet18", 32, 20, 20),
         ("legacy_seresnet50", 64, 53, 53),
-        ("resnetv2_50", 32, 32, 49),  # its other batch norms stand before a convolution
+        ("resnetv2_50", 32, 32, 49),  # its other batch norms are before a convolution
         pytest.param("iresnet50", 112, 53, 79, marks=pytest.mark.slow),  # here too
         ("densenet121", 32, 59, 121),  # and here many convolutions have several users
     ],

@@ -187,7 +187,7 @@ def test_the_zip_of_the_originals_is_what_was_announced(api, kept):
 
 
 def test_a_large_zip_leaves_room_for_other_answers(kept):
-    """A zip lies in no memory: its size does not count among the answers that visitors have not taken yet."""
+    """A zip is in no memory: its size does not count among the answers that visitors have not taken yet."""
     import httpx2
 
     from smoothap.server.limits import Limits

@@ -258,7 +258,7 @@ def test_a_picture_is_stripped_of_all_that_travels_with_it():
 
 @pytest.mark.parametrize("kept", [6_400_000, 10])
 def test_marked_photos_stay_and_every_page_counts_the_whole_ranking(connect, album, kept, monkeypatch):
-    monkeypatch.setattr(served_album_module, "_SCORES_KEPT", kept)  # with few, each page is ranked anew
+    monkeypatch.setattr(served_album_module, "_SCORES_KEPT", kept)  # with few, each page is ranked again
     client = connect({"letters": album})
     plain = search(client, photo=40, limit=200)["hits"]
     marks = {"wrong": [hit["id"] for hit in plain[:3]], "right": [plain[9]["id"]]}

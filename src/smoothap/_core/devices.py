@@ -135,7 +135,7 @@ def set_rng_states(device: torch.device, states: list[Tensor]) -> None:
 
 
 def set_seed(device: torch.device, seed: int) -> None:
-    """Begin the random numbers of the CPU and of the device anew.
+    """Begin the random numbers of the CPU and of the device again.
 
     On the CPU alone that is `torch.manual_seed` without what that notes for accelerators which are not there: a trace
     of the calls for each kind of them.

@@ -89,7 +89,7 @@ def sweep(folder: Path) -> None:
 
 
 def rename(path: Path, target: Path) -> None:
-    """Give a file that is on the disk its new name, in the place of an older one, and sync its folder."""
+    """Give a file that is on the disk its new name, instead of an older one, and sync its folder."""
     path.replace(target)
     sync(target.parent)
 

@@ -16,7 +16,7 @@ class Progress:
     ...     for _ in range(3):
     ...         progress.advance()
 
-    On a terminal the line redraws itself; in a log file it is written anew every half minute.
+    On a terminal the line redraws itself; in a log file it is written again every half minute.
     """
 
     def __init__(self, description: str, total: int, unit: str = "", shown: bool = True) -> None:

@@ -41,7 +41,7 @@ def can_fuse(values: Tensor) -> bool:
 
 
 def parts_for(terms: int) -> int:
-    """Into how many parts a loop over so many terms is worth cutting."""
+    """Into how many parts a loop over that many terms is worth cutting."""
     return min(torch.get_num_threads(), 1 + terms // _WORTH_A_THREAD)
 
 

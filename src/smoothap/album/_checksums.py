@@ -36,7 +36,7 @@ def check(file: Path, wanted: str, *, always: bool = False, size: int = 0) -> No
     opened with it have in all.
     """
     if not file.is_file():
-        raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos anew.")
+        raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos again.")
     status = file.stat()
     seen = [wanted, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     note = cache_folder() / "checked" / f"{hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:32]}.json"
@@ -48,7 +48,7 @@ def check(file: Path, wanted: str, *, always: bool = False, size: int = 0) -> No
     if checksum(file) != wanted:
         raise ValueError(
             f"{file} is damaged: its checksum is not the one it was written with. Copy the album again, or delete it "
-            "and index the photos anew."
+            "and index the photos again."
         )
     if large:
         with suppress(OSError):  # a note that cannot be written costs time, nothing else

@@ -1,6 +1,6 @@
 """`collections.json` in an album: the collections, and the last steps that made them, so that they can be undone.
 
-The file is replaced atomically and carries a checksum of itself. It lies in a folder of its own, whose lock is not the
+The file is replaced atomically and carries a checksum of itself. It is in a folder of its own, whose lock is not the
 album's: photos can be kept while the album is being indexed.
 """
 

@@ -13,7 +13,7 @@ from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, Cosines, error_bound
 
 _TILE = 1024  # rows
 _SHORT = 64  # numbers of a vector that are compared first
-_MANY = 1 / 32  # of a tile: from so many likely pairs on, whole vectors are multiplied before they are scored
+_MANY = 1 / 32  # of a tile: from that many likely pairs on, whole vectors are multiplied before they are scored
 
 
 class Pair(NamedTuple):

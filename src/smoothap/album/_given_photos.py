@@ -48,7 +48,7 @@ class GivenPhotos:
 
     @property
     def read(self) -> Read | None:
-        """What reads a photo that lies in no folder."""
+        """What reads a photo that is in no folder."""
         return None if self.source is None else self.source.read
 
     def walk(self, album: Path | None = None) -> Walk:

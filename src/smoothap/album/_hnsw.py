@@ -35,7 +35,7 @@ class Hnsw:
 
 
 def open_hnsw(vectors: Vectors, checksum: str) -> Hnsw:
-    """The graph of these vectors, from the user's cache or built anew and kept there, never in an album."""
+    """The graph of these vectors, from the user's cache or built again and kept there, never in an album."""
     index = read_cached(checksum, FORM, vectors.shape)
     if index is None:
         index = _build(vectors)

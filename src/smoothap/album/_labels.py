@@ -16,7 +16,7 @@ def read_labels(labels: str, photos: Path | None, columns: str | None = None) ->
         return labels_by_folder, []
     if photos is None:
         raise ValueError(
-            "Photos that lie in no folder of this machine are labelled by their folders only: --labels folders."
+            "Photos that are in no folder of this machine are labelled by their folders only: --labels folders."
         )
     file = Path(labels)
     if not file.is_file():

@@ -1,7 +1,7 @@
 """Photos that are remembered for longer than an album lasts: by id, path and content, found again in whatever is there.
 
-A photo that is moved gets a new id, one that is edited or tagged has new content, and an album that is made anew counts
-from 0 again. What is remembered is enough to know the photo in all three.
+A photo that is moved gets a new id, one that is edited or tagged has new content, and an album that is made again
+counts from 0 again. What is remembered is enough to know the photo in all three.
 """
 
 import os

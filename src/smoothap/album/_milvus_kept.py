@@ -5,7 +5,7 @@ to which collection. Whoever reads puts them together in their order. Two server
 the same moment both keep what they did; of two new collections of one name, the later gets a number behind it.
 
 Once there are many entries that are older than any that can still come, a server writes a summary of them: an entry
-that begins from nothing, and stands where the last of them stood. When all of its rows are there, it deletes what is
+that begins from nothing, and is where the last of them stood. When all of its rows are there, it deletes what is
 summed up. Killed at any moment, or two at once: whoever reads finds the entries, or their summary, or both.
 """
 
@@ -175,7 +175,7 @@ class _Log:
         return [self.entries[number] for number in sorted(self.entries)]
 
     def older(self, age: int) -> list[int]:
-        """The numbers of the entries by so many microseconds older than the newest, in order."""
+        """The numbers of the entries by that many microseconds older than the newest, in order."""
         return sorted(number for number in self.entries if number >> 10 < (self.newest >> 10) - age)
 
     def stamp(self) -> str:

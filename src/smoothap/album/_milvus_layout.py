@@ -1,4 +1,4 @@
-"""How an album lies in Milvus: collections that are written once, and an alias that says which of them count.
+"""How an album is in Milvus: collections that are written once, and an alias that says which of them count.
 
     NAME                       the alias, which stands for the newest piece
     NAME_smoothap_7            a piece: photos by id, with their vectors and what searches are filtered by

@@ -100,7 +100,7 @@ class MilvusStorage:
         return MilvusNeighbours(self.server, self.about, self.ids, vectors)
 
     def reopened(self) -> MilvusStorage:
-        """The same place, to be loaded anew."""
+        """The same place, to be loaded again."""
         return MilvusStorage(self._address, self.server)
 
     def is_current(self) -> bool:

@@ -1,4 +1,4 @@
-"""The vectors of an album that lies in Milvus: rows are fetched when they are asked for, and candidates scored here."""
+"""The vectors of an album that is in Milvus: rows are fetched when they are asked for, and candidates scored here."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from smoothap.album.milvus_server import MilvusServer
     from smoothap.album.vectors import Vectors
 
-FEW = 4_096  # photos: so many are compared one by one, exactly, sooner than anybody waits
+FEW = 4_096  # photos: that many are compared one by one, exactly, sooner than anybody waits
 SEEN = 2_000  # of a larger album's photos are ranked for the page
 _BYTES_AT_ONCE = 4 << 20  # of vectors in an answer
 _SPARE = 16  # more rows than wanted are asked for: some may have been replaced since
 _LEAST_ASKED = 256  # photos, where those from a least score on are looked for
 _SEVERAL_GRAPHS = 3 << 29  # bytes of vectors: a server keeps a graph for each half gigabyte, newer ones for a whole
-_OFF = 1e-4  # by which the server's own scores may lie below ours
-_LIKE = re.compile(r"[\w /.+()\[\]&,-]*")  # what can stand in a pattern as it is
+_OFF = 1e-4  # by which the server's own scores may be below ours
+_LIKE = re.compile(r"[\w /.+()\[\]&,-]*")  # what can be in a pattern as it is
 
 
 class MilvusPiece:
@@ -124,7 +124,7 @@ class MilvusNeighbours:
         return self._ranked(query, rows, note)
 
     def around(self, vector: np.ndarray, others: np.ndarray, number: int) -> np.ndarray:
-        """Of some rows (m,), those nearest to a vector (d,), so many or fewer, in order."""
+        """Of some rows (m,), those nearest to a vector (d,), that many or fewer, in order."""
         if len(others) <= FEW:
             return others
         return np.intersect1d(self._named(vector, min(number, FEW) + _SPARE, None).rows, others)
@@ -207,7 +207,7 @@ class MilvusNeighbours:
 def breadth(limit: int, shape: tuple[int, int]) -> int:
     """How many photos a search keeps in view to name the best `limit` among vectors of a shape (n, d).
 
-    Many lie in several graphs, each of which is searched so broadly: half is enough there.
+    Many are in several graphs, each of which is searched so broadly: half is enough there.
     """
     number, dimension = shape
     spare = 1 if 4 * number * dimension > _SEVERAL_GRAPHS else 2

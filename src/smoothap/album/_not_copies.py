@@ -1,6 +1,6 @@
 """`not_copies.json` in an album: photos that look alike and that the user says are no copies of each other.
 
-It lies in the folder of the collections and shares their lock. Photos are remembered by their content, so that what was
+It is in the folder of the collections and shares their lock. Photos are remembered by their content, so that what was
 said holds when they are moved, and not when they are edited.
 """
 

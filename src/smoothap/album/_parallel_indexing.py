@@ -46,7 +46,7 @@ def plan(
 
 
 def compute_in_processes(work: PartWork, workers: int, *, progress: bool) -> UpdateReport:
-    """Compute all parts by so many processes; stopped at any moment, the next run does what is missing."""
+    """Compute all parts by that many processes; stopped at any moment, the next run does what is missing."""
     if workers < 1:
         raise ValueError(f"--processes is how many processes embed photos, at least 1, not {workers}.")
     threads = max(1, (os.cpu_count() or 1) // workers)

@@ -48,7 +48,7 @@ class PartWork:
 
 
 def write_listings(out: Path, walk: Walk, of: int) -> None:
-    """Say which files fall to each of so many parts, so that nobody else need walk through all of them."""
+    """Say which files fall to each of that many parts, so that nobody else need walk through all of them."""
     shutil.rmtree(out / _LISTINGS, ignore_errors=True)
     parts = [Walk(unreadable=walk.unreadable) for _ in range(of)]
     shares = [Share(number, of) for number in range(1, of + 1)]

@@ -31,7 +31,7 @@ class PhotoTable:
 def read_photo_table(file: Path, columns: str | None) -> PhotoTable:
     """The photos of a CSV or Parquet file with a column path, relative to the file's folder or absolute.
 
-    The root is the table's folder if all photos lie below it, and otherwise the folder that has them all.
+    The root is the table's folder if all photos are below it, and otherwise the folder that has them all.
     """
     table = read_table(file, ("path",), columns)
     names, cells = [name for name in table if name != "path"], [column.to_pylist() for column in table.values()]

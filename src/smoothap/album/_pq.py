@@ -39,7 +39,7 @@ class ProductCodes:
 
 
 def open_codes(vectors: Vectors, checksum: str) -> ProductCodes:
-    """The codes of these vectors, from the user's cache or built anew and kept there, never in an album."""
+    """The codes of these vectors, from the user's cache or built again and kept there, never in an album."""
     width, rows = _width(vectors.shape[1]), len(vectors)
     starts = range(0, rows, _PIECE)
     forms = [f"pq{_NUMBERS_A_CODE}-{start}-{min(start + _PIECE, rows)}" for start in starts]

@@ -1,7 +1,7 @@
 """An album brought up to date on Ray: the same parts as several processes compute, by actors on any machines.
 
 Each actor holds the model and computes parts, one after another: it reads, decodes, embeds and counts in by itself, and
-says how many photos there were. The photos, the album and its model lie in folders, or at addresses, that all machines
+says how many photos there were. The photos, the album and its model are in folders, or at addresses, that all machines
 reach by the same names.
 """
 
@@ -24,7 +24,7 @@ def compute_on_ray(work: PartWork, address: str, *, progress: bool) -> dict[str,
     """Compute all parts by actors of a cluster; how many photos were added, changed and so on.
 
     `address` is that of the cluster, "auto" for the one of this machine, or "local" to start one for this call. Lost
-    actors are started anew, and the driver may be killed: the next run does what is missing.
+    actors are started again, and the driver may be killed: the next run does what is missing.
     """
     ray = _ray()
     if not ray.is_initialized():

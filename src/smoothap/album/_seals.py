@@ -61,7 +61,7 @@ class Part:
 
     @property
     def group(self) -> str:
-        """The folder that its file lies in, with all others of so many."""
+        """The folder that its file is in, with all others of that many."""
         return f"{self.of:06d}{_LOOSE if self.loose else ''}"
 
     @property

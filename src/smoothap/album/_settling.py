@@ -27,7 +27,7 @@ def settle(storage: Storage, description: Description, table: pa.Table, *, renew
     """Make the rows of this table, in the order of ids, the album; all their ids are in it already.
 
     Segments that are as they should be are not touched. Where all of a segment's vectors stay, they are not copied
-    but get a second name. With `renewed` the projected vectors are made anew.
+    but get a second name. With `renewed` the projected vectors are made again.
     """
     tables = storage.tables(description)
     before = None if description.known.whole else storage.files(description, pa.concat_tables([table, *tables]))

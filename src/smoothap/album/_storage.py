@@ -6,7 +6,7 @@
     photos-000001.parquet      the photos of those rows
     thumbnails-000001.pack     their thumbnails, one JPEG after the other
     projection-000002.npy      (k, d + 1) float32, what the album learnt from its collections, if it did
-    learnt-000002.npy          (rows, k), the projected vectors, which are searched in the place of the others
+    learnt-000002.npy          (rows, k), the projected vectors, which are searched instead of the others
     collections/               what users keep (see _collection_file.py), with a lock of its own
 
 A crash between any two writes leaves the old description with all its files; what no description names is swept away
@@ -57,7 +57,7 @@ _SUFFIXES = {  # by the kind of file
 _SEGMENT_KINDS = "vectors", "photos", "learnt"
 PATIENCE = 600.0  # seconds that a finished part waits for others that are being counted in
 _MANY_FILES = 1 << 60  # bytes, for `check`: files of a large album are not summed again, however small each is
-_LARGEST_THUMBNAIL = 1 << 22  # bytes: the length stands in a file that a stranger may have made
+_LARGEST_THUMBNAIL = 1 << 22  # bytes: the length is in a file that a stranger may have made
 
 
 class Storage:
@@ -81,7 +81,7 @@ class Storage:
         return self._stamp() == self._loaded
 
     def reopened(self) -> "Storage":
-        """The same folder, to be loaded anew."""
+        """The same folder, to be loaded again."""
         return Storage(self.folder)
 
     def kept(self) -> KeptFolder:
@@ -113,7 +113,7 @@ class Storage:
 
     @contextmanager
     def creating(self) -> Generator[None]:
-        """Alone with a folder that holds no album yet, and lies in none."""
+        """Alone with a folder that holds no album yet, and is in none."""
         refuse_inside_album(self.folder)
         with self.writing():
             if (self.folder / NAME).exists():

@@ -17,7 +17,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def read_table(file: Path, rows: int) -> pa.Table:
-    """The photos of a segment of so many rows; whatever else the file may hold is refused."""
+    """The photos of a segment of that many rows; whatever else the file may hold is refused."""
     try:
         with pq.ParquetFile(file) as stored:  # not read_table, which loads pandas first
             table = _as_schema(stored)

@@ -163,7 +163,7 @@ class Album:
         known of it, by the names of columns; None leaves them as they are. Stopped at any moment, it goes on where it
         was; files that are not read are reported and listed in the album's unreadable.csv. If all photos are
         missing, or more than ten and a tenth of them, nothing is changed and an error names them, unless
-        `remove_missing` says that they are gone for good. What lies in a folder that cannot be read is not missing.
+        `remove_missing` says that they are gone for good. What is in a folder that cannot be read is not missing.
         `workers` photos are read at once, by default one for each core.
         """
         root = self._known_root()
@@ -181,7 +181,7 @@ class Album:
         workers: int | None = None,
         progress: bool = True,
     ) -> UpdateReport:
-        """Take in these files, given by their paths, which lie below the album's root; others stay as they are."""
+        """Take in these files, given by their paths, which are below the album's root; others stay as they are."""
         files = look_at(self._known_root(), paths)
         return self._take_in(files, labels, progress, workers, whole=False, columns=columns)
 
@@ -237,7 +237,7 @@ class Album:
         before, now = self._description, album._description
         if (before.model, before.root) == (now.model, now.root):
             return album
-        # made anew: nothing of this one holds for it
+        # made again: nothing of this one holds for it
         return type(self).open(storage.address, engine=self._engine_name, device=self._model.device)
 
     def _any_storage(self) -> Storage | MilvusStorage:
@@ -324,7 +324,7 @@ class Album:
         return Storage(self._known_storage().folder).load(original=True)[1:]
 
     def learn(self, projection: Projection, learnt: Learnt, calibration: Calibration | None) -> None:
-        """Search in projected vectors from now on, calibrated anew; the model's own stay, for `unlearn`."""
+        """Search in projected vectors from now on, calibrated again; the model's own stay, for `unlearn`."""
         self._known_storage().learn(projection, learnt, None if calibration is None else calibration.to_dict())
         self._reload()
 

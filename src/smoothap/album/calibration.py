@@ -1,4 +1,4 @@
-"""From a score to what it means: which share of the right photos lies above it, and how many wrong ones do."""
+"""From a score to what it means: which share of the right photos is above it, and how many wrong ones do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

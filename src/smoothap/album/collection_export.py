@@ -162,7 +162,7 @@ def zip_pieces(chosen: Originals, *, places: bool = True) -> Iterator[bytes]:
     """The originals as a zip, piece by piece and nothing of it kept; photos are not compressed a second time.
 
     Without `places` they do not say where they were taken, and all else in them stays as it is; then one photo at a
-    time lies in memory.
+    time is in memory.
     """
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # ty: ignore[no-matching-overload]

@@ -26,7 +26,7 @@ class ImportReport:
 
     photos: dict[str, int] = field(default_factory=dict)  # by the name of the collection
     unknown: list[str] = field(default_factory=list)  # paths of photos that are not in the album
-    beside: int = 0  # photos that lie in no folder of a name
+    beside: int = 0  # photos that are in no folder of a name
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _named_in_a_list(album: Album, listed: Sequence[_Listed], folder: Path | Non
 
 
 def _by_path(album: Album, paths: Sequence[str], folder: Path | None) -> list[Member | None]:
-    """The photos at paths of the album, or at those of files of a folder that lie below the photo folder."""
+    """The photos at paths of the album, or at those of files of a folder that are below the photo folder."""
     below = [None if folder is None else _below(album.root, folder / path) for path in paths]
     choices = [[Member(_UNKNOWN, one, "") for one in pair if one] for pair in zip(below, paths, strict=True)]
     lookup = Lookup([member for pair in choices for member in pair], album.photos)

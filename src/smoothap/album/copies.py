@@ -101,7 +101,7 @@ def copies_again(album: Album, ids: Iterable[int]) -> None:
 
 def _folder(album: Album) -> Path:
     if album.folder is None:
-        raise ValueError("This album does not lie in a folder here, and does not remember which photos are no copies.")
+        raise ValueError("This album does not be in a folder here, and does not remember which photos are no copies.")
     return album.folder / COLLECTIONS
 
 

@@ -144,7 +144,7 @@ def _with_parts(head: Description, known: Known) -> Description:
 
 
 def _read(folder: Path) -> tuple[Description, Sealed]:
-    """What stands in `album.json`, and what it says of the files of parts."""
+    """What is in `album.json`, and what it says of the files of parts."""
     file = folder / NAME
     if not file.is_file():
         raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
@@ -178,13 +178,13 @@ def _read(folder: Path) -> tuple[Description, Sealed]:
 
 
 def refuse_inside_album(folder: Path) -> None:
-    """Refuse a folder that lies in an album: whoever copies or deletes that album would not know of a second one."""
+    """Refuse a folder that is in an album: whoever copies or deletes that album would not know of a second one."""
     for above in folder.resolve().parents:
         try:
             read_head(above)
         except (OSError, ValueError):  # no album, or a file of another program with the same name
             continue
-        raise ValueError(f"{folder} lies in the album {above}: choose a folder outside of it for the new album.")
+        raise ValueError(f"{folder} is in the album {above}: choose a folder outside of it for the new album.")
 
 
 def _is_learnt(values: object) -> bool:

@@ -57,7 +57,7 @@ def open_engine(name: str, vectors: Vectors, checksum: str) -> Engine:
 
 
 def automatic(rows: int) -> str:
-    """The engine for so many vectors."""
+    """The engine for that many vectors."""
     if rows <= EXACT_UP_TO:
         return "exact"
     return "hnsw" if rows <= GRAPH_UP_TO else "pq"

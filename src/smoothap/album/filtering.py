@@ -87,7 +87,7 @@ def day(text: str, *, last: bool = False) -> date:
 
 
 def in_folder(photos: Photos, folder: str) -> np.ndarray:
-    """Which rows lie in a folder below the photo folder, or in one inside it. (n,) bool"""
+    """Which rows are in a folder below the photo folder, or in one inside it. (n,) bool"""
     parts = [part for part in folder.replace(os.sep, "/").split("/") if part not in ("", ".")]
     if ".." in parts or os.path.isabs(folder):  # noqa: PTH117 (a folder of the album, not of this machine)
         raise ValueError(f"A folder is given relative to the photo folder, such as holidays/2023, not {folder!r}.")
@@ -97,12 +97,12 @@ def in_folder(photos: Photos, folder: str) -> np.ndarray:
     inside = pc.call_function("starts_with", [photos.column("path")], start).to_numpy(zero_copy_only=False)
     if len(photos) and not inside.any():
         there = ", ".join(repr(name) for name in folders_of(photos)[:_NAMED])
-        raise ValueError(f"No photo of the album lies in the folder {folder!r}: it has {there or 'no folders'}.")
+        raise ValueError(f"No photo of the album is in the folder {folder!r}: it has {there or 'no folders'}.")
     return inside
 
 
 def folders_of(photos: Photos) -> list[str]:
-    """All folders that photos lie in, below the photo folder, and those above them, in order."""
+    """All folders that photos are in, below the photo folder, and those above them, in order."""
     without_names = pc.ReplaceSubstringOptions("(?s)/?[^/]*$", "", max_replacements=1)
     places = pc.call_function("replace_substring_regex", [photos.column("path")], without_names)
     direct = {os.fsdecode(place) for place in pc.call_function("unique", [places]).to_pylist()}

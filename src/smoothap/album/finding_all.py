@@ -23,7 +23,7 @@ MOST_MARKS = 400  # that are learnt from, of each kind: the newest
 NEAREST = 50_000  # photos: of a larger album those nearest to the members are looked at, the others do not belong
 LEAST_RIGHT, LEAST_WRONG = 3, 3  # marks, before anything is said about what is missing
 _DRAWS = 400  # of what the correction might be
-_NEAR = 2.0  # so many times as many photos as are marked may well belong, and those beyond do not, as far as is known
+_NEAR = 2.0  # that many times as many photos as are marked may well belong, and those beyond do not, as far as is known
 _BELIEF = 5.0  # what these others weigh in marks, when it comes to how certain the correction is
 _UNCERTAINTY = 0.5  # of the variance that marks which know nothing of each other would leave; measured on three sets
 _LEAST_SLOPE = 0.1  # a correction makes chances of logits and never turns their order around
@@ -81,7 +81,7 @@ def _rows(album: Album, ids: Iterable[int]) -> np.ndarray:
 
 
 def expected_missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, float, float]:
-    """How many are missing: the mean, and what nine draws (n,) in ten lie between; `size` is that of other collections.
+    """How many are missing: the mean, and what nine draws (n,) in ten are between; `size` is that of other collections.
 
     A draw says how many there are in all; one that is far from the size that others have weighs less.
     """

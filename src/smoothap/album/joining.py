@@ -94,9 +94,9 @@ class _Stored:
         if (mine.model, mine.dimension) != (theirs.model, theirs.dimension):
             raise ValueError(f"{folders} were made by different models: their vectors cannot be compared.")
         if mine.dtype != theirs.dtype:
-            raise ValueError(f"One of {folders} keeps its vectors in float32, the other in float16: index one anew.")
+            raise ValueError(f"One of {folders} keeps its vectors in float32, the other in float16: index one again.")
         if (self.root is None) != (other.root is None):
-            raise ValueError(f"Of {folders}, one says where its photos lie and the other does not: index one anew.")
+            raise ValueError(f"Of {folders}, one says where its photos lie and the other does not: index one again.")
 
     def renumbered(
         self, prefix: str, start: int, known: dict[str, tuple[int, bytes]]
@@ -140,7 +140,7 @@ def _common_root(roots: Sequence[Path | None]) -> Path | None:
     try:
         return Path(os.path.commonpath(known)) if known else None
     except ValueError as error:
-        raise ValueError("The photo folders lie on different disks, so no folder holds all of them.") from error
+        raise ValueError("The photo folders are on different disks, so no folder holds all of them.") from error
 
 
 def _prefix(root: Path | None, common: Path) -> str:

@@ -72,7 +72,7 @@ def collections_enough(album: Album) -> int:
 
 
 def too_few(collections: int) -> str:
-    """What to say of an album that has so many collections, and not enough."""
+    """What to say of an album that has that many collections, and not enough."""
     return (
         f"To learn, it wants at least {FEWEST_COLLECTIONS} collections of {FEWEST_PHOTOS} photos or more, and it has "
         f"{collections}: keep more things, and learn again."

@@ -39,7 +39,7 @@ _LEAST_FOR_CODES = 40_000  # rows of a piece, from which codes can be learnt
 _SEGMENT = 128 << 20  # bytes of vectors, about what Milvus puts into a segment, which gets cells of its own
 _BYTES_AT_ONCE = 8 << 20  # in one message
 _MOST_PIECES = 8
-_NEW_SHARE = 0.2  # of the album: if more than this changed, all is sent anew, as one piece
+_NEW_SHARE = 0.2  # of the album: if more than this changed, all is sent again, as one piece
 _SAMPLE, _NEAREST = 50, 10  # photos that are searched with, and the answers that are compared
 _SETTLE = 3_600.0  # seconds that the server may take to write and to index
 
@@ -71,7 +71,7 @@ def load_album(
     replace_all: bool = False,
     patience: float = PATIENCE,
 ) -> Loaded:
-    """Bring what lies at an address of Milvus up to date with an album: only what was added, changed and removed.
+    """Bring what is at an address of Milvus up to date with an album: only what was added, changed and removed.
 
     Readers see the album as it was until everything is there and was checked: the number of photos, the bits of some
     vectors, and that the nearest photos of a sample are found to a share of `least_recall`. `index` is auto, hnsw or
@@ -171,7 +171,7 @@ class _Load:
         return replace(about, number=number, pieces=pieces, rows=len(rows), fingerprint=fingerprint), rows
 
     def _check_like(self, known: About, about: About, before: MilvusStorage) -> None:
-        """Refuse to put one album in the place of another that nobody meant to lose."""
+        """Refuse to put one album instead of another that nobody meant to lose."""
         if self.replace_all:
             return
         if (known.model, known.dimension) != (about.model, about.dimension):
@@ -320,7 +320,7 @@ class _Load:
 
 
 def index_of(kind: str, rows: int, dimension: int) -> tuple[str, dict[str, int]]:
-    """The index of a piece with so many vectors, and its parameters; too few for codes get a graph."""
+    """The index of a piece with that many vectors, and its parameters; too few for codes get a graph."""
     if kind == "IVF_PQ" and rows >= _LEAST_FOR_CODES:
         codes = next(m for m in range(max(1, dimension // 8), 0, -1) if dimension % m == 0)
         cells = int(4 * min(rows, _SEGMENT // (4 * dimension)) ** 0.5)

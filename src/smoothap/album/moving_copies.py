@@ -61,7 +61,7 @@ def check_place(album: Album, folder: Path) -> None:
     place = folder.resolve()
     for what, above in (("photo folder", album.root), ("album", album.folder)):
         if above is not None and place.is_relative_to(above.resolve()):
-            raise ValueError(f"{folder} lies in the {what} {above}: give a folder outside of it for the copies.")
+            raise ValueError(f"{folder} is in the {what} {above}: give a folder outside of it for the copies.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: give a folder for the copies.")
 

@@ -47,7 +47,7 @@ _PATHS_AT_ONCE = 1 << 16
 
 
 class Share(NamedTuple):
-    """One part of so many: `Share(3, 64)` is the third of 64."""
+    """One part of that many: `Share(3, 64)` is the third of 64."""
 
     number: int
     of: int
@@ -222,7 +222,7 @@ class PartUpdate:
         return self._part(given, len(reported))
 
     def _finish(self, gone: list[str], *, settled: bool) -> None:
-        """Take out what is gone and name photos anew; segments of other parts are not touched."""
+        """Take out what is gone and name photos again; segments of other parts are not touched."""
         description, photos, _ = self._load_mine()
         rows = _rows_of(photos, self.share.holds)
         named = self._relabelled(photos, rows)

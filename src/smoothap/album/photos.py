@@ -138,7 +138,7 @@ class Photos(Sequence[Photo]):
 
     def named(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
         """The paths and the labels of some rows."""
-        numbers = np.ascontiguousarray(rows, np.int64)  # as they lie in memory: `pa.array` would load pandas first
+        numbers = np.ascontiguousarray(rows, np.int64)  # as they are in memory: `pa.array` would load pandas first
         places = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
         paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]
         return paths, self._labels.take(places).to_pylist()

@@ -4,7 +4,7 @@
     source = open_source("shards/train-*.tar")         # WebDataset
     source = open_source("images.parquet")             # a column of bytes, or Hugging Face's column of images
 
-A photo's path begins with the file that it lies in, so that all photos of a shard, or of a group of rows, fall to the
+A photo's path begins with the file that it is in, so that all photos of a shard, or of a group of rows, fall to the
 same part of an album.
 """
 

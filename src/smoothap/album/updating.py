@@ -43,7 +43,7 @@ Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what els
 
 @dataclass
 class UpdateReport:
-    """Paths by what became of them; every file that was looked at stands in one place."""
+    """Paths by what became of them; every file that was looked at is in one place."""
 
     added: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class UpdateReport:
         return len(self.added) + len(self.changed) + self.unchanged + len(self.unreadable)
 
     def counts(self) -> dict[str, int]:
-        """How many paths stand in each place, and how many files were seen."""
+        """How many paths are in each place, and how many files were seen."""
         names = ("added", "changed", "removed", "relabelled", "unreadable", "others")
         return {**{name: len(getattr(self, name)) for name in names}, "unchanged": self.unchanged, "seen": self.seen}
 
@@ -154,7 +154,7 @@ class Updater:
             self._commit()
 
     def _read_heads(self, unchanged: list[str]) -> None:
-        """Ask the photos of an album from before there were dates and cameras in it; no vector is made anew."""
+        """Ask the photos of an album from before there were dates and cameras in it; no vector is made again."""
         unasked = self.photos.column("camera").is_null().to_numpy(zero_copy_only=False)
         rows = [row for path in unchanged if unasked[row := self._rows[path]]]
         if not rows or self.root is None:
@@ -235,7 +235,7 @@ class Updater:
             settle(self.storage, description, table.take(pa.array(keep)))
 
     def _with_new_times(self, photos: Photos) -> Photos:
-        """The photos with the times of files that were written anew with the same content."""
+        """The photos with the times of files that were written again with the same content."""
         rows, table = np.searchsorted(photos.ids, list(self._seen_again)), photos.table
         for name in ("bytes", "modified") if len(rows) else ():
             values = whole_numbers(table[name]).copy()
@@ -313,5 +313,5 @@ def remove_rows(storage: Storage, ids: Iterable[int]) -> None:
 
 
 def labels_by_folder(path: str) -> str | None:
-    """The folder a photo lies in, below the root; none for photos directly in the root."""
+    """The folder a photo is in, below the root; none for photos directly in the root."""
     return os.path.dirname(path) or None  # noqa: PTH120 (a path with forward slashes, not of this machine)

@@ -117,7 +117,7 @@ class MappedVectors(NDArrayOperatorsMixin):
 
 @contextmanager
 def _few_pages_read(piece: Any, rows: np.ndarray) -> Generator[None]:
-    """While this lasts, the disk reads the pages of rows that lie far apart, and not megabytes around each of them."""
+    """While this lasts, the disk reads the pages of rows that are far apart, and not megabytes around each of them."""
     mapped = getattr(piece, "_mmap", None)
     if mapped is None or not hasattr(mmap, "MADV_RANDOM") or np.ptp(rows) < _FAR_APART * len(rows):
         yield

@@ -1,4 +1,4 @@
-"""Which photos lie under a folder: every image file is found or reported, and no link leads out."""
+"""Which photos are under a folder: every image file is found or reported, and no link leads out."""
 
 import os
 import stat
@@ -35,14 +35,14 @@ class PhotoFile(NamedTuple):
 
 @dataclass
 class Walk:
-    """What lies under a folder: photos sorted by path, what could not be read and why, and what is no photo by name."""
+    """What is under a folder: photos sorted by path, what could not be read and why, and what is no photo by name."""
 
     files: list[PhotoFile] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)  # path of a file or folder -> reason
     others: dict[str, str] = field(default_factory=dict)  # path of a file -> what it is
 
     def add(self, path: str, status: os.stat_result) -> None:
-        """Count in what lies at a path: a photo, or something that cannot be one."""
+        """Count in what is at a path: a photo, or something that cannot be one."""
         if stat.S_ISREG(status.st_mode):
             modified = max(-_LATEST, min(status.st_mtime_ns, _LATEST))
             self.files.append(PhotoFile(path, status.st_size, modified))
@@ -73,7 +73,7 @@ def _suffix(path: str) -> str:
 def walk(root: Path, album: Path | None = None) -> Walk:
     """Find the image files under `root`, by their suffix, hidden ones and folders left out; there must be some.
 
-    The folder of the album itself, should it lie in there, is not entered.
+    The folder of the album itself, should it are in there, is not entered.
     """
     if not root.is_dir():
         raise FileNotFoundError(f"There is no folder {root}: give the folder that holds the photos.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from smoothap.album.updating import UpdateReport
 
 _PAUSE = 2.0  # seconds between two looks, at least
-_SHARE = 20  # a look that takes a second is followed by a pause of so many
+_SHARE = 20  # a look that takes a second is followed by a pause of that many
 
 
 class Watcher:

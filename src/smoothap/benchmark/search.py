@@ -14,7 +14,7 @@ from smoothap.benchmark.methods import Method, Parameter
 
 RATE = "learning_rate"
 Values = Mapping[str, float]
-_EDGE = 1 / 8  # of a range: how near to its end the best value is said to lie at an edge
+_EDGE = 1 / 8  # of a range: how near to its end the best value is said to be at an edge
 _DECADES = 10.0  # the learning rate is drawn from a tenth to ten times that of the plan
 
 

@@ -151,7 +151,7 @@ def _letters(of_methods: Sequence[Sequence[ClassSums]]) -> list[str]:
 
 
 def _chosen(outcome: Outcome, split: int, of_method: Mapping[str, Outcome]) -> str:
-    """The chosen values of all stages in a split, a star at those that lie at an edge of what was tried."""
+    """The chosen values of all stages in a split, a star at those that are at an edge of what was tried."""
     stages = []
     for stage in outcome.method.stages:
         chosen = of_method[stage.name].chosen[split]

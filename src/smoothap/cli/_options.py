@@ -96,7 +96,7 @@ def changes_of(
 ) -> type:
     """The fields of a dataclass as options, each None unless it is given; the docstring of the class is their help.
 
-    `default` is what the help tells of a field's default; those that are not among the `first` stand in a group.
+    `default` is what the help tells of a field's default; those that are not among the `first` are in a group.
     """
     hints, help_of, options = get_type_hints(config), _told_by(config), []
     for name in (each.name for each in fields(config) if each.name not in without):

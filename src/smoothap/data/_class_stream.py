@@ -117,7 +117,7 @@ def _spread(wanted: np.ndarray, classes_per_batch: int, seed: tuple[int, int]) -
 
 
 def _occurrence(values: np.ndarray) -> np.ndarray:
-    """How many equal values stand before each value."""
+    """How many equal values are before each value."""
     order = np.argsort(values, kind="stable")
     _, start, counts = np.unique(values[order], return_index=True, return_counts=True)
     occurrence = np.empty_like(order)

@@ -1,4 +1,4 @@
-"""A look at every image of a benchmark: what there is, what cannot be read, and what stands in it twice."""
+"""A look at every image of a benchmark: what there is, what cannot be read, and what is in it twice."""
 
 import hashlib
 import os

@@ -53,7 +53,7 @@ class ImageSet:
         return id(self.read), id(self.names)
 
     def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
-        """The set with these rows only, labels counted anew from 0 in the order of the old ones."""
+        """The set with these rows only, labels counted again from 0 in the order of the old ones."""
         kept, labels = np.unique(self.labels[rows], return_inverse=True)
         columns = {
             column: getattr(self, column) for column in ("names", "groups", "is_query", "is_gallery", "instances")

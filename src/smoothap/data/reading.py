@@ -111,7 +111,7 @@ class ImageHead:
 
 
 def image_head(content: Path | str | bytes) -> ImageHead:
-    """What stands in the head of an image file; its pixels are not decoded, and where it was taken is not read."""
+    """What is in the head of an image file; its pixels are not decoded, and where it was taken is not read."""
     with _opened(content) as image:
         (width, height), taken, camera = image.size, None, ""
         with suppress(Exception):  # broken EXIF data is no reason to lose the image
@@ -194,7 +194,7 @@ def cut(image: Image.Image, box: PixelBox) -> Image.Image:
     right, bottom = min(left + width, image.width), min(top + height, image.height)
     left, top = max(left, 0), max(top, 0)
     if right <= left or bottom <= top:
-        raise ValueError(f"the box {box} lies outside of its {image.width} x {image.height} pixels")
+        raise ValueError(f"the box {box} is outside of its {image.width} x {image.height} pixels")
     return image.crop((left, top, right, bottom))
 
 

@@ -65,7 +65,7 @@ class BalancedBatches:
             raise ValueError(
                 f"a batch of {batch_size} with {samples_per_class} images of each class needs {wanted} classes, and "
                 f"the set "
-                f"has {classes}{' with so many' if by_size else ''}: take a batch size of at most "
+                f"has {classes}{' with that many' if by_size else ''}: take a batch size of at most "
                 f"{classes * samples_per_class}"
             )
         self._stream = ClassStream(rows, labels[rows], wanted, samples_per_class, seed=(seed, 0), by_size=by_size)

@@ -1,4 +1,4 @@
-"""Splits by class: no class stands on both sides, and the same seed gives the same split on every machine."""
+"""Splits by class: no class is on both sides, and the same seed gives the same split on every machine."""
 
 import hashlib
 from dataclasses import replace
@@ -16,7 +16,7 @@ def held_out_classes(class_names: "np.ndarray | list[str]", fraction: float, see
     The order of the classes and of the files plays no part, so a class that is added moves few of the others.
     """
     if not 0 < fraction < 1:
-        raise ValueError(f"The fraction of classes to hold out lies between 0 and 1, not {fraction}.")
+        raise ValueError(f"The fraction of classes to hold out is between 0 and 1, not {fraction}.")
     count = round(fraction * len(class_names))
     if not 0 < count < len(class_names):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Features of the images of a set in a file, which a data set hands out in the place of pixels.
+"""Features of the images of a set in a file, which a data set hands out instead of pixels.
 
 The file is a .npy array, mapped from the disk, with a line of JSON behind it. It is written in one move, so that there
 is all of it or nothing, and a file that is damaged counts as none.

@@ -24,7 +24,7 @@ def replaced(column: pa.Array, pattern: str, replacement: str = "") -> pa.Array:
 
 
 def positions(wanted: pa.Array, within: pa.Array, *, any_case: bool = False) -> pa.Array:
-    """Where each text stands in another column, null where it does not: (n,) int32."""
+    """Where each text is in another column, null where it does not: (n,) int32."""
     if any_case:
         wanted, within = (pc.call_function("utf8_lower", [column]) for column in (wanted, within))
     return pc.call_function("index_in", [wanted], pc.SetLookupOptions(value_set=within))

@@ -34,7 +34,7 @@ class Transform:
     `paper`: resize to 256 x 256, crop 224 x 224 at random, flip half of the time; test: the centre crop.
     `released` (the authors' code): crop a random part of 8% to 100% of the area, resize it to 224 x 224, flip;
     test: shorter side to 256, centre crop. Another `size` keeps the proportion (64 is cut from 73); `min_crop_area` may
-    take the place of the 8%.
+    replace the 8%.
     `whole`: the image as it is, resized to `size` x `size`, flipped in training; for faces that are cut out already.
 
     A pixel value v of 0 ... 255 enters the network as (v * scale - mean) / std, the channels in `channel_order`, in
@@ -149,7 +149,7 @@ class Transform:
         return cls(**fields)
 
     def _cut(self, image: Image.Image, resized: tuple[int, int], left: int, top: int) -> Corners:
-        """Where the square at (left, top) of the resized image lies in the image itself."""
+        """Where the square at (left, top) of the resized image is in the image itself."""
         across, down = image.width / resized[0], image.height / resized[1]
         return left * across, top * down, (left + self.size) * across, (top + self.size) * down
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from struct import error as struct_error
 from struct import unpack_from
 
-_Patch = tuple[int, bytes]  # where in the file, and what is to stand there
+_Patch = tuple[int, bytes]  # where in the file, and what is to be there
 
 _GPS, _LONG, _IFD = 0x8825, 4, 13
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}  # bytes of an EXIF type

@@ -1,4 +1,4 @@
-"""Average Precision with a sigmoid in the place of the indicator (the equation between Eq. 6 and 7), and its gradient.
+"""Average Precision with a sigmoid instead of the indicator (the equation between Eq. 6 and 7), and its gradient.
 
 Everything goes through one block: a few queries against the whole retrieval set, positives apart from negatives, so
 that nothing larger than queries x retrieval set is ever made, and that only for a block of queries at a time.
@@ -16,7 +16,7 @@ from smoothap.functional.indicators import Indicator, Sigmoid
 OUTSIDE = float("-inf")  # the score of an item that is not in the retrieval set
 SIGMOID = Sigmoid(1.0)  # of scores that were divided by tau before
 
-# How many positives and negatives stand above each positive, softly, and which slots hold one, (b, p) each -> the value
+# How many positives and negatives are above each positive, softly, and which slots hold one, (b, p) each -> the value
 # of each query (b,) and its derivatives with respect to the first two (b, p), 0 in an empty slot.
 Measure = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 _TERMS_AT_ONCE = 1 << 21  # sigmoids held at once by the torch path: 8 MB in float32
@@ -53,7 +53,7 @@ def padded_columns(columns: Tensor, first: Tensor, size: Tensor, widest: int) ->
 
 
 def average_precision_of_ranks(among: Tensor, above: Tensor, valid: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """AP of each query from what stands above its positives, and the derivatives; a `Measure`."""
+    """AP of each query from what is above its positives, and the derivatives; a `Measure`."""
     count = valid.sum(1, keepdim=True)
     among_positives = 1 + among  # R(i, S_P)
     rank = among_positives + above  # R(i, S_Omega)
@@ -73,7 +73,7 @@ def ranked_block(
 ) -> tuple[Tensor, Tensor]:
     """A measure of the smoothed ranks of each query's positives; otherwise as `smooth_ap_block`.
 
-    The indicators count the positives and the negatives that stand above a positive.
+    The indicators count the positives and the negatives that are above a positive.
     """
     queries, items = scores.shape
     slots = positive_scores.shape[1]
@@ -87,7 +87,7 @@ def ranked_block(
     at_once = learning and len(parts) == 1
 
     def compare(rows: slice, here: slice, with_slopes: bool) -> list[tuple[Tensor, Tensor | None]]:
-        """What stands above the positives i of some slots: positives, then negatives; sums (r, n) and slopes."""
+        """What is above the positives i of some slots: positives, then negatives; sums (r, n) and slopes."""
         held = valid[rows]
         positive = positive_scores[rows, here].masked_fill(~held[:, here], 0.0)[:, :, None]
         among = positive_scores[rows].masked_fill(~held, OUTSIDE)[:, None, :] - positive  # D_ij = z_j - z_i

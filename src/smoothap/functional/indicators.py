@@ -37,7 +37,7 @@ def check_range(value: float, name: str, least: float, most: float, example: str
 
 
 class Indicator(Protocol):
-    """A function that counts how far one score stands above another; 0, with slope 0, at -inf."""
+    """A function that counts how far one score is above another; 0, with slope 0, at -inf."""
 
     def __call__(self, difference: Tensor) -> Tensor:
         """The value at each difference of scores, in the same shape."""

@@ -127,7 +127,7 @@ class RecallBlock(BlackboxBlock):
 
 
 class BlackboxRecall(BlackboxLoss):
-    """How many negatives stand above each positive, on a double logarithm, made differentiable as a black box.
+    """How many negatives are above each positive, on a double logarithm, made differentiable as a black box.
 
     >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
     >>> BlackboxRecall()(embeddings, torch.tensor([0, 0, 1, 1])).item()

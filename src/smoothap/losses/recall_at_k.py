@@ -30,7 +30,7 @@ class RecallBlock(Block):
     def __call__(
         self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """As `Block`: the sigmoid of tau2 counts who stands above a positive."""
+        """As `Block`: the sigmoid of tau2 counts who is above a positive."""
         pull = None if weights is None else -weights / self.tau2
         recall, gradient = ranked_block(scores, positive_scores, valid, pull, self.recall_of_ranks)
         return 1 - recall, gradient
@@ -57,7 +57,7 @@ class RecallAtK(RetrievalLoss):
 
     >>> embeddings = torch.eye(2).repeat_interleave(2, 0).requires_grad_()
     >>> loss = RecallAtK(k=(1,), tau1=0.1)(embeddings, torch.tensor([0, 0, 1, 1]))
-    >>> round(loss.item(), 4)  # a positive of rank 1 lies on the edge of Recall@1
+    >>> round(loss.item(), 4)  # a positive of rank 1 is on the edge of Recall@1
     0.5
 
     k: the cut-offs, whose recalls are averaged.

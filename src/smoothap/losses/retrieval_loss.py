@@ -98,7 +98,7 @@ class RetrievalLoss(nn.Module):
     ) -> Tensor:
         """The loss of embeddings (b, d) with labels (b,), whatever their order, length or device.
 
-        ref_emb (m, d), ref_labels (m,): take the place of the batch as the retrieval set.
+        ref_emb (m, d), ref_labels (m,): replace the batch as the retrieval set.
         self_index (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
         """

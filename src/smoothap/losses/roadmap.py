@@ -2,7 +2,7 @@
 
 Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", NeurIPS 2021. The calibration gives
 positives, and negatives, the same scores in every batch: what is learnt in batches then holds for the whole set.
-Another loss that ranks, such as Smooth-AP, can take the place of SupAP.
+Another loss that ranks, such as Smooth-AP, can replace SupAP.
 """
 
 from dataclasses import dataclass

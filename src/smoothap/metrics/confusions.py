@@ -1,6 +1,6 @@
 """Which classes take the ranks of which: the AP that a class lost, shared out exactly among those that took it.
 
-A positive i of a query stands at rank R(i) because of N(i) negatives at or above it, and 1 - AP is the mean over the
+A positive i of a query is at rank R(i) because of N(i) negatives at or above it, and 1 - AP is the mean over the
 positives of N(i) / R(i). So each of those negatives takes 1 / (|P| R(i)) of the query's AP, and what all of them take
 adds up to 1 - AP. Summed over the queries of class a and the items of class b, that is what b takes from a.
 
@@ -43,7 +43,7 @@ class ConfusedPair:
 
 @dataclass(frozen=True, eq=False)
 class ClassLosses:
-    """What each class took from one: `losing` has so many queries with a positive."""
+    """What each class took from one: `losing` has that many queries with a positive."""
 
     losing: int
     queries: int
@@ -81,7 +81,7 @@ def confusions(
     most: list[ConfusedPair] = []
     for row in losses():
         lost[row.losing] = row.taken.sum()
-        best = np.argsort(-row.taken, kind="stable")[: 2 * number]  # each pair may stand there twice
+        best = np.argsort(-row.taken, kind="stable")[: 2 * number]  # each pair may be there twice
         best = best[row.taken[best] > 0]
         if len(best):
             taker[row.losing], taken[row.losing] = best[0], row.taken[best[0]]

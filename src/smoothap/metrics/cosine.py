@@ -32,7 +32,7 @@ _EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, t
 
 
 class Rows(Protocol):
-    """Vectors (n, d) float32 that need not lie in memory: some rows at a time, as an array has them."""
+    """Vectors (n, d) float32 that need not be in memory: some rows at a time, as an array has them."""
 
     shape: tuple[int, int]
 
@@ -86,7 +86,7 @@ def row_norms(matrix: Tensor | np.ndarray | Rows) -> np.ndarray:
 
 
 def _norms(rows: Tensor, of: int) -> np.ndarray:
-    """The lengths of some rows, `of` so many in all."""
+    """The lengths of some rows, `of` that many in all."""
     if _is_compiled(of * rows.shape[1], rows):
         from smoothap.metrics import kernels
 

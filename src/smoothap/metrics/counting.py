@@ -25,7 +25,8 @@ from smoothap.metrics.rows import Rows, SortedSets
 _LARGEST_TILE = 2048
 _POSITIVES_AT_ONCE = 3 << 22  # 400 MB of scores, counts and tables
 _PAIRS_WORTH_COMPILING = 1 << 24  # less is counted in the time in which numba is imported and its kernels are read
-_TOO_MANY_UNDECIDED = 8  # one pair in so many: from there on a product in float64, which decides nearly all, is faster
+# one pair in that many: from there on a product in float64, which decides nearly all, is faster
+_TOO_MANY_UNDECIDED = 8
 _FEW = 16  # thresholds that are compared one by one
 _QUERIES_AT_ONCE = 4096
 
@@ -33,7 +34,7 @@ _QUERIES_AT_ONCE = 4096
 class Counter:
     """The thresholds (scores of positives) of queries start ... stop - 1, and the negatives at or above each.
 
-    Those of query q stand at offset[q] ... offset[q + 1] - 2 of `exact` and `counts`, with infinity behind them; once
+    Those of query q are at offset[q] ... offset[q + 1] - 2 of `exact` and `counts`, with infinity behind them; once
     sorted, the first count[q] of them count. `scored` is how many pairs had to be scored by the definition because the
     tiles left them open.
     """

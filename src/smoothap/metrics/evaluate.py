@@ -40,7 +40,7 @@ def evaluate(
     Scores are cosines. A tie counts against the positive, as in scikit-learn.
     ignore: a mask (items,) of items that count neither way for queries of their own class, or (queries, items) of
     pairs that count neither way.
-    block_size: at most about so many queries at a time, to save memory; the answer is the same for any.
+    block_size: at most about that many queries at a time, to save memory; the answer is the same for any.
     distributed: share the work among the processes of torchrun; all of them must call, and all get the same report.
 
     >>> report = evaluate(torch.eye(3).repeat_interleave(2, 0), [0, 0, 1, 1, 2, 2], recall_at=(1,))

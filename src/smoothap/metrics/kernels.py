@@ -2,12 +2,12 @@
 
 Imported only when numba is installed.
 
-For every query q the sorted scores of its positives, the thresholds, stand at offset[q] ... of one flat array, and the
+For every query q the sorted scores of its positives, the thresholds, are at offset[q] ... of one flat array, and the
 counts at the same places of another; one place behind them stays free for an infinity. The columns of a query's own
 class, first[q] ... last[q] - 1, are no negatives. A count is the number of negatives at or above that threshold.
 
 A tile holds proposals. From `upper` on, a proposed score is certainly at or above the threshold, and below upper -
-width certainly under it; what lies between is undecided, and scored by the definition.
+width certainly under it; what is between is undecided, and scored by the definition.
 """
 
 from typing import NamedTuple
@@ -113,7 +113,7 @@ class Scratch(NamedTuple):
     places: np.ndarray  # (columns + 1,)
     undecided: np.ndarray  # (columns + 1,) columns
     settled: np.ndarray  # (columns + 1,) their scores by the definition
-    histogram: np.ndarray  # (most thresholds of a query + 1,) scores above so many thresholds
+    histogram: np.ndarray  # (most thresholds of a query + 1,) scores above that many thresholds
     keys: np.ndarray  # (MEMORY,) the row and the group of columns that `known` is the score of
     known: np.ndarray  # (MEMORY,)
     halves: np.ndarray
@@ -190,7 +190,7 @@ def _add_histogram(
     scores: np.ndarray, left: int, limits: np.ndarray, width: float, scale: float, table: np.ndarray,
     scratch: Scratch, number: int,
 ) -> int:  # fmt: skip
-    """Add to `histogram` how many scores are above so many thresholds; of none, which is not needed, it stays 0.
+    """Add to `histogram` how many scores are above that many thresholds; of none, which is not needed, it stays 0.
 
     limits (many + 1,) are the upper ones, infinity last. The columns of undecided scores are written into `undecided`
     from `number` on; the new number is returned. A first loop, which has

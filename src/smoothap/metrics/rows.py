@@ -19,8 +19,8 @@ class Rows:
     """Rows of a matrix in a given order: as they were given, and scaled to length 1 on a device."""
 
     matrix: Embeddings
-    order: np.ndarray  # (n,) which row stands where
-    norms: np.ndarray  # (n,) the length of the row that stands there, by the definition
+    order: np.ndarray  # (n,) which row is where
+    norms: np.ndarray  # (n,) the length of the row that is there, by the definition
     group: np.ndarray  # (n,) the same number for equal rows
     device: torch.device
     held: Tensor | None = None  # a small matrix as it was given, in order
@@ -57,7 +57,7 @@ class Rows:
         return replace(rows, held_units=rows.units(0, len(order), torch.float32))
 
     def given(self, places: slice | np.ndarray) -> Tensor:
-        """The rows that stand in these places as they were given, where float64 can be computed. (n, d)"""
+        """The rows that are in these places as they were given, where float64 can be computed. (n, d)"""
         if self.held is not None:
             return self.held[places if isinstance(places, slice) else torch.from_numpy(places).to(self.held.device)]
         chosen = self.order[places]

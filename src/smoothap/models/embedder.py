@@ -33,7 +33,7 @@ class Embedder(nn.Module):
 
     Images are bytes (RGB, uint8), which `transform` normalises, or floats that are normalised already.
     `architecture` is any timm name, or "iresnet50"; `dimension=None` leaves the linear layer out and gives the
-    backbone's own features, the untrained baseline. With `hidden`, a network with so many numbers in its middle is
+    backbone's own features, the untrained baseline. With `hidden`, a network with that many numbers in its middle is
     added to the linear layer. `size` is the side of the images, by default that of the published weights. `pretrained`
     is True for those, False for random weights, or a .safetensors or .pth file.
     With `freeze_batch_norm` the running statistics stay as loaded while the affine weights train, as in the paper.
@@ -72,7 +72,7 @@ class Embedder(nn.Module):
         self.train()
 
     def renew_embedding(self, dimension: int | None, hidden: int = 0) -> None:
-        """Put a new embedding layer in the place of the one that is there, or none without a dimension."""
+        """Put a new embedding layer instead of the one that is there, or none without a dimension."""
         if dimension is not None and dimension < 1:
             raise ValueError(f"dimension must be at least 1, or None for the backbone's own features, got {dimension}")
         if hidden < 0:
@@ -96,7 +96,7 @@ class Embedder(nn.Module):
         return next(chain(self.parameters(), self.buffers())).device
 
     def on_features(self, *, saves_backbone: bool = True) -> "Embedder":
-        """This model without its backbone, whose features (n, features, 1, 1) it takes in the place of images.
+        """This model without its backbone, whose features (n, features, 1, 1) it takes instead of images.
 
         Both share the embedding layer, so that a training of the one is a training of the other. `save` writes the
         whole model; without `saves_backbone`, what is behind the backbone alone.
@@ -249,7 +249,7 @@ class EmbeddingLayer(nn.Linear):
 
 
 class GivenFeatures(nn.Module):
-    """In the place of a backbone that has done its work already: (n, features, 1, 1) -> (n, features)."""
+    """Instead of a backbone that has done its work already: (n, features, 1, 1) -> (n, features)."""
 
     place: Tensor
 
@@ -292,8 +292,8 @@ def open_model(
 ) -> Embedder:
     """The trained model of a folder, or the network NAME or NAME@SIZE with a new embedding layer, drawn by the seed.
 
-    Without a dimension a network gives its own features; with `hidden` the layer has so many hidden numbers beside it.
-    `weights` is a file in the place of the published weights, or "none" for random ones.
+    Without a dimension a network gives its own features; with `hidden` the layer has that many hidden numbers beside
+    it. `weights` is a file instead of the published weights, or "none" for random ones.
     """
     if Path(name).is_dir():
         return Embedder.load(name)

@@ -102,6 +102,6 @@ def embed_sets(model: Embedder, sets: Sequence[ImageSet], *, unreadable: Path) -
 
 def _digests(views: Tensor) -> np.ndarray:
     """A number (n,) for each of the views (n, 3, size, size) that only views of the same pixels share."""
-    pixels = views.permute(0, 2, 3, 1).contiguous().numpy()  # as they lie in memory
+    pixels = views.permute(0, 2, 3, 1).contiguous().numpy()  # as they are in memory
     contents = (hashlib.blake2b(view, digest_size=8).digest() for view in pixels)
     return np.array([int.from_bytes(content, "little", signed=True) for content in contents])

@@ -32,7 +32,7 @@ class _Graph:
         return name
 
     def resized(self, images: str, sizes: str) -> str:
-        """Images (n, height, width, 3) in other sizes, as Pillow does it: what lies outside of them counts nothing."""
+        """Images (n, height, width, 3) in other sizes, as Pillow does it: what is outside of them counts nothing."""
         return self.add(
             "Resize", images, "", "", sizes, mode="linear", antialias=1, exclude_outside=1,
             coordinate_transformation_mode="half_pixel",

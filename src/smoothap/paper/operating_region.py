@@ -1,4 +1,4 @@
-"""Supplement C: how much of the difference matrix lies where the sigmoid has a slope, against the batch size."""
+"""Supplement C: how much of the difference matrix is where the sigmoid has a slope, against the batch size."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle, pairwise
@@ -140,7 +140,7 @@ def operating_region(
 
 
 def _near(ascending: Tensor, scores: Tensor, width: float) -> Tensor:
-    """How many of each row's sorted values lie within `width` of each of its scores: (b, m), (b, n) -> (b, n)."""
+    """How many of each row's sorted values are within `width` of each of its scores: (b, m), (b, n) -> (b, n)."""
     return torch.searchsorted(ascending, scores + width) - torch.searchsorted(ascending, scores - width, right=True)
 
 

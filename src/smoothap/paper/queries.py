@@ -153,7 +153,7 @@ def _row(images: ImageSet, before: RankedRow, after: RankedRow) -> dict[str, Any
 
 
 def _ranking(images: ImageSet, row: RankedRow, first: int) -> dict[str, Any]:
-    """The first images of a ranking, and where the right ones stand in all of it, as the JSON file has them."""
+    """The first images of a ranking, and where the right ones are in all of it, as the JSON file has them."""
     return {
         "AP": row.average_precision,
         "ranks of the right images": (np.flatnonzero(row.right)[:_RANKS_LISTED] + 1).tolist(),

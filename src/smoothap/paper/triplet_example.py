@@ -47,7 +47,7 @@ def term_gradients(scores: Tensor, positive: Tensor, tau: float) -> Tensor:
 
 
 def worth_of_terms(scores: Tensor, positive: Tensor) -> Tensor:
-    """AP gained (p, n) when one negative j that stands above positive i no longer does; 0 for every other pair."""
+    """AP gained (p, n) when one negative j that is above positive i no longer does; 0 for every other pair."""
     above = scores[None, :] > scores[positive][:, None]
     among, rank = 1 + (above & positive).sum(1).double(), 1 + above.sum(1).double()
     gain = (among / (rank - 1) - among / rank) / len(rank)
@@ -73,7 +73,7 @@ def spending(embeddings: Tensor, labels: Tensor, *, tau: float, margin: float) -
         triplet.append((differences + margin > 0).double()[violating])
     if not sum(map(len, worth)):
         raise ValueError(
-            "In this batch no negative stands above a positive, so there is nothing to spend on: give a larger "
+            "In this batch no negative is above a positive, so there is nothing to spend on: give a larger "
             "--batch-size, or a model that has been trained less."
         )
     worths = torch.cat(worth)

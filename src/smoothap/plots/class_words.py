@@ -29,7 +29,7 @@ def class_words(name: str) -> str:
 def figure_words(name: str, longest: int = 32, explained: bool = True) -> str:
     """A class in letters that matplotlib's font has, shortened: others have their Unicode name in their place.
 
-    Code points are left out where their name is known; unless `explained`, a letter that can be drawn stands alone.
+    Code points are left out where their name is known; unless `explained`, a letter that can be drawn is alone.
     """
     if _CODE_POINTS.fullmatch(name):
         words = class_words(name).removeprefix(f"{name} ")

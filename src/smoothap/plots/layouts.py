@@ -35,7 +35,7 @@ class Arrangement:
     mosaic: str
     widths: str
     heights: str
-    below: bool  # whether one query stands below the other, or beside it
+    below: bool  # whether one query is below the other, or beside it
     side: int  # of a tile, in pixels, as all that follows
     gap: int
     tiles: int | None  # in a line; None for all of them

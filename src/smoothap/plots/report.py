@@ -33,7 +33,7 @@ def write_report(
 ) -> Path:
     """Write what training did to the retrieval of a test set as one self-contained HTML page.
 
-    `curve` has a dict for each step with "step", "loss" and now and then "validation_map"; `note` stands first under
+    `curve` has a dict for each step with "step", "loss" and now and then "validation_map"; `note` is first under
     the results; `seed` draws the queries that are shown.
     """
     test_set, rows = compared.images, compared.query_rows

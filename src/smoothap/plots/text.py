@@ -18,7 +18,7 @@ def text_table(
 ) -> str:
     """Rows of plain values by the names of their columns; a dash where there is none.
 
-    Columns of numbers stand to the right: those that hold no string, or all but `text` where that is given.
+    Columns of numbers are to the right: those that hold no string, or all but `text` where that is given.
     """
     columns = numeric_columns(rows) if text is None else {name: name not in text for row in rows for name in row}
     lines = [list(columns), *([cell(row.get(name)) for name in columns] for row in rows)]

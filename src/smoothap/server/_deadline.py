@@ -21,7 +21,7 @@ class Deadline:
 
     @contextmanager
     def within(self, seconds: float) -> Generator[None]:
-        """Give what runs in here so many seconds."""
+        """Give what runs in here that many seconds."""
         with self._changed:
             self._end = time.monotonic() + seconds
             if self._thread is None:

@@ -54,7 +54,7 @@ class MemoryLimit:
         return False
 
     def allow(self, pixels: int | None) -> None:
-        """As much as an image of so many pixels needs, or with None the most that any may have."""
+        """As much as an image of that many pixels needs, or with None the most that any may have."""
         room = self._most if pixels is None else min(self._least + pixels * _BYTES_PER_PIXEL, self._most)
         if resource is not None and self._idle:
             with contextlib.suppress(OSError, ValueError):

@@ -77,5 +77,5 @@ def add_learning_routes(app: FastAPI, queue: WorkQueue, job: LearningJob) -> Non
 
 def _folder(served: ServedAlbum) -> Path:
     if served.album.folder is None:
-        raise HTTPException(409, "This album does not lie in a folder here, and learns nothing.")
+        raise HTTPException(409, "This album does not be in a folder here, and learns nothing.")
     return served.album.folder

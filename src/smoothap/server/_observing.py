@@ -26,7 +26,7 @@ class Observed:
     """Counts and logs each request from outside of everything else, and says whether the server is alive and ready.
 
     /health and /ready are for whoever starts and stops servers: they ask for no token and tell nothing else. `log` gets
-    one line of JSON for each answer: time, address, method, path, status, seconds and bytes; neither what stands behind
+    one line of JSON for each answer: time, address, method, path, status, seconds and bytes; neither what is behind
     the path's question mark nor headers nor bodies, so no token and no photo.
     """
 

@@ -20,7 +20,7 @@ Worker = Callable[[socket.socket, Any, int], None]
 
 
 def run_processes(worker: Worker, listener: socket.socket, number: int, seconds_to_stop: float) -> None:
-    """Run `worker` in so many processes until this one is told to stop; one that ends meanwhile is started again.
+    """Run `worker` in that many processes until this one is told to stop; one that ends meanwhile is started again.
 
     Whoever is told to stop lets the processes finish what they have begun.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def reveal(photo: Path) -> None:
-    """Open the folder that a photo lies in, with the photo chosen where the system can do that."""
+    """Open the folder that a photo is in, with the photo chosen where the system can do that."""
     place = photo.absolute()
     if not place.is_file():
         raise ValueError(f"{place.name} is not in its folder any more.")

@@ -139,7 +139,8 @@ class ServedAlbum:
             raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
 
     def image(self, identity: int, side: int = 1024) -> bytes:
-        """A JPEG of at most so many pixels a side, of pixels and nothing else; the thumbnail where the file is gone."""
+        """A JPEG of at most that many pixels a side, of pixels and nothing else; the thumbnail where the file is
+        gone."""
         self.album.photos.row_of(identity)
         try:
             return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=side), _QUALITY)
@@ -227,7 +228,7 @@ class ServedAlbum:
         if request.vector is not None:
             if request.model not in (None, self.model_key):
                 raise HTTPException(
-                    409, "The album was made anew by another model, or has learnt: give the photo again."
+                    409, "The album was made again by another model, or has learnt: give the photo again."
                 )
             vector = unit(schemas.unpacked(request.vector, self.album.vectors.shape[1]))
         elif row is not None:
@@ -250,7 +251,7 @@ class ServedAlbum:
     def _hits(
         self, labelled: LabelledRanking, rows: np.ndarray, scores: np.ndarray, places: np.ndarray, copies: np.ndarray
     ) -> Iterator[schemas.HitInfo]:
-        """The photos in these rows, which stand in these places of the list, counted from 0."""
+        """The photos in these rows, which are in these places of the list, counted from 0."""
         ids, right = self.album.photos.ids[rows], None if labelled.right is None else labelled.right[rows]
         for place, (path, label) in enumerate(zip(*self.album.photos.named(rows), strict=True)):
             yield schemas.HitInfo(

@@ -15,7 +15,7 @@ _EXAMPLES = 5  # of names that are not in the album
 
 
 class ServedCollections:
-    """What the page asks of the collections of an album; all that is kept lies in the album's folder."""
+    """What the page asks of the collections of an album; all that is kept is in the album's folder."""
 
     def __init__(self, served: ServedAlbum) -> None:
         self._served = served

@@ -1,4 +1,4 @@
-"""Copies of one photo lie in one stack: which photos of an album do, and a list with each stack in one place."""
+"""Copies of one photo are in one stack: which photos of an album do, and a list with each stack in one place."""
 
 import contextlib
 import threading
@@ -51,7 +51,7 @@ class Stacks:
 
     def folded(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The places (m,) in a list of rows that are left when each stack is shown where it first stands, and how
-        many others of the list lie under each."""
+        many others of the list are under each."""
         stacks = self.ready()
         if stacks is None:
             return np.arange(len(rows)), np.zeros(len(rows), np.int64)

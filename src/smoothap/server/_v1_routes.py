@@ -112,7 +112,7 @@ def add_v1_routes(app: FastAPI, queue: WorkQueue, photo_queue: WorkQueue) -> Non
         """Add photos to the album: one as the body with its path in the address, or several as files of a form.
 
         In a form, the path of each file is its file name, and `label` and `column` may be fields. The album is written
-        anew once for each request: many photos in one request take hardly longer than one.
+        again once for each request: many photos in one request take hardly longer than one.
         """
         parts = await _parts(request)
         fields = [part for part in parts if part.filename is None]

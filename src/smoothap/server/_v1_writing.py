@@ -20,7 +20,7 @@ from smoothap.server._v1_answers import plain
 _NAMED = 5  # photos that an error names
 _LONGEST_NAME = 200  # bytes: file systems have 255 for a name, of which the writing takes a few
 _PATIENCE = 20.0  # seconds that a change waits for another one, of this process or of another
-_writing = threading.Lock()  # one change at a time: each writes the album anew
+_writing = threading.Lock()  # one change at a time: each writes the album again
 Result = TypeVar("Result")
 
 

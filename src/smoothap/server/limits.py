@@ -17,7 +17,7 @@ from smoothap.server._schemas import error_response
 Result = TypeVar("Result")
 _BUSY = "The server is busy: try again in a second."
 _TOO_MANY = "Too many requests come from your address at once: try again in a second."
-STREAMED = "smoothap.streamed"  # in a request's scope: its answer is made while it is sent, and lies in no memory
+STREAMED = "smoothap.streamed"  # in a request's scope: its answer is made while it is sent, and is in no memory
 _PIECE = 1 << 16  # bytes of an answer that are handed over at once
 
 
@@ -200,7 +200,7 @@ def visitor_address(scope: Scope, proxies: Container[str]) -> str:
     address = str((scope.get("client") or ("",))[0])
     if address in proxies:
         values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
-        # Each proxy adds at the end; what stands before the first that is not ours was written by the visitor.
+        # Each proxy adds at the end; what is before the first that is not ours was written by the visitor.
         told = [part.strip() for value in values for part in value.split(",")]
         address = next((part for part in reversed(told) if part not in proxies), address)
     with contextlib.suppress(ValueError):

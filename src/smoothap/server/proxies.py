@@ -51,7 +51,7 @@ class BehindProxy:
 def _take_over(scope: Scope) -> None:
     given = Headers(scope=scope)
     scope["headers"] = list(scope["headers"])
-    # Each proxy adds at the end: what stands before was told to it.
+    # Each proxy adds at the end: what is before was told to it.
     for header, value in (("host", _last(given, "x-forwarded-host")), ("scheme", _last(given, "x-forwarded-proto"))):
         if value and header == "host":
             MutableHeaders(raw=scope["headers"])["host"] = value

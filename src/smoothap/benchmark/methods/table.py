@@ -7,7 +7,7 @@ from dataclasses import replace
 from smoothap.benchmark.methods import builders
 from smoothap.benchmark.methods.method import Method, PaperResult, Parameter
 
-# Around the published values, which lie in the middle of each range where nothing limits it.
+# Around the published values, which are in the middle of each range where nothing limits it.
 TAU = Parameter("tau", 0.002, 0.05)
 MARGIN = Parameter("margin", 0.04, 1.0, most=2.0)  # between distances of unit vectors
 RANK_MARGIN = Parameter("margin", 0.004, 0.1, most=2.0)  # between scores that are ranked

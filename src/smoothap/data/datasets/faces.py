@@ -39,12 +39,12 @@ def read_box(path: Path, box: np.ndarray, factor: float = 1.3) -> Image.Image:
 def read_aligned(path: Path, points: np.ndarray) -> Image.Image:
     """The face aligned by its five points (10,), x and y of each: 112 x 112."""
     if not np.isfinite(points).all() or np.abs(points).max() > _FARTHEST:
-        raise UnreadableImage(str(path), "its landmarks are said to lie outside of any image")
+        raise UnreadableImage(str(path), "its landmarks are said to be outside of any image")
     return align(read_image(path), points)
 
 
 def align(image: Image.Image, points: np.ndarray) -> Image.Image:
-    """The face turned, scaled and moved so that its five points (5, 2) lie where ArcFace wants them: 112 x 112."""
+    """The face turned, scaled and moved so that its five points (5, 2) are where ArcFace wants them: 112 x 112."""
     back = similarity(ARCFACE_POINTS, points.reshape(5, 2))  # from a pixel of the crop to its place in the image
     size = (ALIGNED_SIZE, ALIGNED_SIZE)
     return image.transform(size, Image.Transform.AFFINE, tuple(back.ravel()), Image.Resampling.BILINEAR)

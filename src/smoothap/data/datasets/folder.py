@@ -19,7 +19,7 @@ def folder(
     """Train on some of the classes and test on the others: those that `test_classes` lists, or a fraction by a seed.
 
     With a fraction of 0 all classes are for training. Where the root has the folders `train` and `test`, these are the
-    split, and a class may stand in one of them only.
+    split, and a class may be in one of them only.
     """
     files = image_files(root)
     if not len(files):
@@ -48,7 +48,7 @@ def labelled_by_folder(root: Path, name: str, files: pa.Array | None = None) -> 
     folders = replaced(files, "/?[^/]*$")
     if (loose := is_equal(folders, "")).any():
         raise ValueError(
-            f"{loose.sum():,} images lie directly in {root}, such as {files[int(loose.argmax())]}, and have no class: "
+            f"{loose.sum():,} images are directly in {root}, such as {files[int(loose.argmax())]}, and have no class: "
             "move them into folders."
         )
     images = set_of_files(name, root, files, folders, (1, 2, 4, 8))

@@ -28,7 +28,7 @@ from smoothap.data.splits import split_by_class
 SIZE = 40  # pixels of a side
 _EM = 30  # pixels of an em: capital letters are about 22 high
 _BASELINE = 29
-_FACES = 8  # a character stands in at least this many of the 16 faces
+_FACES = 8  # a character is in at least this many of the 16 faces
 _VERSION = "1"  # of the rendering; a new one when it changes, so that old caches are not read
 _ARRAYS = ("pixels", "names", "labels", "class_names")  # of a cache file, in the order of `_render`
 _FONTS = [
@@ -85,7 +85,7 @@ def renderings() -> ImageSet:
 
 
 def block(character: str) -> str:
-    """The script of a letter or the kind of a symbol, by the Unicode block that the character lies in."""
+    """The script of a letter or the kind of a symbol, by the Unicode block that the character is in."""
     return _BLOCKS[bisect(_BLOCKS, (ord(character), "\U0010ffff")) - 1][1]
 
 

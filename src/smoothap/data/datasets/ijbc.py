@@ -64,7 +64,7 @@ def _nist(root: Path) -> tuple[Path, pa.Table]:
     contents = [read_table(table, tuple(columns)) for table in tables]
     faces = pa.concat_tables([pa.table({name: content[name] for name in columns}) for content in contents])
     faces = faces.set_column(0, _FACE[0], _subjects(faces[_FACE[0]].combine_chunks()))
-    return tables[0], faces.group_by(columns, use_threads=False).aggregate([])  # a face may stand in several protocols
+    return tables[0], faces.group_by(columns, use_threads=False).aggregate([])  # a face may be in several protocols
 
 
 def _insightface(root: Path) -> tuple[Path, pa.Table]:

@@ -67,6 +67,6 @@ def _paths_of_json(root: Path) -> pa.Array:
 
 def _listed(root: Path, name: str, listing: Path | str, paths: pa.Array) -> ImageSet:
     folder = root / "train_val2018" if (root / "train_val2018").is_dir() else root
-    paths = replaced(paths, "^.*/([^/]+/[^/]+/[^/]+)$", r"\1")  # Aves/2761/<hash>.jpg, whatever stands before
+    paths = replaced(paths, "^.*/([^/]+/[^/]+/[^/]+)$", r"\1")  # Aves/2761/<hash>.jpg, whatever is before
     species, groups = replaced(paths, "/[^/]*$"), replaced(paths, "/.*$")
     return listed_set(name, folder, paths, species, listing, (1, 4, 16, 32), groups)

@@ -29,7 +29,7 @@ def table(
 
     With a fraction of 0 all classes are for training. Paths are relative to the table's folder, or absolute. With
     is_query and is_gallery the table says itself what to test: rows that are neither are for training, and a class may
-    stand on one side only. `columns` says what these are called here, such as "path=image_path,label=product_id".
+    are on one side only. `columns` says what these are called here, such as "path=image_path,label=product_id".
     """
     read = read_table(path, ("path", "label"), columns)
     images = _image_set(path, read, name)

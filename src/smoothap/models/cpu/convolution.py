@@ -60,7 +60,7 @@ def is_timms(layer: nn.Module, name: str) -> bool:
 def convolve_layer(
     layer: nn.Conv2d, images: Tensor, weight: Tensor, bias: Tensor | None, activation: nn.Module | None = None
 ) -> Tensor:
-    """What the layer gives with this weight and bias in the place of its own, through the activation."""
+    """What the layer gives with this weight and bias instead of its own, through the activation."""
     if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
         features = layer._conv_forward(images, weight, bias)
         return features if activation is None else activation(features)

@@ -2,7 +2,7 @@
 
 With running statistics, batch norm multiplies each channel by a number and adds another. Both can be moved into the
 weights of the convolution, so that what the convolution gives out need not be kept for the backward pass. The numbers
-are worked out anew at every pass, and so their own parameters learn as before.
+are worked out again at every pass, and so their own parameters learn as before.
 """
 
 from collections import Counter
