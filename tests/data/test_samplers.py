@@ -121,7 +121,7 @@ def test_by_size_a_class_comes_up_once_for_every_handful_it_has_and_small_ones_a
 
 
 def test_by_size_says_how_many_classes_are_large_enough():
-    with pytest.raises(ValueError, match=r"needs 3 classes, and the set has 2 with so many: .* at most 8"):
+    with pytest.raises(ValueError, match=r"needs 3 classes, and the set has 2 with that many: .* at most 8"):
         BalancedBatches(shuffled_labels([3, 4, 4]), 12, 4, by_size=True)
 
 
