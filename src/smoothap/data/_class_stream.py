@@ -29,8 +29,7 @@ class ClassStream:
     """Batches of `classes_per_batch` x `samples_per_class` rows out of `rows`, numbered 0, 1, 2 ... without end.
 
     labels (n,) of the rows (n,). With `by_size` a class comes up once for every `samples_per_class` images it has (as
-    far as
-    batches of different classes allow), otherwise all classes come up equally often.
+    far as batches of different classes allow), otherwise all classes come up equally often.
     """
 
     def __init__(
@@ -55,8 +54,7 @@ class ClassStream:
         return self._turns.batches
 
     def batches(self, first: int, last: int) -> np.ndarray:
-        """Batches first ... last - 1: rows (last - first, classes_per_batch * samples_per_class), the classes one by
-        one."""
+        """Batches first ... last - 1: rows (last - first, classes_per_batch * samples_per_class), class by class."""
         first_round, last_round = first // self.batches_per_round, -(-last // self.batches_per_round)
         classes = np.concatenate([self._round(number) for number in range(first_round, last_round)])
         turn = self._turns_before(first_round)[classes] + _occurrence(classes.ravel()).reshape(classes.shape)

@@ -35,8 +35,7 @@ class Batches(Protocol):
 
 
 class BalancedBatches:
-    """`samples_per_class` images of each of batch_size / samples_per_class classes, all different; `class_stream` says
-    how they mix.
+    """`samples_per_class` images of each of batch_size / samples_per_class classes, mixed as `ClassStream` says.
 
     An epoch is a whole number of rounds over the classes, by default about as many images as the set has. Every class
     comes up equally often in it, or once more where the classes do not divide into batches. With `by_size` a class
@@ -64,8 +63,7 @@ class BalancedBatches:
         if classes < wanted:
             raise ValueError(
                 f"a batch of {batch_size} with {samples_per_class} images of each class needs {wanted} classes, and "
-                f"the set "
-                f"has {classes}{' with that many' if by_size else ''}: take a batch size of at most "
+                f"the set has {classes}{' with that many' if by_size else ''}: take a batch size of at most "
                 f"{classes * samples_per_class}"
             )
         self._stream = ClassStream(rows, labels[rows], wanted, samples_per_class, seed=(seed, 0), by_size=by_size)
@@ -116,9 +114,8 @@ class PairBatches:
         if len(names) < 2:
             raise ValueError(
                 f"half of a batch of {batch_size} with {samples_per_class} images of each class needs two groups of "
-                f"at least "
-                f"{half} classes, and the set has {len(first_image)} classes in {len(np.unique(groups))} groups: "
-                "take smaller batches, or balanced ones"
+                f"at least {half} classes, and the set has {len(first_image)} classes in {len(np.unique(groups))} "
+                "groups: take smaller batches, or balanced ones"
             )
         self._streams = [
             ClassStream(rows, labels[rows], half, samples_per_class, seed=(seed, group), by_size=True)
@@ -151,8 +148,7 @@ class _Share:
         if unit < 1 or batch_size < unit or batch_size % unit:
             raise ValueError(
                 f"a batch of {batch_size} does not divide into parts of {unit} images (samples_per_class, twice that "
-                f"for pairs "
-                f"of groups): take {max(batch_size // max(unit, 1), 1) * max(unit, 1)}"
+                f"for pairs of groups): take {max(batch_size // max(unit, 1), 1) * max(unit, 1)}"
             )
         if not 0 <= rank < ranks or batch_size % ranks:
             raise ValueError(
