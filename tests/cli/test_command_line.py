@@ -195,7 +195,7 @@ def test_doctor_needs_no_extra_but_the_command_line(without, capsys):
     assert "Extras" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["train", "index", "demo", "evaluate", "compare"])
+@pytest.mark.parametrize("command", ["train", "index", "demo", "evaluate", "search"])
 def test_the_help_of_a_command_does_not_import_torch(command):
     told = "import atexit; atexit.register(lambda: print('torch' in sys.modules))"
     assert smoothap_main(command, "--help", before=told).stdout.strip().endswith("False")
