@@ -195,9 +195,17 @@ def test_doctor_needs_no_extra_but_the_command_line(without, capsys):
     assert "Extras" in capsys.readouterr().out
 
 
-def test_the_help_of_train_does_not_import_torch():
+@pytest.mark.parametrize("command", ["train", "index", "demo", "evaluate", "search"])
+def test_the_help_of_a_command_does_not_import_torch(command):
     told = "import atexit; atexit.register(lambda: print('torch' in sys.modules))"
-    assert smoothap_main("train", "--help", before=told).stdout.strip().endswith("False")
+    assert smoothap_main(command, "--help", before=told).stdout.strip().endswith("False")
+
+
+def test_commands_stand_in_groups_and_no_switch_shows_that_it_is_off(capsys):
+    text = help_of(capsys)
+    places = [text.index(f"─ {group} ─") for group in ("Photos", "Training", "Paper", "Maintenance")]
+    assert places == sorted(places)
+    assert not [words for words in COMMANDS if "default: False" in help_of(capsys, *words)]
 
 
 DEVICES = [

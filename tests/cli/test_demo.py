@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from smoothap.album import Album
-from smoothap.cli import app, demo
+from smoothap.cli import _demo as demo
+from smoothap.cli import app
 from smoothap.data.datasets.emoji import emoji
 from smoothap.models import Embedder
 

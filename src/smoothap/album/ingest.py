@@ -70,35 +70,19 @@ def index_photos(
         indexed = index_photos("photos", "album", model="tf_efficientnet_lite0", labels="folders")
         print(len(indexed.album), indexed.report.unreadable)
 
-    Parameters
-    ----------
-    photos
-        The folder of photos, with any folders in it; or a CSV or Parquet file with a column path and any others, such
-        as label, all of which the album keeps to filter by; or tar shards such as 'shards/*.tar', Parquet files that
-        hold images, or an address that fsspec opens, such as s3://bucket/photos.
-    out
-        The folder of the album.
-    model
-        The folder of a trained model, or a timm name for its published weights; for a new album only. By default
-        tf_efficientnet_lite0.
-    labels
-        "folders", so that each photo is labelled by its folder, or a CSV or Parquet file with the columns path
-        (relative to that file's folder, or absolute) and label.
-    calibrate
-        Labelled photos to learn from what a score means.
-    remove_missing
-        Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
-        when all are gone, or more than ten and a tenth of them.
-    part
-        NUMBER/OF, such as 3/64: look at the photos that fall to this part alone, and count them in when all of it is
-        done. For batch systems, which compute all parts at once, on any machines that share the folders.
-    processes
-        How many processes share the work; by default this one does it, with all cores.
-    ray
-        The address of a Ray cluster whose machines share the work, "auto" for the one that this machine belongs to, or
-        "local" to start one for this call. All machines find photos, album and model by the same names.
-    float16
-        Keep the vectors of a new album in half of the room. Scores are those of the rounded vectors, exactly.
+    `photos` is a folder; a CSV or Parquet file with a column path, and label if you like, of which the album keeps all
+    other columns to filter by; tar shards (`shards/*.tar`), Parquet files that hold images, or any address that fsspec
+    opens, such as `s3://bucket/photos`. `model` is the folder of a trained model or a timm name, with `weights` from a
+    file and a `size` if you like; a new album for which none is given is made by the default network,
+    tf_efficientnet_lite0. `labels` is "folders", or a CSV or Parquet file with the columns path (relative to its
+    folder) and label. `columns` says what they are called in any table here, such as
+    "path=image_path,label=product_id". `calibrate` is a set of labelled photos to learn from what a score means.
+    `remove_missing` is that of `Album.update`.
+
+    With `part`, such as 3/64, only the photos that fall to that part are looked at, for batch systems that compute each
+    part alone; with more than one of `processes`, that many share the work. `ray` is the address of a Ray cluster
+    whose machines do it ("auto": the one this machine belongs to, "local": one that is started for this call).
+    `float16` keeps the vectors of a new album in half of the room.
     """
     share = None if part is None else Share.parse(part)
     if ray is not None and (processes != 1 or share is not None):

@@ -5,28 +5,37 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from smoothap._core.devices import chosen_device
-from smoothap.album.ingest import Indexed, index_photos
-from smoothap.album.walking import kinds_of
 from smoothap.cli._options import AsJson, check_folder, check_network_options, command
 from smoothap.data.names import open_data
 from smoothap.plots.text import visible
 
+if TYPE_CHECKING:
+    from smoothap.album.ingest import Indexed
+
 _LISTED = 10  # unreadable files that are printed
 
 
-@command(index_photos, without=("progress",))
+@command()
 def index(
     photos: str,
     /,
     *,
     out: Path,
+    model: str | None = None,
+    weights: str | None = None,
+    size: int | None = None,
+    labels: str | None = None,
+    columns: str | None = None,
     calibrate: str | None = None,
+    remove_missing: bool = False,
     device: str | None = None,
+    part: str | None = None,
+    processes: int = 1,
+    ray: str | None = None,
+    float16: bool = False,
     as_json: AsJson = False,
-    **options: Any,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
 
@@ -35,29 +44,60 @@ def index(
 
     Parameters
     ----------
+    photos
+        The folder of photos, with any folders in it; or a CSV or Parquet file with a column path and any others, such
+        as label, all of which the album keeps to filter by; or tar shards such as 'shards/*.tar', Parquet files that
+        hold images, or an address that fsspec opens, such as s3://bucket/photos.
+    out
+        The folder of the album.
+    model
+        The folder of a trained model, or a timm name for its published weights; for a new album only. By default
+        tf_efficientnet_lite0.
+    labels
+        "folders", so that each photo is labelled by its folder, or a CSV file with the columns path
+        (relative to that file's folder, or absolute) and label.
     calibrate
         NAME or NAME:PATH, such as emoji or folder:PATH: labelled photos to learn from what a score means, for
         searches that ask for a recall. All classes are used that a training with this set leaves out.
+    remove_missing
+        Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
+        when all are gone, or more than ten and a tenth of them.
+    part
+        NUMBER/OF, such as 3/64: look at the photos that fall to this part alone, and count them in when all of it is
+        done. For batch systems, which compute all parts at once, on any machines that share the folders.
+    processes
+        How many processes share the work; by default this one does it, with all cores.
+    ray
+        The address of a Ray cluster whose machines share the work, "auto" for the one that this machine belongs to, or
+        "local" to start one for this call. All machines find photos, album and model by the same names.
+    float16
+        Keep the vectors of a new album in half of the room. Scores are those of the rounded vectors, exactly.
     as_json
         Print the report as JSON.
     """
-    network = {name: options.get(name) for name in ("size", "weights")}
-    if options.get("model") is not None:
-        check_network_options(options["model"], **network)
-    elif any(value is not None for value in network.values()):
+    if model is None and (size is not None or weights is not None):
         raise ValueError("--size and --weights say more of a --model by its timm name: give that too.")
+    if model is not None:
+        check_network_options(model, size=size, weights=weights)
     check_folder(out)
-    place, labelled = str(chosen_device(device)), None if calibrate is None else open_data(calibrate)
-    indexed = index_photos(photos, out, calibrate=labelled, device=place, **options)
+    from smoothap._core.devices import chosen_device
+    from smoothap.album.ingest import index_photos
+
+    indexed = index_photos(
+        photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns,
+        calibrate=None if calibrate is None else open_data(calibrate),
+        remove_missing=remove_missing, device=str(chosen_device(device)), part=part, processes=processes, ray=ray,
+        float16=float16,
+    )  # fmt: skip
     if indexed.unknown_paths:
         print(
-            f"smoothap: {len(indexed.unknown_paths):,} paths in {options['labels']} name no photo, such as "
+            f"smoothap: {len(indexed.unknown_paths):,} paths in {labels} name no photo, such as "
             f"{visible(indexed.unknown_paths[0])}",
             file=sys.stderr,
         )
     print_report(indexed, out, as_json)
-    if options.get("part") is not None and not as_json:
-        _print_parts(indexed, options["part"])
+    if part is not None and not as_json:
+        _print_parts(indexed, part)
 
 
 def _print_parts(indexed: Indexed, part: str) -> None:
@@ -75,6 +115,8 @@ def _listed(kinds: dict[str, int]) -> str:
 
 def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
     """What was done to an album, in words or as JSON."""
+    from smoothap.album.walking import kinds_of
+
     album, report, calibration = indexed.album, indexed.report, indexed.album.calibration
     names = "added", "changed", "unchanged", "removed", "relabelled", "unreadable"
     counts = {"photos": len(album), **{name: indexed.counts[name] for name in names}}
