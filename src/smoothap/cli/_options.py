@@ -101,7 +101,9 @@ def changes_of(
     hints, help_of, options = get_type_hints(config), _told_by(config), []
     for name in (each.name for each in fields(config) if each.name not in without):
         told = default(name)
-        shown = Parameter(help=help_of.get(name), show_default=(lambda _, told=told: told) if told else False)
+        opposite = (f"--no-{name.replace('_', '-')}",) if hints[name] is bool else ()
+        default_shown = (lambda _, told=told: told) if told else False
+        shown = Parameter(help=help_of.get(name), show_default=default_shown, negative=opposite)
         place = Parameter() if name in first else Parameter(group=group)
         kind: Any = hints[name] | None
         options.append((name, Annotated[kind, shown, place], field(default=None)))
