@@ -98,14 +98,17 @@ def _norms(rows: Tensor, of: int) -> np.ndarray:
     return np.sqrt(half_sums(wide * wide).cpu().numpy())
 
 
-def row_digests(matrix: Tensor | np.ndarray | Rows, *, wide: bool = False) -> Iterator[bytes]:
-    """A digest of each row of a matrix (n, d), the same for equal rows and for no others.
+def row_digests(
+    matrix: Tensor | np.ndarray | Rows, *, wide: bool = False, chosen: np.ndarray | None = None
+) -> Iterator[bytes]:
+    """A digest of each row of a matrix (n, d), the same for equal rows and for no others; or of the `chosen` rows.
 
     wide: the rows are taken for float64, as they must be to be compared with rows that are.
     """
     step = max(1, NUMBERS_READ_AT_ONCE // matrix.shape[1])
-    for start in range(0, len(matrix), step):
-        rows = given_rows(matrix[start : start + step]).cpu()
+    for start in range(0, len(matrix if chosen is None else chosen), step):
+        here = slice(start, start + step)
+        rows = given_rows(matrix[here if chosen is None else chosen[here]]).cpu()
         for row in (given_rows(rows.double()) if wide else rows).numpy():
             yield hashlib.sha256(row).digest()
 

@@ -89,7 +89,8 @@ def sorted_sets(
     order = np.argsort(classes, kind="stable")
     item_order = order if one_set else np.argsort(item_classes, kind="stable")
     left_out, ignored = _check_ignore(ignore, len(embeddings), len(items))
-    groups, wide = dict[bytes, int](), given_rows(embeddings[:1]).dtype != given_rows(items[:1]).dtype
+    groups = None if one_set else dict[bytes, int]()
+    wide = given_rows(embeddings[:1]).dtype != given_rows(items[:1]).dtype
     queries = Rows.of(embeddings, order, device, "embeddings", groups, wide)
     sets = SortedSets(
         queries=queries,

@@ -14,6 +14,16 @@ Embeddings: TypeAlias = Tensor | np.ndarray
 _SMALL_ENOUGH_TO_HOLD = 1 << 26  # numbers: 256 MB in float32
 
 
+def _equal_rows(matrix: Embeddings, norms: np.ndarray) -> np.ndarray:
+    """The same number (n,) for equal rows; only rows of the same length are looked at."""
+    _, group, counts = np.unique(norms, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero(counts[group] > 1)
+    known = dict[bytes, int]()
+    for row, digest in zip(alike, row_digests(matrix, chosen=alike), strict=True):
+        group[row] = len(counts) + known.setdefault(digest, len(known))
+    return group
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows of a matrix in a given order: as they were given, and scaled to length 1 on a device."""
@@ -39,7 +49,7 @@ class Rows:
         """Look at every row; NaN, infinite and zero rows are refused by name.
 
         groups: those of the rows of another matrix by their digest, to which these are added; `wide` if one of the two
-        is of float64 and the other is not.
+        is of float64 and the other is not. None where there is no other matrix.
         """
         norms = row_norms(matrix)
         wrong = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
@@ -48,8 +58,10 @@ class Rows:
             raise ValueError(
                 f"{name} {what} in row {wrong[0]}, which cannot be ranked: embed that image again or drop it"
             )
-        groups = {} if groups is None else groups
-        group = np.array([groups.setdefault(digest, len(groups)) for digest in row_digests(matrix, wide=wide)])
+        if groups is None:
+            group = _equal_rows(matrix, norms)
+        else:
+            group = np.array([groups.setdefault(digest, len(groups)) for digest in row_digests(matrix, wide=wide)])
         rows = cls(matrix, order, norms[order], group[order], device)
         if matrix.shape[0] * matrix.shape[1] > _SMALL_ENOUGH_TO_HOLD:
             return rows
