@@ -15,7 +15,7 @@ help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .venv/demo-installed: PACKAGES := ".[demo,web]"
-.venv/installed: PACKAGES := ".[all]" --group test --group lint --group bench --group browser --group docs --group audit
+.venv/installed: PACKAGES := ".[all]" --group test --group lint --group bench --group browser --group docs --group audit --group mutation
 .venv/demo-installed .venv/installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No python3 found: install Python 3.10 or newer, or say make PYTHON=/path/to/python3"; exit 1; }
 	@echo "Setting up .venv (a few minutes the first time) ..."
@@ -64,7 +64,7 @@ audit: .venv/installed  ## licences of the pinned packages, and known flaws in t
 	@$(BIN)/python tools/audit.py
 
 test-mutations: .venv/installed  ## small faults in the core and the store, a sample of each, which a test must catch
-	@$(BIN)/python -m pip install --quiet --group mutation && $(BIN)/python tools/mutation.py
+	@$(BIN)/python tools/mutation.py
 
 build: .venv/installed  ## sdist and wheel into dist/
 	@$(BIN)/python -m pip install --quiet build && $(BIN)/python -m build
