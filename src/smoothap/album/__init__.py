@@ -4,13 +4,12 @@ from smoothap.album._learning_check import Check
 from smoothap.album.album import Album
 from smoothap.album.calibration import Calibration
 from smoothap.album.collections import Collection, Collections
-from smoothap.album.description import Learnt
-from smoothap.album.filtering import Filter
+from smoothap.album.filters import Filter
 from smoothap.album.ingest import Indexed, album_place, index_photos
 from smoothap.album.learning import Learning, learn
 from smoothap.album.photos import Hit, Hits, Photo, Photos
-from smoothap.album.projection import Projection
-from smoothap.album.updating import UpdateReport
+from smoothap.album.projection import Learnt, Projection
+from smoothap.album.update import UpdateReport
 
 __all__ = [
     "Album", "Calibration", "Check", "Collection", "Collections", "Filter", "Hit", "Hits", "Indexed", "Learning",

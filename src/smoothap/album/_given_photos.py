@@ -7,10 +7,10 @@ from pathlib import Path
 
 from smoothap.album._labels import read_labels
 from smoothap.album._photo_table import TABLES, PhotoTable, read_photo_table
-from smoothap.album.preparing import Read
+from smoothap.album.prepare import Read
 from smoothap.album.sources import Source, open_source
-from smoothap.album.updating import Columns, Labels
-from smoothap.album.walking import Walk, look_at, walk
+from smoothap.album.update import Columns, Labels
+from smoothap.album.walk import Walk, look_at, walk
 
 
 @dataclass(frozen=True, eq=False)

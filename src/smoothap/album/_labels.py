@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from smoothap.album.updating import Labels, labels_by_folder
+from smoothap.album.update import Labels, labels_by_folder
 from smoothap.data.tables import read_table
 
 

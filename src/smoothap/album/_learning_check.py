@@ -18,7 +18,7 @@ import torch
 from smoothap.album._learn_training import Start, train_projection
 from smoothap.album._training_set import Lessons
 from smoothap.album.calibration import Calibration, calibrate, merged
-from smoothap.album.refining import unit_vectors
+from smoothap.album.queries import unit_vectors
 from smoothap.album.vectors import Vectors
 from smoothap.functional import average_precision
 from smoothap.metrics.bootstrap import Interval, class_intervals

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
-from smoothap.album._checksums import checksum
-from smoothap.album._creating import create_empty, of_arrays
-from smoothap.album._duplicates import Pair, pairs_above
-from smoothap.album._identity import AlbumModel, ModelIdentity
-from smoothap.album._milvus_storage import MilvusStorage
-from smoothap.album._milvus_vectors import MilvusNeighbours
-from smoothap.album._queries import Query, check_list, embedded, query_vector
-from smoothap.album._segments import vectors_checksum
-from smoothap.album._storage import Storage
 from smoothap.album.calibration import Calibration, calibrate, least_score
-from smoothap.album.collections import Collections
-from smoothap.album.description import Description, Learnt, Part
-from smoothap.album.engines import Engine, Neighbours, Ranking, VectorQuery, checked_name
-from smoothap.album.filtering import Filter
-from smoothap.album.milvus_server import is_address
-from smoothap.album.photos import Hit, Hits, Photo, Photos
-from smoothap.album.preparing import THUMBNAIL, thumbnail_of
-from smoothap.album.projection import Projection
-from smoothap.album.refining import ALPHA, check_expansion, corrected, expanded, unit_vectors
-from smoothap.album.updating import Columns, Labels, Updater, UpdateReport, remove_rows
-from smoothap.album.vectors import FLOAT32, Vectors
-from smoothap.album.walking import Walk, look_at, walk
+from smoothap.album.collections import Collections, CollectionStore
+from smoothap.album.duplicates import Pair, pairs_above
+from smoothap.album.filters import Filter
+from smoothap.album.identity import AlbumModel, ModelIdentity
+from smoothap.album.photos import Hit, Hits, Photo, Photos, records_of
+from smoothap.album.prepare import THUMBNAIL, thumbnail_of
+from smoothap.album.projection import Learnt, Projection
+from smoothap.album.queries import ALPHA, Query, check_expansion, check_list, corrected, embedded, expanded, query_vector
+from smoothap.album.search import LocalSearch, Ranking, Search, VectorQuery, checked_engine
+from smoothap.album.store import PHOTO, Store, relative
+from smoothap.album.update import Columns, Labels, Updater, UpdateReport
+from smoothap.album.vectors import FLOAT32, Vectors, check_codec, unit_vectors
+from smoothap.album.walk import Walk, look_at, walk
 from smoothap.data.reading import PixelBox, read_image
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
+
+_ROWS_AT_ONCE = 1 << 15  # of arrays that become an album
 
 
 class Album:
@@ -48,28 +42,27 @@ class Album:
     """
 
     def __init__(
-        self,
-        photos: Photos,
-        vectors: Vectors,
-        *,
-        storage: Storage | MilvusStorage | None = None,
-        description: Description | None = None,
-        model: AlbumModel | None = None,
-        root: Path | str | None = None,
-        engine: str = "auto",
+        self, store: Store, *, model: AlbumModel, root: Path | None, engine: str, temporary: bool = False
     ) -> None:
-        self.root, self._storage, self._model = None if root is None else Path(root), storage, model or AlbumModel()
-        self._engine_name = checked_name(engine)
-        self._hold(description or Description(dimension=vectors.shape[1]), photos, vectors)
+        self._store, self._model, self.root, self._engine, self._temporary = store, model, root, engine, temporary
+        self._kept = CollectionStore(store)
+        self._reload()
 
-    def _hold(self, description: Description, photos: Photos, vectors: Vectors) -> None:
-        self._description, self.photos, self.vectors = description, photos, vectors
-        self._projection = None if self._storage is None else self._storage.projection
-        if isinstance(self._storage, MilvusStorage):
-            self._neighbours = self._storage.neighbours(vectors)
-            return
-        sums = None if self._storage is None else vectors_checksum(description.segments, vectors)
-        self._neighbours = Neighbours(vectors, self._engine_name, sums)
+    def _reload(self) -> None:
+        """Take up the album as it is on disk."""
+        self._snapshot = snapshot = self._store.snapshot()
+        self.photos = Photos(self._store, snapshot.ids)
+        self._search = self._searching()
+
+    def _searching(self) -> Search:
+        snapshot = self._snapshot
+        if "://" in self._engine:
+            from smoothap.album.engines.milvus import open_search
+
+            return open_search(self._engine, snapshot, self.photos)
+        learnt = "" if snapshot.settings.learnt is None else f"-{snapshot.settings.learnt['number']}"
+        key = f"{snapshot.settings.uid}-{snapshot.space.name}-{snapshot.space.file}{learnt}"
+        return LocalSearch(snapshot.vectors, snapshot.spread, self._engine, key)
 
     @classmethod
     def open(
@@ -81,22 +74,23 @@ class Album:
         root: Path | str | None = None,
         device: str | None = None,
     ) -> Album:
-        """The album in a folder, every file checked; nothing in it can run code.
+        """The album in a folder, checked; nothing in it can run code.
 
-        `path` may also be milvus://HOST:PORT/NAME, where `smoothap album push` brought an album: its vectors stay
-        there. `model` and `root` are needed only where the model or the photos are no longer where they were. A model
-        that did not make the album is refused. `device` is where the model runs, by default the accelerator where there
-        is one.
+        `engine` says who proposes the nearest photos: auto, exact, pq, or milvus://HOST:PORT/NAME, where `smoothap
+        album push` brought the vectors, which then need not be here. `model` and `root` are needed only where the
+        model or the photos are no longer where they were. A model that did not make the album is refused. `device` is
+        where the model runs, by default the accelerator where there is one.
         """
-        storage = MilvusStorage(str(path)) if is_address(path) else Storage(Path(path))
-        description, photos, vectors = storage.load()
-        if root is None and description.root is not None:
-            root = (storage.place / description.root).resolve()
-        identity = None if description.model is None else ModelIdentity(**description.model)
-        known = AlbumModel(identity, description.source, storage.place, device)
+        engine = engine if "://" in engine else checked_engine(engine)
+        store = Store(Path(path), vectors_elsewhere="://" in engine)
+        settings = store.settings()
+        if root is None and settings.root is not None:
+            root = (store.folder / settings.root).resolve()
+        identity = None if settings.model is None else ModelIdentity.of(settings.model)
+        known = AlbumModel(identity, settings.source, store.folder, device)
         if model is not None:
             known.use(model)
-        return cls(photos, vectors, storage=storage, description=description, model=known, root=root, engine=engine)
+        return cls(store, model=known, root=None if root is None else Path(root), engine=engine)
 
     @classmethod
     def create(
@@ -115,13 +109,20 @@ class Album:
         which has then to be given again when the album is opened to be asked with images. With `dtype` "float16" the
         vectors take half of the room, and scores are those of the rounded vectors, exactly.
         """
-        return cls._opened(path, engine, create_empty(Path(path), model, root, device, dtype))
+        check_codec(dtype)
+        known = AlbumModel.of(model, Path(path), device)
+        assert known.identity is not None
+        return cls._created(Path(path), known.identity.dimension, dtype, root, known, engine)
 
     @classmethod
-    def _opened(cls, path: Path | str, engine: str, model: AlbumModel) -> Album:
-        album = cls.open(path, engine=engine)
-        album._model = model
-        return album
+    def _created(
+        cls, path: Path | None, dimension: int, dtype: str, root: Path | str | None, model: AlbumModel, engine: str
+    ) -> Album:
+        below = None if root is None or path is None else relative(Path(root), path)
+        identity = None if model.identity is None else asdict(model.identity)
+        store = Store.create(path, dimension, dtype, model=identity, source=model.source, root=below)
+        place = None if root is None else Path(root)
+        return cls(store, model=model, root=place, engine=checked_engine(engine), temporary=path is None)
 
     @classmethod
     def from_arrays(
@@ -135,17 +136,23 @@ class Album:
         model: Embedder | ModelIdentity | Path | str | None = None,
         dtype: str = FLOAT32,
     ) -> Album:
-        """An album of vectors (n, d) made elsewhere: in memory, or in a new folder at `path`.
+        """An album of vectors (n, d) made elsewhere: in a new folder at `path`, or in one that goes with this object.
 
         `metadata` has a dict for each vector or a sequence for each column: path, label, and what else `Photo` has.
         `root` is the folder that the paths are relative to, and `model` what made the vectors, where these are known;
         a model folder or the name of published weights is found again when the album is opened. `dtype` is what the
         vectors are kept in, as in `create`.
         """
-        made = of_arrays(vectors, metadata, path, root, model, dtype)
-        if path is None:
-            return cls(*made.rows, description=made.description, model=made.model, root=root, engine=engine)
-        return cls._opened(path, engine, made.model)
+        check_codec(dtype)
+        folder, rows = None if path is None else Path(path), unit_vectors(vectors)
+        records = records_of(metadata, len(rows))
+        album = cls._created(folder, rows.shape[1], dtype, root, AlbumModel.of(model, folder), engine)
+        with album._store.writing():
+            for start in range(0, len(rows), _ROWS_AT_ONCE):
+                part = slice(start, start + _ROWS_AT_ONCE)
+                album._store.add(records[part], rows[part])
+        album._reload()
+        return album
 
     def update(
         self,
@@ -167,7 +174,7 @@ class Album:
         `workers` photos are read at once, by default one for each core.
         """
         root = self._known_root()
-        files = walk(root, self._known_storage().folder) if paths is None else look_at(root, paths)
+        files = walk(root, self._store.folder) if paths is None else look_at(root, paths)
         return self._take_in(
             files, labels, progress, workers, whole=True, columns=columns, remove_missing=remove_missing
         )
@@ -187,15 +194,18 @@ class Album:
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
-        storage = self._known_storage()
-        with storage.writing():
-            remove_rows(storage, ids)
+        gone = [int(identity) for identity in ids]
+        with self._store.writing():
+            self._reload()
+            self.photos.rows_of(gone)  # an id that is none is an error before anything is changed
+            self._store.remove(gone)
         self._reload()
 
     def verify(self) -> None:
         """Check every file of the album to the last byte, thumbnails too; what is damaged is named in an error."""
-        self._known_storage().verify()
-        self.collections.all()
+        self._store.verify()
+        if not self._temporary:
+            self._kept.verify()
 
     def _take_in(
         self,
@@ -208,67 +218,67 @@ class Album:
         columns: Columns | None,
         remove_missing: bool = False,
     ) -> UpdateReport:
-        storage, root = self._known_storage(), self._known_root()
-        with storage.writing():
-            updater = Updater(storage, self.embedder, self._model.source, root, labels, progress, workers, columns)
+        root = self._known_root()
+        with self._store.writing():
+            updater = Updater(self._store, self.embedder, self._model.source, root, labels, progress, workers, columns)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
-        self.collections.refresh()
+        if not self._temporary:
+            self.collections.refresh()
         return report
 
-    def _reload(self) -> None:
-        self._hold(*self._any_storage().load())
+    @property
+    def store(self) -> Store:
+        """The files of the album."""
+        return self._store
 
     @property
     def version(self) -> str:
-        """Differs from one album in a folder to the next, and whenever photos, labels or vectors of one change."""
-        return "in memory" if self._storage is None else checksum(repr(self._description).encode())[:16]
+        """Differs from one album to the next, and whenever photos, labels or vectors of one change."""
+        return f"{self._snapshot.settings.uid[:8]}-{self._snapshot.settings.version}"
 
     def is_current(self) -> bool:
         """Whether nothing was written to the album's folder since it was opened."""
-        return self._storage is None or self._storage.is_current()
+        return self._store.is_current(self._snapshot.settings.version)
 
     def reopened(self) -> Album:
         """The album as its folder has it now, as another object: searches in this one go on undisturbed."""
-        storage = self._any_storage().reopened()
+        if self._store.database.is_replaced:  # made again: nothing of this one holds for it
+            return type(self).open(self._store.folder, engine=self._engine, device=self._model.device)
         album = copy(self)
-        album._storage = storage
         album._reload()
-        before, now = self._description, album._description
-        if (before.model, before.root) == (now.model, now.root):
-            return album
-        # made again: nothing of this one holds for it
-        return type(self).open(storage.address, engine=self._engine_name, device=self._model.device)
-
-    def _any_storage(self) -> Storage | MilvusStorage:
-        if self._storage is None:
-            raise ValueError("This album is in memory only: give from_arrays a path to keep it.")
-        return self._storage
-
-    def _known_storage(self) -> Storage:
-        storage = self._any_storage()
-        if isinstance(storage, MilvusStorage):
-            storage.refuse_to_change()
-        return storage
+        return album
 
     def remember_places(self) -> None:
-        """Write down where photos and model lie now, for other processes that open the album."""
-        self._known_storage().remember_places(self.root, self._model.source)
+        """Write down where photos and model are now, for other processes that open the album."""
+        settings = self._store.settings()
+        root = settings.root if self.root is None else relative(self.root, self._store.folder)
+        if (settings.root, settings.source) != (root, self._model.source):
+            with self._store.writing():
+                self._store.set(root=root, source=self._model.source)
+            self._reload()
 
     @property
     def folder(self) -> Path | None:
-        """Where the album lies; None for one in memory."""
-        return None if self._storage is None else self._storage.folder
+        """Where the album is; None for one that goes with this object."""
+        return None if self._temporary else self._store.folder
 
     def _known_root(self) -> Path:
         if self.root is None:
-            raise ValueError("This album does not say where its photos lie: open it with root=FOLDER.")
+            raise ValueError("This album does not say where its photos are: open it with root=FOLDER.")
         return self.root
 
     @property
     def collections(self) -> Collections:
         """Named groups of its photos, which are kept in the album's folder."""
-        return Collections(self._any_storage().kept(), self.photos)
+        if self._temporary:
+            raise ValueError("This album goes with this object: give from_arrays a path to keep collections.")
+        return Collections(self._kept, self.photos)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors (n, d) that are searched, in the order of `photos`: projected if the album has learnt."""
+        return self._search.vectors
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -285,7 +295,7 @@ class Album:
     @property
     def calibration(self) -> Calibration | None:
         """What scores mean in this album, if it was calibrated."""
-        values = self._description.calibration
+        values = self._snapshot.settings.calibration
         return None if values is None else Calibration.from_dict(values, len(self))
 
     def calibrate(self, vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
@@ -294,11 +304,9 @@ class Album:
         if rows.shape[1] != dimension:
             raise ValueError(f"Calibration by vectors ({rows.shape[1]},) for an album of ({dimension},).")
         learnt = calibrate(rows, labels, source)
-        if self._storage is None:
-            self._description = replace(self._description, calibration=learnt.to_dict())
-        else:
-            self._known_storage().calibrate(learnt.to_dict())
-            self._reload()
+        with self._store.writing():
+            self._store.set(calibration=learnt.to_dict())
+        self._reload()
         return replace(learnt, photos=len(self))
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
@@ -307,30 +315,30 @@ class Album:
 
     def projected(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors (n, d) of length 1 by its model, as it compares them: projected if it has learnt, else unchanged."""
-        return vectors if self._projection is None else self._projection(vectors)
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts that were computed one by one (`smoothap index --part`), and are there."""
-        return self._description.parts
+        projection = self._snapshot.projection
+        return vectors if projection is None else projection(vectors)
 
     @property
     def learnt(self) -> Learnt | None:
         """What the album learnt from its collections, if it did."""
-        return self._description.learnt
+        values = self._snapshot.settings.learnt
+        return None if values is None else Learnt.from_dict(values)
 
     def model_vectors(self) -> tuple[Photos, Vectors]:
         """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
-        return Storage(self._known_storage().folder).load(original=True)[1:]
+        snapshot = self._store.snapshot()
+        return Photos(self._store, snapshot.ids), snapshot.original
 
     def learn(self, projection: Projection, learnt: Learnt, calibration: Calibration | None) -> None:
         """Search in projected vectors from now on, calibrated again; the model's own stay, for `unlearn`."""
-        self._known_storage().learn(projection, learnt, None if calibration is None else calibration.to_dict())
+        with self._store.writing():
+            self._store.learn(projection, learnt.to_dict(), None if calibration is None else calibration.to_dict())
         self._reload()
 
     def unlearn(self) -> None:
         """Search in the vectors of the model again, with their calibration."""
-        self._known_storage().unlearn()
+        with self._store.writing():
+            self._store.unlearn()
         self._reload()
 
     def embedder(self) -> Embedder:
@@ -346,6 +354,7 @@ class Album:
         query: Query,
         k: int = 20,
         *,
+        space: str = PHOTO,
         box: PixelBox | None = None,
         minimum: float | None = None,
         recall: float | None = None,
@@ -362,50 +371,43 @@ class Album:
         the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
         score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
-        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at, by any engine.
+        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at. `space` is which
+        vectors are compared: those of whole photos.
         """
+        if space != PHOTO:
+            raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, the vectors of whole photos.")
         check_list(k, minimum)
         check_expansion(expand, alpha)
         vector, query_ids = query_vector(self, query, box)
         wrong = list(wrong)
-        vector = corrected(vector, self.vectors[self._rows(right)], self.vectors[self._rows(wrong)])
-        asked = VectorQuery(vector, self._rows([*query_ids, *wrong]), self.passing(where), where)
+        vector = corrected(vector, *(self.vectors[self.photos.rows_of(ids)] for ids in (right, wrong)))
+        asked = VectorQuery(vector, self.photos.rows_of([*query_ids, *wrong]), self.passing(where), where)
         if expand:
-            first = self._neighbours.nearest(asked, expand)
+            first = self._search.nearest(asked, expand)
             asked = asked._replace(vector=expanded(vector, self.vectors[first.rows], first.scores, alpha))
         minimum = least_score(self.calibration, recall, minimum)
-        if everything or minimum is not None:
-            ranking = self._neighbours.ranking(asked, None if everything else minimum)
-            return self._hits(*ranking.best(minimum=minimum), ranking.note)
-        return self._hits(*self._neighbours.nearest(asked, k))
+        if everything:
+            ranking = self._search.ranking(asked)
+            return self.hits(*ranking.best(min_score=minimum), ranking.note)
+        if minimum is not None:
+            return self.hits(*self._search.above(asked, minimum))
+        return self.hits(*self._search.nearest(asked, k))
 
     def passing(self, where: Filter | None) -> np.ndarray | None:
         """Which photos pass a filter, (n,) bool in the order of `photos`; None: all, where nothing is asked of them."""
         return where.passing(self.photos, lambda: self.collections) if where else None
 
-    def ranking(
-        self,
-        vector: np.ndarray,
-        left_out: Sequence[int] = (),
-        where: Filter | None = None,
-        minimum: float | None = None,
-    ) -> Ranking:
-        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact, by any engine.
+    @property
+    def searching(self) -> Search:
+        """What answers queries on the vectors of this version."""
+        return self._search
 
-        An album in Milvus ranks the best few thousand, or what is found from the score `minimum` on; the ranking says
-        whether it is `complete`.
+    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = (), where: Filter | None = None) -> Ranking:
+        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact.
+
+        With Milvus, the best few thousand are; the ranking says whether it is `complete`.
         """
-        return self._neighbours.seen(VectorQuery(vector, self._rows(left_out), self.passing(where), where), minimum)
-
-    def around(self, vector: np.ndarray, rows: np.ndarray, number: int) -> np.ndarray:
-        """Of some rows (m,), about so many that lie nearest to a vector (d,), in order; all, if there are fewer."""
-        return self._neighbours.around(vector, rows, number)
-
-    def alike(self) -> list[tuple[int, int]] | None:
-        """Pairs of rows that are known to look the same; None: their vectors are here to be compared."""
-        if not isinstance(self._storage, MilvusStorage):
-            return None
-        return [(self.photos.row_of(one), self.photos.row_of(other)) for one, other in self._storage.alike()]
+        return self._search.ranking(VectorQuery(vector, self.photos.rows_of(left_out), self.passing(where), where))
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
@@ -416,28 +418,21 @@ class Album:
 
     def thumbnail(self, identity: int) -> bytes:
         """A small picture of the photo as JPEG, upright and with nothing but pixels in it."""
-        record = self.photos.record(self.photos.row_of(identity))
-        picture = None if self._storage is None else self._storage.thumbnail(record)
+        (record,) = self.photos.records(self.photos.rows_of([identity]))
+        picture = self._store.thumbnail(record)
         if picture is None:
             picture = thumbnail_of(read_image(self.photo_path(identity), shorter_side=THUMBNAIL))
         return picture
 
     def photo_path(self, identity: int) -> Path:
-        """Where the photo lies: below the album's root, also when links are followed."""
+        """Where the photo is: below the album's root, also when links are followed."""
         path, root = self.photo(identity).path, self._known_root()
         if not (root / path).resolve().is_relative_to(root.resolve()):
             raise ValueError(f"{path!r} leads out of the photo folder and is not opened.")
         return root / path
 
-    @property
-    def engine(self) -> Engine | MilvusNeighbours:
-        """Who answers searches; built, or read from the user's cache, when it is first needed."""
-        return self._neighbours.engine
-
-    def _rows(self, ids: Iterable[int]) -> np.ndarray:
-        return np.array([self.photos.row_of(int(identity)) for identity in ids], np.int64)
-
-    def _hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "") -> Hits:
+    def hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "") -> Hits:
+        """Answers for rows of the album, best first, with their scores."""
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         hits = zip(ids, scores.tolist(), paths, labels, strict=True)
         return Hits((Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)), note)

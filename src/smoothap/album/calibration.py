@@ -62,6 +62,10 @@ class Calibration:
     @classmethod
     def from_dict(cls, values: dict[str, Any], photos: int) -> "Calibration":
         """What `to_dict` described, for an album of this many photos."""
+        curves = [values.get(name) for name in ("scores", "recall", "false_positive_rate")]
+        right = all(isinstance(curve, list) and curve and len(curve) == len(curves[0] or ()) for curve in curves)
+        if not right or not all(type(one) in (int, float) and abs(one) <= 2 for curve in curves for one in curve or ()):
+            raise ValueError("The album's calibration is damaged: calibrate it again (smoothap index --calibrate DATA).")
         scores, recall, rate = (np.array(values[name], float) for name in ("scores", "recall", "false_positive_rate"))
         return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
 

@@ -1,34 +1,121 @@
 """Collections: named groups of an album's photos, with marks of what belongs and what does not, kept in its folder.
 
-Every call reads the collections as they are on disk, changes what it was asked to change and nothing else, and writes
-them back before anybody else does: two processes or two browsers that write at once lose nothing.
+They are in `collections/collections.db`, whose lock is not the album's: photos can be kept while the album is indexed.
+Every call is one transaction: two processes or two browsers that write at once lose nothing. A mark remembers a photo
+by its id, path and content, which is enough to know it again when it was moved, edited, or the album made again.
 """
 
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from smoothap.album._collection_file import Change, CollectionFile, Kept, Mark, Step, StoredCollection, apply_change
-from smoothap.album._members import Lookup, Member, members_of
-from smoothap.album.photos import Photos
+import numpy as np
 
+from smoothap.album.database import Database, Form
+from smoothap.album.photos import Photo, Photos
+from smoothap.album.postings import row_crc
+from smoothap.album.store import COLLECTIONS, NAME, Store
+
+FILE = "collections.db"
 LONGEST_NAME = 200  # characters
+STEPS_KEPT, MARKS_KEPT = 100, 200_000  # of what can be undone, the marks in all steps together
+_FORM = Form(
+    "the collections of an album",
+    1,
+    (
+        "CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE collection (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, crc INTEGER NOT NULL)",
+        "CREATE TABLE mark (position INTEGER PRIMARY KEY, collection INTEGER NOT NULL, belongs INTEGER NOT NULL, "
+        "photo INTEGER, path BLOB NOT NULL, sha256 BLOB NOT NULL, crc INTEGER NOT NULL)",
+        "CREATE INDEX mark_photo ON mark (collection, photo, belongs)",
+        "CREATE TABLE step (id INTEGER PRIMARY KEY, session TEXT NOT NULL, what TEXT NOT NULL, marks INTEGER NOT NULL, "
+        "changes TEXT NOT NULL, crc INTEGER NOT NULL)",
+        "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, PRIMARY KEY (first, second)) "
+        "WITHOUT ROWID",
+    ),
+    "Copy it again from where you have another copy, or move it away to begin with no collections.",
+)
+_TABLES = {  # what is checked to be as it was written
+    "state": "name, value", "collection": "id, name", "step": "id, session, what, marks, changes",
+    "mark": "position, collection, belongs, photo, path, sha256",
+}  # fmt: skip
+_NOT_FOUND = (  # marks whose photo is not, or not any more, as it is remembered
+    "SELECT m.position, m.collection, m.belongs, m.photo, m.path, m.sha256 FROM mark m LEFT JOIN album.photo p "
+    "ON p.id=m.photo AND p.removed IS NULL WHERE p.id IS NULL OR p.path<>m.path OR p.sha256<>m.sha256 "
+    "ORDER BY m.position"
+)
+
+Mark = bool | None  # belongs, does not, or neither is known
+
+
+class Member(NamedTuple):
+    """A photo as it was when it was last seen; `photo` is its id, None for one that is not in the album."""
+
+    photo: int | None
+    path: bytes
+    sha256: bytes
 
 
 @dataclass(frozen=True)
-class Collection:
-    """A named group: ids of photos that belong to it and of photos marked as not belonging, oldest mark first.
+class Change:
+    """What a step did to one collection: its name before and after (None: there was none), and marks of photos."""
 
-    Ids are those of the album as it is now. `away` are the paths of photos that belong to it and are not in the album
-    any more: they come back with their file. `key` stays when the name changes.
+    key: int
+    name: tuple[str | None, str | None]
+    marks: tuple[tuple[Member, Mark, Mark], ...] = ()  # photo, before, after
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a user did, in words."""
+
+    number: int
+    what: str
+    session: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """A named group of photos; `key` stays when the name changes.
+
+    `right` and `wrong` are ids of photos that belong to it and of photos marked as not belonging, oldest mark first, in
+    the album as it is now; they are read when they are asked for. `away` are the paths of photos that belong to it and
+    are not in the album any more: they come back with their file.
     """
 
     name: str
-    right: tuple[int, ...]
-    wrong: tuple[int, ...]
-    away: tuple[str, ...] = ()
-    key: int = 0
+    key: int
+    _read: Callable[[int], tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]] = field(repr=False)
+
+    @cached_property
+    def _members(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+        return self._read(self.key)
+
+    @property
+    def right(self) -> tuple[int, ...]:
+        """Ids of photos that belong to it."""
+        return self._members[0]
+
+    @property
+    def wrong(self) -> tuple[int, ...]:
+        """Ids of photos that do not."""
+        return self._members[1]
+
+    @property
+    def away(self) -> tuple[str, ...]:
+        """Paths of photos that belong to it and are not in the album."""
+        return self._members[2]
 
 
 class NoSuchCollection(KeyError, ValueError):  # noqa: N818
@@ -38,46 +125,124 @@ class NoSuchCollection(KeyError, ValueError):  # noqa: N818
         return str(self.args[0])
 
 
+class CollectionStore:
+    """`collections.db` of one album, made when something is first kept in it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.folder = store, store.folder / COLLECTIONS
+        self._database: Database | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def file(self) -> Path:
+        """Where the collections are."""
+        return self.folder / FILE
+
+    def database(self, *, create: bool = False) -> Database | None:
+        """The file, checked when it is first opened; None while nothing was kept."""
+        with self._lock:
+            if self._database is not None and self._database.is_replaced:
+                self._database.close()
+                self._database = None
+            if self._database is None and (create or self.file.is_file()):
+                self._database = self._opened(create=not self.file.is_file())
+            return self._database
+
+    def _opened(self, *, create: bool) -> Database:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"The collections cannot be written to {self.folder} ({error.strerror}): nothing changed."
+            ) from error
+        database = Database(self.file, _FORM, create=create, attached=self.store.folder / NAME)
+        database.check()
+        with database.reading() as connection:
+            for table, columns in _TABLES.items():
+                for *row, crc in connection.execute(f"SELECT {columns}, crc FROM {table}"):
+                    if row_crc(row) != crc:
+                        raise database.damaged(f"a row of {table}")
+        return database
+
+    def verify(self) -> None:
+        """Check every row; what is damaged is named in an error."""
+        if self.file.is_file():
+            self._opened(create=False).close()
+
+    def album(self) -> str:
+        """The album and its version, which marks were last matched with."""
+        settings = self.store.settings()
+        return f"{settings.uid} {settings.version}"
+
+
 class Collections:
     """The collections of one album; `photos` are its photos as they are now.
 
     A collection is given by its name, or by its key, which is a number. What makes or changes one returns it as it is
-    then.
+    then. With `session`, what this object does is undone by the same session alone.
     """
 
-    def __init__(self, kept: Kept, photos: Photos) -> None:
-        self._kept, self.photos = kept, photos
+    def __init__(self, kept: CollectionStore, photos: Photos, session: str = "") -> None:
+        self._kept, self.photos, self._session = kept, photos, session
+
+    def of_session(self, session: str) -> Collections:
+        """The same collections, for one browser session or token: it undoes its own steps."""
+        return Collections(self._kept, self.photos, session)
 
     @property
     def folder(self) -> Path:
-        """Where they are kept, if that is a folder."""
-        if self._kept.folder is None:
-            raise ValueError("These collections are not kept in a folder.")
+        """Where they are kept."""
         return self._kept.folder
 
     @property
     def version(self) -> str:
         """Changes with any collection; known without reading them."""
-        return self._kept.stamp()
+        if (database := self._kept.database()) is None:
+            return "none"
+        with database.reading() as connection:
+            return f"{os.stat(self._kept.file).st_ino:x}-{_state(connection, 'next', '1')}"  # noqa: PTH116
 
     def all(self) -> dict[str, Collection]:
         """All collections by name, oldest first."""
-        stored = self._kept.read().collections
-        lookup = self._lookup(*stored)
-        return {one.name: _seen(one, lookup) for one in stored}
+        with self._reading() as connection:
+            rows = [] if connection is None else connection.execute("SELECT name, id FROM collection ORDER BY id")
+            return {name: Collection(name, key, self._members) for name, key in rows}
+
+    def counts(self) -> dict[int, tuple[int, int, int]]:
+        """How many photos belong to each collection, do not, and are away, by its key."""
+        counts: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+        query = "SELECT collection, belongs, photo IS NULL, count(*) FROM mark GROUP BY 1, 2, 3"
+        with self._reading() as connection:
+            for key, belongs, away, number in () if connection is None else connection.execute(query):
+                if away and not belongs:
+                    continue
+                counts[key][2 if away else 0 if belongs else 1] += number
+        return {key: tuple(numbers) for key, numbers in counts.items()}
 
     def __getitem__(self, which: str | int) -> Collection:
-        stored = _existing(self._kept.read(), which)
-        return _seen(stored, self._lookup(stored))
+        with self._reading() as connection:
+            name, key = _existing(connection, which)
+        return Collection(name, key, self._members)
+
+    def ids_in(self, which: str | int | None) -> np.ndarray:
+        """The ids of photos that belong to a collection or, with None, to any; rising, (n,) int64."""
+        with self._reading() as connection:
+            if connection is None and which is None:
+                return np.empty(0, np.int64)
+            key = None if which is None else _existing(connection, which)[1]
+            where = "" if key is None else f" AND collection={key:d}"
+            assert connection is not None
+            query = f"SELECT DISTINCT photo FROM mark WHERE belongs AND photo IS NOT NULL{where} ORDER BY photo"
+            return np.fromiter((row[0] for row in connection.execute(query)), np.int64)
 
     def create(self, name: str) -> Collection:
         """Make a new, empty collection."""
         name = checked_name(name)
 
-        def change(content: CollectionFile) -> tuple[str, list[Change]]:
-            if content.by_name(name) is not None:
+        def change(connection: sqlite3.Connection) -> tuple[str, list[Change]]:
+            if _by_name(connection, name) is not None:
                 raise ValueError(f"There is a collection {name!r} already: choose another name.")
-            return f"made {name}", [_created(content, name)]
+            return f"made {name}", [Change(_number(connection), (None, name))]
 
         return self._do(change, name)
 
@@ -99,17 +264,20 @@ class Collections:
             for identity in ids:
                 if marks.setdefault(int(identity), mark) is not mark:
                     raise ValueError(f"Photo {identity} is marked in two ways at once: give it once.")
-        asked = dict(zip(members_of(self.photos, marks), marks.values(), strict=True))
+        asked = dict(zip(self._remembered(marks), marks.values(), strict=True))
         which = checked_name(which) if isinstance(which, str) else which
 
-        def change(content: CollectionFile) -> tuple[str, list[Change]]:
-            stored = content.by_name(which) if isinstance(which, str) else content.by_key(which)
-            changes = []
-            if stored is None:
-                changes.append(_created(content, _new_name(which)))
-                stored = StoredCollection(changes[0].key, _new_name(which))
-            changes += self._marking(stored, asked)
-            return _said(stored.name, [mark for one in changes for mark in one.marks]), changes
+        def change(connection: sqlite3.Connection) -> tuple[str, list[Change]]:
+            found = _found(connection, which)
+            if found is None:
+                if isinstance(which, int):
+                    raise NoSuchCollection(f"There is no collection {which} any more: it was deleted.")
+                found = which, _number(connection)
+                changes = [Change(found[1], (None, which))]
+            else:
+                changes = []
+            changes.append(_marking(connection, found, asked))
+            return _said(found[0], [mark for one in changes for mark in one.marks]), changes
 
         return self._do(change, which)
 
@@ -117,17 +285,17 @@ class Collections:
         """Add to several collections at once, each a name with its right and its wrong ids: one step to undo."""
         asked: dict[str, dict[Member, Mark]] = {}
         for name, *ids in groups:
-            right, wrong = (members_of(self.photos, some) for some in ids)
+            right, wrong = (self._remembered(some) for some in ids)
             asked.setdefault(checked_name(name), {}).update(dict.fromkeys(wrong, False) | dict.fromkeys(right, True))
 
-        def change(content: CollectionFile) -> tuple[str, list[Change]]:
+        def change(connection: sqlite3.Connection) -> tuple[str, list[Change]]:
             changes: list[Change] = []
             for name, marks in asked.items():
-                stored = content.by_name(name)
-                if stored is None:
-                    changes.append(_created(content, name))
-                    stored = StoredCollection(changes[-1].key, name)
-                changes += self._marking(stored, marks)
+                key = _by_name(connection, name)
+                if key is None:
+                    key = _number(connection)
+                    changes.append(Change(key, (None, name)))
+                changes.append(_marking(connection, (name, key), marks))
             return what, changes
 
         self._do(change, None)
@@ -136,124 +304,180 @@ class Collections:
         """Give a collection another name."""
         name = checked_name(name)
 
-        def change(content: CollectionFile) -> tuple[str, list[Change]]:
-            stored, other = _existing(content, which), content.by_name(name)
-            if other is not None and other is not stored:
+        def change(connection: sqlite3.Connection) -> tuple[str, list[Change]]:
+            (before, key), other = _existing(connection, which), _by_name(connection, name)
+            if other not in (None, key):
                 raise ValueError(f"There is a collection {name!r} already: choose another name, or delete that one.")
-            return f"renamed {stored.name} to {name}", [Change(stored.key, (stored.name, name))]
+            return f"renamed {before} to {name}", [Change(key, (before, name))]
 
         return self._do(change, name)
 
     def delete(self, which: str | int) -> None:
         """Forget a collection and its marks; the photos stay where they are, and `undo` brings it back."""
 
-        def change(content: CollectionFile) -> tuple[str, list[Change]]:
-            stored = _existing(content, which)
-            marks = tuple((member, right, None) for member, right in stored.marks.items())
-            return f"deleted {stored.name}", [Change(stored.key, (stored.name, None), marks)]
+        def change(connection: sqlite3.Connection) -> tuple[str, list[Change]]:
+            name, key = _existing(connection, which)
+            query = "SELECT photo, path, sha256, belongs FROM mark WHERE collection=? ORDER BY position"
+            rows = connection.execute(query, (key,)).fetchall()
+            marks = tuple((Member(*member), bool(belongs), None) for *member, belongs in rows)
+            return f"deleted {name}", [Change(key, (name, None), marks)]
 
         self._do(change, None)
 
     def steps(self) -> list[Step]:
-        """What can be undone, newest first, each with its number and what it did in words."""
-        return self._kept.read().steps[::-1]
+        """What this session can undo, newest first, each with its number and what it did in words."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            query = "SELECT id, what, session FROM step WHERE ?='' OR session=? ORDER BY id DESC"
+            return [Step(*row) for row in connection.execute(query, (self._session, self._session))]
 
     def undo(self, number: int | None = None) -> str:
-        """Take back the last step, or the one with this number, whoever made it; says what it was.
+        """Take back the last step of this session, or the one with this number; says what it was.
 
-        What was marked otherwise since then stays so.
+        What was marked otherwise since then stays so. Without a session, the last step of anybody is taken back.
         """
-        with self._kept.writing():
-            content = self._kept.read()
-            step = next((one for one in reversed(content.steps) if number in (None, one.number)), None)
-            if step is None:
+        with self._writing() as connection:
+            query = "SELECT id, what, changes FROM step WHERE (?='' OR session=?) AND (? IS NULL OR id=?)"
+            values = (self._session, self._session, number, number)
+            row = connection.execute(f"{query} ORDER BY id DESC LIMIT 1", values).fetchone()
+            if row is None:
                 raise ValueError(
                     "There is nothing to undo." if number is None else f"Step {number} cannot be undone any more."
                 )
-            content.steps.remove(step)
-            for change in reversed(step.changes):
-                self._take_back(content, change)
-            content.number()
-            self._kept.write(content)
-        return step.what
+            step, what, changes = row
+            connection.execute("DELETE FROM step WHERE id=?", (step,))
+            for change in reversed(_changes(changes)):
+                _take_back(connection, change)
+            _number(connection)
+        return what
 
     def refresh(self) -> None:
-        """Remember the photos as they are now: one that was moved is then known also when it is edited later."""
-        if not self._kept.exists():
+        """Match marks with the photos as they are now: one that was moved is then known when it is edited later."""
+        with self._reading():
             return
-        with self._kept.writing():
-            content = self._kept.read()
-            lookup, changed = self._lookup(*content.collections), False
-            for stored in content.collections:
-                now = lookup.found(list(stored.marks))
-                marks = {new or old: mark for (old, mark), new in zip(stored.marks.items(), now, strict=True)}
-                changed, stored.marks = changed or marks != stored.marks, marks
-            if changed:
-                content.number()
-                self._kept.write(content)
 
-    def _lookup(self, *stored: StoredCollection) -> Lookup:
-        return Lookup([member for one in stored for member in one.marks], self.photos)
+    def distinct(self) -> frozenset[tuple[str, str]]:
+        """Pairs of photos that look alike and that the user says are no copies, as `pair_of` names them."""
+        with self._reading() as connection:
+            rows = [] if connection is None else connection.execute("SELECT first, second FROM distinct_pair")
+            return frozenset((first, second) for first, second in rows)
 
-    def _do(self, change: Callable[[CollectionFile], tuple[str, list[Change]]], which: str | int | None) -> Collection:
+    def tell_apart(self, pairs: Iterable[tuple[Photo, Photo]]) -> None:
+        """Remember that photos are no copies of each other."""
+        with self._writing() as connection:
+            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?)", [pair_of(*pair) for pair in pairs])
+            _number(connection)
+
+    def tell_alike(self, photos: Iterable[Photo]) -> None:
+        """Let photos be copies again of whatever they look like."""
+        keys = [(key, key) for photo in photos for key in (photo.sha256, photo.path) if key]
+        with self._writing() as connection:
+            connection.executemany("DELETE FROM distinct_pair WHERE first=? OR second=?", keys)
+            _number(connection)
+
+    def _remembered(self, ids: Iterable[int]) -> list[Member]:
+        records = self.photos.records(self.photos.rows_of(ids))
+        return [Member(record["id"], record["path"], record["sha256"]) for record in records]
+
+    def _members(self, key: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+        """The ids of a collection that are right and wrong, and the paths of what is away."""
+        with self._reading() as connection:
+            query = "SELECT photo, belongs, path FROM mark WHERE collection=? ORDER BY position"
+            rows = [] if connection is None else connection.execute(query, (key,)).fetchall()
+        here = set(self.photos.ids.tolist()) if len(rows) > len(self.photos) // 16 else None
+        sides: tuple[list[int], list[int], list[str]] = [], [], []
+        for photo, belongs, path in rows:
+            if photo is not None and (photo in here if here is not None else self._is_here(photo)):
+                sides[0 if belongs else 1].append(photo)
+            elif belongs:
+                sides[2].append(os.fsdecode(path))
+        return tuple(sides[0]), tuple(sides[1]), tuple(sides[2])
+
+    def _is_here(self, photo: int) -> bool:
+        row = int(np.searchsorted(self.photos.ids, photo))
+        return row < len(self.photos) and self.photos.ids[row] == photo
+
+    def _do(self, change: Callable[[sqlite3.Connection], tuple[str, list[Change]]], which: str | int | None) -> Collection:
         """Make changes, as one step; `which` is the collection to answer with."""
-        with self._kept.writing():
-            content = self._kept.read()
-            what, changes = change(content)
+        with self._writing() as connection:
+            what, changes = change(connection)
             changes = [one for one in changes if one.marks or one.name[0] != one.name[1]]
             if changes:
                 for one in changes:
-                    apply_change(content, one)
-                content.steps.append(Step(content.number(), what, tuple(changes)))
-                self._kept.write(content)
-        if which is None:
-            return Collection("", (), ())
-        stored = _existing(content, which)
-        return _seen(stored, self._lookup(stored))
+                    _apply(connection, one)
+                marks = sum(len(one.marks) for one in changes)
+                row = (_number(connection), self._session, what, marks, _plain(changes))
+                connection.execute("INSERT INTO step VALUES (?, ?, ?, ?, ?, ?)", (*row, row_crc(row)))
+                _forget_old_steps(connection)
+            name, key = ("", 0) if which is None else _existing(connection, which)
+        return Collection(name, key, self._members)
 
-    def _marking(self, stored: StoredCollection, asked: dict[Member, Mark]) -> list[Change]:
-        """What marking photos of the album changes in a collection; those that are so already are left out."""
-        now = self._lookup(stored).found(list(stored.marks))
-        known = {new.id: mark for new, mark in zip(now, stored.marks.items(), strict=True) if new is not None}
-        marks: list[tuple[Member, Mark, Mark]] = []
-        for member, mark in asked.items():
-            old, before = known.get(member.id, (member, None))
-            if before is not mark:
-                marks.append((old, before, mark))
-        return [Change(stored.key, (stored.name, stored.name), tuple(marks))]
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection | None]:
+        """The collections, matched with the photos as they are now; None while there are none."""
+        database = self._kept.database()
+        if database is None:
+            yield None
+            return
+        with database.reading() as connection:
+            current = _state(connection, "album", "") == self._kept.album()
+        if not current:
+            with suppress(PermissionError), database.writing() as connection:  # where nobody may write, as it was
+                self._match(connection)
+        with database.reading() as connection:
+            yield connection
 
-    def _take_back(self, content: CollectionFile, change: Change) -> None:
-        before, after = change.name
-        stored = content.by_key(change.key)
-        if stored is None:
-            if before is None or after is not None:  # deleted since then, by a step of its own
-                return
-            stored = StoredCollection(change.key, _free_name(content, before))
-            content.collections.append(stored)
-        # The photos of a step may be remembered by other paths since.
-        members, photos = list(stored.marks), [member for member, _, _ in change.marks]
-        lookup = Lookup([*members, *photos], self.photos)
-        ids = {new.id: old for new, old in zip(lookup.found(members), members, strict=True) if new is not None}
-        for photo, now, (_, earlier, later) in zip(photos, lookup.found(photos), change.marks, strict=True):
-            member = photo if photo in stored.marks or now is None else ids.get(now.id, photo)
-            if stored.marks.get(member) is later:
-                stored.marks.pop(member, None)
-                if earlier is not None:
-                    stored.marks[member] = earlier
-        if before is None:
-            if not stored.marks:
-                content.collections.remove(stored)
-        elif after is not None and before != after and stored.name == after:
-            stored.name = _free_name(content, before)
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        database = self._kept.database(create=True)
+        assert database is not None
+        try:
+            with database.writing() as connection:
+                if _state(connection, "album", "") != self._kept.album():
+                    self._match(connection)
+                yield connection
+        except PermissionError as error:
+            raise ValueError(f"The collections cannot be written: {error.strerror}") from error
+
+    def _match(self, connection: sqlite3.Connection) -> None:
+        """Find photos again that are not where they were remembered.
+
+        The same path with the same content is certain. Else the same content counts, wherever it is now; and last the
+        same path, whose file was edited. No collection has a photo twice.
+        """
+        album = self._kept.album()
+        if _state(connection, "album", "").partition(" ")[0] != album.partition(" ")[0]:  # ids of another album
+            rows = connection.execute("SELECT position, collection, belongs, NULL, path, sha256 FROM mark").fetchall()
+        else:
+            rows = connection.execute(_NOT_FOUND).fetchall()
+        # Paths of files that are as they were; those that are not, by content; and those that were edited.
+        lost = {row[0]: row for row in rows}
+        connection.executemany("UPDATE mark SET photo=NULL WHERE position=?", ((position,) for position in lost))
+        finders: tuple[Callable[[bytes, bytes], list[tuple[Any, ...]]], ...] = (
+            lambda path, content: _photos_at(connection, path, content),
+            lambda _, content: _photos_with(connection, content),
+            lambda path, _: _photos_at(connection, path, None),
+        )
+        taken = "SELECT 1 FROM mark WHERE collection=? AND photo=?"
+        for finder in finders:
+            for position, (_, key, belongs, _, path, content) in list(lost.items()):
+                for found in finder(path, content):
+                    if connection.execute(taken, (key, found[0])).fetchone() is None:
+                        _write_mark(connection, position, key, belongs, Member(*found))
+                        del lost[position]
+                        break
+        for row in lost.values():
+            _write_mark(connection, row[0], row[1], row[2], Member(None, row[4], row[5]))
+        _set_state(connection, "album", album)
 
 
-def _seen(stored: StoredCollection, lookup: Lookup) -> Collection:
-    marks = list(zip(stored.marks.items(), lookup.found(list(stored.marks)), strict=True))
-    right, wrong = (
-        tuple(now.id for (_, mark), now in marks if now is not None and mark is wanted) for wanted in (True, False)
-    )
-    away = tuple(member.path for (member, mark), now in marks if now is None and mark)
-    return Collection(stored.name, right, wrong, away, stored.key)
+def pair_of(one: Photo, other: Photo) -> tuple[str, str]:
+    """Two photos as they are remembered: by content, or by path where that is the same or nobody has read it."""
+    by_content = one.sha256 and other.sha256 and one.sha256 != other.sha256
+    keys = (one.sha256, other.sha256) if by_content else (one.path, other.path)
+    first, second = sorted(key.encode(errors="surrogateescape").decode(errors="backslashreplace") for key in keys)
+    return first, second
 
 
 def checked_name(name: str) -> str:
@@ -266,37 +490,176 @@ def checked_name(name: str) -> str:
     return name
 
 
-def _new_name(which: str | int) -> str:
-    """The name for a collection that is made because photos are put into it."""
-    if isinstance(which, int):
-        raise NoSuchCollection(f"There is no collection {which} any more: it was deleted.")
-    return which
+def _photos_at(connection: sqlite3.Connection, path: bytes, content: bytes | None) -> list[tuple[Any, ...]]:
+    """The photo at a path, if it has this content as far as both are known; with None, whatever it has."""
+    query = "SELECT id, path, sha256 FROM album.photo WHERE path=? AND removed IS NULL"
+    rows = connection.execute(query, (path,)).fetchall()
+    return [row for row in rows if content is None or not content or not row[2] or row[2] == content]
 
 
-def _existing(content: CollectionFile, which: str | int) -> StoredCollection:
+def _photos_with(connection: sqlite3.Connection, content: bytes) -> list[tuple[Any, ...]]:
+    query = "SELECT id, path, sha256 FROM album.photo WHERE sha256=? AND removed IS NULL ORDER BY id"
+    return connection.execute(query, (content,)).fetchall() if content else []
+
+
+def _write_mark(connection: sqlite3.Connection, position: int, key: int, belongs: int, member: Member) -> None:
+    row = (position, key, int(belongs), *member)
+    connection.execute("REPLACE INTO mark VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, row_crc(row)))
+
+
+def _state(connection: sqlite3.Connection, name: str, default: str) -> str:
+    row = connection.execute("SELECT value FROM state WHERE name=?", (name,)).fetchone()
+    return default if row is None else row[0]
+
+
+def _set_state(connection: sqlite3.Connection, name: str, value: str) -> None:
+    connection.execute("REPLACE INTO state VALUES (?, ?, ?)", (name, value, row_crc((name, value))))
+
+
+def _number(connection: sqlite3.Connection) -> int:
+    """A number that nothing has had before; so this also changes with every write."""
+    number = int(_state(connection, "next", "1"))
+    _set_state(connection, "next", str(number + 1))
+    return number
+
+
+def _by_name(connection: sqlite3.Connection, name: str) -> int | None:
+    row = connection.execute("SELECT id FROM collection WHERE name=?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _found(connection: sqlite3.Connection, which: str | int) -> tuple[str, int] | None:
+    """The name and key of a collection, if it is there."""
     if isinstance(which, int):
-        stored = content.by_key(which)
-    else:
-        stored = content.by_name(unicodedata.normalize("NFC", which.strip()))
-    if stored is None:
-        names, number = ", ".join(repr(one.name) for one in content.collections[:5]), len(content.collections)
+        return connection.execute("SELECT name, id FROM collection WHERE id=?", (which,)).fetchone()
+    name = unicodedata.normalize("NFC", which.strip())
+    key = None if not name.isprintable() else _by_name(connection, name)
+    return None if key is None else (name, key)
+
+
+def _existing(connection: sqlite3.Connection | None, which: str | int) -> tuple[str, int]:
+    found = None if connection is None else _found(connection, which)
+    if found is None:
+        rows = [] if connection is None else connection.execute("SELECT name FROM collection ORDER BY id").fetchall()
+        names, number = ", ".join(repr(name) for (name,) in rows[:5]), len(rows)
         verb, others = "is" if number == 1 else "are", " and others" if number > 5 else ""
         there = f"there {verb} {names}{others}" if names else "there are none"
         raise NoSuchCollection(f"The album has no collection {which!r}: {there}.")
-    return stored
+    return found
 
 
-def _created(content: CollectionFile, name: str) -> Change:
-    return Change(content.number(), (None, name))
+def _marking(connection: sqlite3.Connection, found: tuple[str, int], asked: dict[Member, Mark]) -> Change:
+    """What marking photos of the album changes in a collection; those that are so already are left out."""
+    marks: list[tuple[Member, Mark, Mark]] = []
+    for member, mark in asked.items():
+        query = "SELECT belongs FROM mark WHERE collection=? AND photo=?"
+        row = connection.execute(query, (found[1], member.photo)).fetchone()
+        before = None if row is None else bool(row[0])
+        if before is not mark:
+            marks.append((member, before, mark))
+    return Change(found[1], (found[0], found[0]), tuple(marks))
 
 
-def _free_name(content: CollectionFile, name: str) -> str:
+def _apply(connection: sqlite3.Connection, change: Change) -> None:
+    """Do to the collections what a step does to one of them."""
+    before, after = change.name
+    if after is None:
+        connection.execute("DELETE FROM collection WHERE id=?", (change.key,))
+        connection.execute("DELETE FROM mark WHERE collection=?", (change.key,))
+        return
+    if before != after:
+        _name(connection, change.key, after)
+    for member, _, mark in change.marks:
+        _set_mark(connection, change.key, _place(connection, change.key, member), member, mark)
+
+
+def _name(connection: sqlite3.Connection, key: int, name: str) -> None:
+    connection.execute("REPLACE INTO collection VALUES (?, ?, ?)", (key, name, row_crc((key, name))))
+
+
+def _set_mark(connection: sqlite3.Connection, key: int, position: int | None, member: Member, mark: Mark) -> None:
+    """Mark a photo, last of all; `position` is that of the mark it has."""
+    if position is not None:
+        connection.execute("DELETE FROM mark WHERE position=?", (position,))
+    if mark is not None:
+        (last,) = connection.execute("SELECT max(position) FROM mark").fetchone()
+        _write_mark(connection, (last or 0) + 1, key, mark, member)
+
+
+def _place(connection: sqlite3.Connection, key: int, member: Member) -> int | None:
+    """The position of a photo's mark in a collection: by its id, else by its content, else by its path."""
+    for column, value in (("photo", member.photo), ("sha256", member.sha256 or None), ("path", member.path)):
+        query = f"SELECT position FROM mark WHERE collection=? AND {column}=?"
+        row = None if value is None else connection.execute(query, (key, value)).fetchone()
+        if row is not None:
+            return row[0]
+        if column == "photo" and value is not None and _is_live(connection, member):
+            return None  # it is in the album and has no mark
+    return None
+
+
+def _is_live(connection: sqlite3.Connection, member: Member) -> bool:
+    query = "SELECT 1 FROM album.photo WHERE id=? AND path=? AND removed IS NULL"
+    return connection.execute(query, (member.photo, member.path)).fetchone() is not None
+
+
+def _take_back(connection: sqlite3.Connection, change: Change) -> None:
+    before, after = change.name
+    row = connection.execute("SELECT name FROM collection WHERE id=?", (change.key,)).fetchone()
+    if row is None:
+        if before is None or after is not None:  # deleted since then, by a step of its own
+            return
+        _name(connection, change.key, _free_name(connection, before))
+    for member, earlier, later in change.marks:
+        position = _place(connection, change.key, member)
+        now: Mark = None
+        if position is not None:
+            (belongs,) = connection.execute("SELECT belongs FROM mark WHERE position=?", (position,)).fetchone()
+            now = bool(belongs)
+        if now is later:
+            _set_mark(connection, change.key, position, member, earlier)
+    if before is None:
+        if connection.execute("SELECT 1 FROM mark WHERE collection=?", (change.key,)).fetchone() is None:
+            connection.execute("DELETE FROM collection WHERE id=?", (change.key,))
+    elif after is not None and before != after and row == (after,):
+        _name(connection, change.key, _free_name(connection, before))
+
+
+def _free_name(connection: sqlite3.Connection, name: str) -> str:
     """The name, or one like it where another collection has taken it meanwhile."""
     number, free = 1, name
-    while content.by_name(free) is not None:
+    while _by_name(connection, free) is not None:
         number += 1
         free = f"{name} ({number})"
     return free
+
+
+def _forget_old_steps(connection: sqlite3.Connection) -> None:
+    """Keep the last steps, as many as can be undone."""
+    marks = 0
+    for place, (number, some) in enumerate(connection.execute("SELECT id, marks FROM step ORDER BY id DESC").fetchall()):
+        marks += some
+        if place and (place >= STEPS_KEPT or marks > MARKS_KEPT):
+            connection.execute("DELETE FROM step WHERE id<=?", (number,))
+            return
+
+
+def _plain(changes: Sequence[Change]) -> str:
+    """Changes as JSON."""
+    return json.dumps(
+        [
+            [one.key, one.name, [[m.photo, m.path.hex(), m.sha256.hex(), before, after] for m, before, after in one.marks]]
+            for one in changes
+        ]
+    )
+
+
+def _changes(text: str) -> list[Change]:
+    changes = []
+    for key, (before, after), marks in json.loads(text):
+        some = ((Member(one[0], bytes.fromhex(one[1]), bytes.fromhex(one[2])), one[3], one[4]) for one in marks)
+        changes.append(Change(key, (before, after), tuple(some)))
+    return changes
 
 
 def _said(name: str, marks: list[tuple[Member, Mark, Mark]]) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothap._core.files import cache_folder, write_cache
-from smoothap.album import _not_copies
-from smoothap.album._duplicates import linked, pairs_above, rows_by_content
-from smoothap.album.description import COLLECTIONS
-from smoothap.album.photos import Photo, Photos
-from smoothap.album.vectors import MappedVectors, Vectors, checksum_of_rows
+from smoothap.album.collections import pair_of
+from smoothap.album.duplicates import linked, pairs_above, rows_by_content
+from smoothap.album.photos import Photo
+from smoothap.album.vectors import Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,34 +45,27 @@ def copies_in(album: Album, score: float | None = ALIKE) -> list[Copies]:
     """
     if score is not None and not -1 <= score <= 1:
         raise ValueError(f"A score is a cosine, from -1 to 1, such as 0.98, not {score}.")
-    photos, contents = album.photos, rows_by_content(album.photos)
-    told = frozenset() if album.folder is None else _not_copies.read(album.folder / COLLECTIONS)
+    contents = rows_by_content(album.photos)
+    told = frozenset() if album.folder is None else album.collections.distinct()
     pairs = [pair for rows in contents for pair in (combinations(rows, 2) if told else pairwise(rows))]
     if score is not None:
-        known = album.alike()
-        pairs += look_alike(album, score) if known is None else known
+        pairs += _alike(album, [rows[0] for rows in contents], score)
     if told:
-        pairs = [pair for pair in pairs if _not_copies.pair_of(photos[pair[0]], photos[pair[1]]) not in told]
-    return [_group(photos, rows) for rows in linked(pairs)]
+        some = sorted({row for pair in pairs for row in pair})
+        photos = dict(zip(some, album.photos.at(np.array(some, np.int64)), strict=True))
+        pairs = [(one, other) for one, other in pairs if pair_of(photos[one], photos[other]) not in told]
+    groups = linked(pairs)
+    photos = iter(album.photos.at(np.array([row for rows in groups for row in rows], np.int64)))
+    return [_group([next(photos) for _ in rows]) for rows in groups]
 
 
-def look_alike(album: Album, score: float) -> list[tuple[int, int]]:
-    """Pairs of rows that score at least so much; of those that are the same to the byte, the first is compared."""
-    return _alike(_as_seen(album), [rows[0] for rows in rows_by_content(album.photos)], score)
-
-
-def _as_seen(album: Album) -> Vectors:
-    """The vectors (n, d) by which photos look alike: the model's, since what is learnt draws together what belongs."""
-    if album.learnt is None:
-        return album.vectors
-    photos, vectors = album.model_vectors()
-    return vectors if np.array_equal(photos.ids, album.photos.ids) else album.vectors
-
-
-def _alike(vectors: Vectors, rows: list[int], score: float) -> list[tuple[int, int]]:
+def _alike(album: Album, rows: list[int], score: float) -> list[tuple[int, int]]:
     """Pairs of these rows that score at least so much; found once for the same vectors, then read from the cache."""
-    compared = vectors if len(rows) == len(vectors) else MappedVectors([vectors], vectors.shape[1], np.array(rows))
-    file = cache_folder() / "copies" / f"{checksum_of_rows(compared)}-{float(score)!r}.npy"
+    photos, vectors = album.model_vectors()  # what is learnt draws together what belongs, copies or not
+    if not np.array_equal(photos.ids, album.photos.ids):
+        vectors = album.vectors
+    compared = vectors if len(rows) == len(vectors) else vectors[np.array(rows, np.int64)]
+    file = cache_folder() / "copies" / f"{_checksum(compared)}-{float(score)!r}.npy"
     try:
         places = np.load(file, allow_pickle=False)
         if places.ndim != 2 or places.shape[1] != 2 or places.dtype != np.int64:
@@ -88,21 +80,25 @@ def _alike(vectors: Vectors, rows: list[int], score: float) -> list[tuple[int, i
     return [(rows[first], rows[second]) for first, second in places.tolist()]
 
 
+def _checksum(vectors: Vectors) -> str:
+    """The SHA-256 of all numbers in order; some rows are read at a time."""
+    digest, step = hashlib.sha256(), max(1, (1 << 22) // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        digest.update(np.ascontiguousarray(vectors[start : start + step]).data)
+    return digest.hexdigest()
+
+
 def not_copies(album: Album, ids: Iterable[int], among: Sequence[int] = ()) -> None:
     """Remember in the album that none of these photos is a copy of another, or of any of those `among`."""
     photos, others = ([album.photo(int(identity)) for identity in some] for some in (ids, among))
-    _not_copies.tell(_folder(album), photos, others)
+    others = [photo for photo in others if photo not in photos]
+    pairs = [*combinations(photos, 2), *((photo, other) for photo in photos for other in others)]
+    album.collections.tell_apart(pairs)
 
 
 def copies_again(album: Album, ids: Iterable[int]) -> None:
     """Forget what was said by `not_copies` about these photos."""
-    _not_copies.forget(_folder(album), [album.photo(int(identity)) for identity in ids])
-
-
-def _folder(album: Album) -> Path:
-    if album.folder is None:
-        raise ValueError("This album does not be in a folder here, and does not remember which photos are no copies.")
-    return album.folder / COLLECTIONS
+    album.collections.tell_alike([album.photo(int(identity)) for identity in ids])
 
 
 def best_first(photos: Iterable[Photo]) -> list[Photo]:
@@ -110,8 +106,8 @@ def best_first(photos: Iterable[Photo]) -> list[Photo]:
     return sorted(photos, key=_worth)
 
 
-def _group(photos: Photos, rows: list[int]) -> Copies:
-    group = best_first(photos[row] for row in rows)
+def _group(photos: Iterable[Photo]) -> Copies:
+    group = best_first(photos)
     exact = bool(group[0].sha256) and len({photo.sha256 for photo in group}) == 1
     return Copies(tuple(group), exact)
 

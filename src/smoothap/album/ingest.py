@@ -9,12 +9,9 @@ from pathlib import Path
 
 from smoothap._core.files import data_folder, locked
 from smoothap.album._given_photos import GivenPhotos
-from smoothap.album._parallel_indexing import compute_in_processes, plan
-from smoothap.album._ray_indexing import compute_on_ray
 from smoothap.album.album import Album
-from smoothap.album.description import COLLECTIONS, NAME, read_head, refuse_inside_album
-from smoothap.album.parts import PARTS, PATIENCE, PartUpdate, Share, settle_album
-from smoothap.album.updating import UpdateReport
+from smoothap.album.store import COLLECTIONS, NAME, refuse_inside_album
+from smoothap.album.update import UpdateReport
 from smoothap.album.vectors import FLOAT32
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet

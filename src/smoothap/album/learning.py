@@ -9,7 +9,7 @@ from smoothap.album._learn_training import STEPS, Start, between, train_projecti
 from smoothap.album._learning_check import LEAST_GAIN, TOLERATED_LOSS, Check, check, trainings
 from smoothap.album._training_set import Lessons
 from smoothap.album.album import Album
-from smoothap.album.description import Learnt
+from smoothap.album.projection import Learnt
 
 FEWEST_COLLECTIONS, FEWEST_PHOTOS = 5, 4  # of a collection, half of which are left out in turn
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from smoothap._core.files import rename, write_atomically
 from smoothap._core.progress import Progress
-from smoothap.album.walking import reason_of
+from smoothap.album.walk import reason_of
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album

@@ -1,47 +1,40 @@
-"""The photos of an album as a packed table, one `Photo` at a time for whoever asks."""
+"""The photos of an album, one `Photo` at a time or by columns, as `album.db` has them."""
 
+from __future__ import annotations
+
+import json
 import os
 import re
 from calendar import timegm
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-OUTSIDE = r"(?s)^\.?$|^/|\x00|(^|/)\.\.(/|$)"  # matches paths that are none below the photo folder
+from smoothap.album import postings
 
-# Paths are bytes: a file name need not be UTF-8. Where a thumbnail lies (pack, offset, length, crc) is our own affair.
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("path", pa.binary()),
-        ("label", pa.string()),
-        ("bytes", pa.int64()),
-        ("modified", pa.int64()),  # nanoseconds
-        ("sha256", pa.binary()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("pack", pa.int32()),  # the segment whose pack holds the thumbnail; -1: none
-        ("offset", pa.int64()),
-        ("length", pa.int64()),
-        ("crc", pa.int64()),
-        ("taken", pa.int64()),  # seconds since 1970 by the camera's own clock; null: the file does not say
-        ("camera", pa.string()),  # "": the file names none; null: nobody has looked yet
-        ("columns", pa.map_(pa.string(), pa.string())),  # what else the user's table says of it; null: nothing
-    ]
-)
-_ADDED = ("taken", "camera", "columns")
-OLDER_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in _ADDED])  # smoothap 0.1
+if TYPE_CHECKING:
+    from smoothap.album.store import Store
+
+_OUTSIDE = re.compile(rb"(?s)^\.?$|^/|\x00|(^|/)\.\.(/|$)")  # matches paths that are none below the photo folder
+# What `album.db` has of a photo. Paths are bytes: a file name need not be UTF-8. `modified` is in nanoseconds, `taken`
+# in seconds since 1970 by the camera's own clock. Where a thumbnail is (pack, start, length) is our own affair.
+RECORD = (
+    "id", "path", "label", "bytes", "modified", "sha256", "width", "height", "taken", "camera", "columns",
+    "pack", "start", "length",
+)  # fmt: skip
+NOTHING_KNOWN: dict[str, Any] = {
+    **dict.fromkeys(RECORD, 0), "id": None, "label": None, "sha256": b"", "taken": None, "camera": None,
+    "columns": None,
+}  # fmt: skip
 # From what a user says about a photo to what the table holds.
 _READ: dict[str, Callable[[Any], Any]] = {
-    "label": str, "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
+    "label": lambda label: spelled(str(label)), "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
     "sha256": lambda digits: bytes.fromhex(str(digits)), "width": int, "height": int,
     "taken": lambda when: seconds_of(when if isinstance(when, datetime) else datetime.fromisoformat(when)),
-    "camera": str, "columns": lambda columns: [(str(name), str(value)) for name, value in columns.items()],
+    "camera": lambda camera: spelled(str(camera)), "columns": lambda columns: packed_columns({str(one): str(columns[one]) for one in columns}),
 }  # fmt: skip
 _EPOCH = datetime(1970, 1, 1)
 
@@ -65,6 +58,17 @@ class Photo:
     taken: datetime | None = None
     camera: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Photo:
+        """The photo of a row of the table."""
+        taken = record["taken"]
+        return cls(
+            record["id"], os.fsdecode(record["path"]), record["label"], record["bytes"], record["modified"] / 1e9,
+            record["sha256"].hex(), record["width"], record["height"],
+            None if taken is None else _EPOCH + timedelta(seconds=taken), record["camera"] or None,
+            json.loads(record["columns"] or "{}"),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,40 +98,36 @@ class NoSuchPhoto(KeyError, ValueError):  # noqa: N818
 
 
 class Photos(Sequence[Photo]):
-    """Photos in the order of their ids, which is the order of the album's vectors."""
+    """Photos in the order of their ids (n,), which is the order of the album's vectors."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table.combine_chunks()
-        self.ids = whole_numbers(self.table["id"])
-        self._paths, self._labels = self.column("path"), self.column("label")
-
-    def column(self, name: str) -> pa.Array:
-        """One column in one piece."""
-        return self.table.column(name).combine_chunks()
+    def __init__(self, store: Store, ids: np.ndarray) -> None:
+        self._store, self.ids = store, ids
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return len(self.ids)
 
     @overload
     def __getitem__(self, row: int) -> Photo: ...
     @overload
     def __getitem__(self, row: slice) -> list[Photo]: ...
-    def __getitem__(self, row: int | slice) -> "Photo | list[Photo]":
+    def __getitem__(self, row: int | slice) -> Photo | list[Photo]:
         if isinstance(row, slice):
-            return [self[place] for place in range(*row.indices(len(self)))]
+            return self.at(np.arange(*row.indices(len(self))))
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} photos")
-        record = self.record(row % len(self))
-        values = {field.name: record[field.name] for field in fields(Photo)}
-        values["path"], values["sha256"] = os.fsdecode(record["path"]), record["sha256"].hex()
-        values["modified"], values["camera"] = record["modified"] / 1e9, record["camera"] or None
-        values["columns"] = dict(record["columns"] or ())
-        values["taken"] = None if record["taken"] is None else _EPOCH + timedelta(seconds=record["taken"])
-        return Photo(**values)
+        return self.at(np.array([row % len(self)]))[0]
 
-    def record(self, row: int) -> dict[str, Any]:
-        """The row as the table has it."""
-        return {name: self.table.column(name)[row].as_py() for name in self.table.column_names}
+    def at(self, rows: np.ndarray) -> list[Photo]:
+        """The photos in some rows."""
+        return [Photo.of(record) for record in self.records(rows)]
+
+    def records(self, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Some rows as the table has them."""
+        ids = self.ids[np.asarray(rows, np.int64)].tolist()
+        known = {record["id"]: record for record in self._store.records(ids, removed=True)}
+        if len(gone := [identity for identity in ids if identity not in known]):
+            raise NoSuchPhoto(f"Photo {gone[0]} was removed from the album: open it again.")
+        return [known[identity] for identity in ids]
 
     def row_of(self, identity: int) -> int:
         """The row of the photo with this id."""
@@ -136,47 +136,73 @@ class Photos(Sequence[Photo]):
             raise NoSuchPhoto(f"The album has no photo {identity}: it was removed, or never there.")
         return row
 
+    def rows_of(self, ids: Iterable[int]) -> np.ndarray:
+        """The rows of the photos with these ids. (k,) int64"""
+        return np.array([self.row_of(int(identity)) for identity in ids], np.int64)
+
+    def rows_with(self, found: np.ndarray) -> np.ndarray:
+        """Which rows have one of the ids found (k,), rising. (n,) bool"""
+        if 16 * len(found) < len(self):
+            passing = np.zeros(len(self), bool)
+            rows = np.minimum(np.searchsorted(self.ids, found), len(self) - 1)
+            passing[rows[self.ids[rows] == found]] = True
+            return passing
+        if not len(self):
+            return np.zeros(0, bool)
+        is_in = np.zeros(int(self.ids[-1]) + 1, bool)
+        is_in[found[found < len(is_in)]] = True
+        return is_in[self.ids]
+
     def named(self, rows: np.ndarray) -> tuple[list[str], list[str | None]]:
         """The paths and the labels of some rows."""
-        numbers = np.ascontiguousarray(rows, np.int64)  # as they are in memory: `pa.array` would load pandas first
-        places = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-        paths = [os.fsdecode(path) for path in self._paths.take(places).to_pylist()]
-        return paths, self._labels.take(places).to_pylist()
+        records = self.records(rows)
+        return [os.fsdecode(record["path"]) for record in records], [record["label"] for record in records]
 
     def columns_of(self, rows: np.ndarray) -> list[dict[str, str]]:
         """What else the user's table says of the photos in some rows."""
-        taken = self.table.column("columns").take(pa.array(np.asarray(rows, np.int64).tolist(), pa.int64()))
-        return [dict(pairs or ()) for pairs in taken.to_pylist()]
+        return [json.loads(record["columns"] or "{}") for record in self.records(rows)]
 
     def column_names(self) -> list[str]:
         """The names of the columns that the user's table has beside path and label, in order."""
-        keys = self.column("columns").keys.unique().to_pylist()
-        return sorted(keys)
+        with self._store.database.reading() as connection:
+            return postings.column_names(connection)
 
-    def values_of(self, name: str) -> np.ndarray:
-        """What each photo has in a column of the user's table, or as `label`, (n,) of text; "" where there is none."""
-        if name == "label":
-            return self._labels.fill_null("").to_numpy(zero_copy_only=False)
-        if name not in (there := self.column_names()):
-            raise ValueError(f"The album has no column {name!r}: it has {', '.join(there) or 'none beside the label'}.")
-        options = pc.MapLookupOptions(pa.scalar(name), "first")
-        values = pc.call_function("map_lookup", [self.column("columns")], options)
-        return values.fill_null("").to_numpy(zero_copy_only=False)
+    def having(self, name: str, low: bytes, high: bytes | None = None) -> np.ndarray:
+        """Which rows have a value, or one from `low` up to but not including `high`: see postings.py. (n,) bool"""
+        with self._store.database.reading() as connection:
+            found = postings.having(connection, name, low, high)
+        return self.rows_with(found)
+
+    def counts(self, name: str) -> dict[bytes, int]:
+        """Each value that a photo has, such as each camera, and how many have it."""
+        with self._store.database.reading() as connection:
+            return postings.counts(connection, name)
 
     def id_of(self, path: str) -> int:
         """The id of the photo at a path."""
-        place = pc.call_function("index", [self._paths], pc.IndexOptions(pa.scalar(os.fsencode(path)))).as_py()
-        if place < 0:
+        with self._store.database.reading() as connection:
+            query = "SELECT id FROM photo WHERE path=? AND removed IS NULL"
+            row = connection.execute(query, (os.fsencode(path),)).fetchone()
+        if row is None:
             raise NoSuchPhoto(f"The album has no photo {path!r}: it was removed, or never there.")
-        return int(self.ids[place])
+        return row[0]
 
     def paths(self) -> list[str]:
         """All paths, in order."""
-        return [os.fsdecode(path) for path in self._paths.to_pylist()]
+        return [os.fsdecode(path) for path in self._column("path", b"")]
 
     def labels(self) -> np.ndarray:
         """All labels, (n,) of str or None."""
-        return self._labels.to_numpy(zero_copy_only=False)
+        return np.array(self._column("label", None), object)
+
+    def contents(self) -> list[bytes]:
+        """The SHA-256 of each file, b"" where it is not known."""
+        return self._column("sha256", b"")
+
+    def _column(self, name: str, missing: Any) -> list[Any]:
+        with self._store.database.reading() as connection:
+            known = dict(connection.execute(f"SELECT id, {name} FROM photo"))
+        return [known.get(identity, missing) for identity in self.ids.tolist()]
 
 
 def seconds_of(when: datetime) -> int:
@@ -184,23 +210,26 @@ def seconds_of(when: datetime) -> int:
     return timegm(when.timetuple())
 
 
-def whole_numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """A column of int64 without nulls as an array that shares its memory; `to_numpy` would load pandas first."""
-    return np.from_dlpack(column.combine_chunks())
+def packed_columns(columns: Mapping[str, str]) -> str | None:
+    """The user's own columns of a photo as the table holds them."""
+    return json.dumps(dict(sorted(columns.items()))) if columns else None
 
 
-def table_of(records: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Rows, as `Photos.record` gives them, as a table."""
-    return pa.Table.from_pylist([dict(record) for record in records], schema=SCHEMA)
+def spelled(text: str) -> str:
+    """Text in UTF-8, which a folder's name need not be: what is not is spelled out."""
+    return text.encode(errors="backslashreplace").decode()
 
 
-def new_record(identity: int, path: str, **known: Any) -> dict[str, Any]:
-    """A row about which no more is known than what is given; the path has to stay below the photo folder."""
-    if re.search(OUTSIDE, path) or ("\\" in path and os.name == "nt"):
+def is_inside(path: bytes) -> bool:
+    """Whether a path stays below the photo folder."""
+    return _OUTSIDE.search(path) is None
+
+
+def new_record(path: str, **known: Any) -> dict[str, Any]:
+    """What is known of a photo that has no id yet; the path has to stay below the photo folder."""
+    if not is_inside(os.fsencode(path)) or ("\\" in path and os.name == "nt"):
         raise ValueError(f"{path!r} is no path below the photo folder: give it relative to that, without '..'.")
-    nothing = {**dict.fromkeys(OLDER_SCHEMA.names, 0), "label": None, "sha256": b"", "pack": -1}
-    nothing |= dict.fromkeys(_ADDED)
-    return {**nothing, "id": identity, "path": os.fsencode(path), **known}
+    return {**NOTHING_KNOWN, "path": os.fsencode(path), **known}
 
 
 def records_of(metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any]], rows: int) -> list[dict[str, Any]]:
@@ -212,9 +241,15 @@ def records_of(metadata: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any
         metadata = [dict(zip(metadata, row, strict=True)) for row in zip(*metadata.values(), strict=True)]
     if metadata and len(metadata) != rows:
         raise ValueError(f"{rows} vectors came with metadata of {len(metadata)}: give one for each.")
-    return [_record_of(row, known) for row, known in enumerate(metadata or [{}] * rows)]
+    records = [_record_of(row, known) for row, known in enumerate(metadata or [{}] * rows)]
+    seen: set[bytes] = set()
+    for record in records:
+        if record["path"] in seen:
+            raise ValueError(f"{os.fsdecode(record['path'])!r} is given twice: each photo has a path of its own.")
+        seen.add(record["path"])
+    return records
 
 
 def _record_of(row: int, known: Mapping[str, Any]) -> dict[str, Any]:
     values = {name: read(known[name]) for name, read in _READ.items() if known.get(name) is not None}
-    return new_record(row, str(known.get("path", f"{row:08d}")), **values)
+    return new_record(str(known.get("path", f"{row:08d}")), **values)

@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
 
 from smoothap.album.photos import OUTSIDE
-from smoothap.album.preparing import FILE_LIMIT
-from smoothap.album.walking import PhotoFile, Walk, reason_of
+from smoothap.album.prepare import FILE_LIMIT
+from smoothap.album.walk import PhotoFile, Walk, reason_of
 from smoothap.data.reading import SUFFIXES, UnreadableImage
 
 _GROUPS_KEPT = 2  # groups of rows that are read: the one being worked on, and the next

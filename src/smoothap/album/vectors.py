@@ -1,50 +1,46 @@
-"""The vectors of an album as rows of several files, which are mapped into memory and never put together in it."""
+"""The vectors of an album: rows of a file that only grows, mapped into memory and given out as float32."""
 
 from __future__ import annotations
 
-import hashlib
 import mmap
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
+import torch
 
-from smoothap.metrics.cosine import Rows
+from smoothap._core.devices import refuse_masked
+from smoothap.metrics import cosine
 
 FLOAT16, FLOAT32 = "float16", "float32"
+CODECS = {FLOAT16: "<f2", FLOAT32: "<f4"}  # what an album may keep its vectors in, and the bytes of a number
 _AT_ONCE = 1 << 14  # rows
 _FAR_APART = 16  # rows, on average
-DTYPES = {FLOAT16: "<f2", FLOAT32: "<f4"}  # what an album may keep its vectors in, and what their files say
 
 
-def check_dtype(dtype: str) -> None:
+def check_codec(codec: str) -> None:
     """Refuse what an album cannot keep its vectors in."""
-    if dtype not in DTYPES:
-        raise ValueError(f"An album keeps its vectors in float32 or in float16, not in {dtype!r}.")
+    if codec not in CODECS:
+        raise ValueError(f"An album keeps its vectors in float32 or in float16, not in {codec!r}.")
 
 
-class MappedVectors(NDArrayOperatorsMixin):
+class StoredVectors:
     """Vectors (n, d) that give rows as an array does, in float32, whatever they are kept in.
 
-    What asks for all of them at once, such as `vectors + 1` or `np.asarray(vectors)`, puts them together in memory.
+    >>> vectors = StoredVectors(np.eye(3, dtype=np.float16), np.array([2, 0]))
+    >>> vectors[:1]
+    array([[0., 0., 1.]], dtype=float32)
 
-    >>> vectors = MappedVectors([np.eye(2, dtype=np.float16), np.ones((1, 2), np.float16)], 2)
-    >>> vectors[1:]
-    array([[0., 1.],
-           [1., 1.]], dtype=float32)
-
-    `places` (n,) says where each row stands among the rows of all pieces; None: they are in that order. A piece may be
-    some vectors of this kind itself, or others that give rows as an array does.
+    `stored` (s, d) has a row for each slot, `slots` (n,) says which slot each vector is in; None: they are in order.
+    What asks for all of them at once, such as `np.asarray(vectors)`, puts them together in memory.
     """
 
     ndim, dtype = 2, np.dtype(np.float32)
 
-    def __init__(self, pieces: Sequence[Vectors | Rows], dimension: int, places: np.ndarray | None = None) -> None:
-        self._pieces, self._places = list(pieces), places
-        self._starts = np.cumsum([0, *map(len, pieces)])
-        self.shape = (int(self._starts[-1]) if places is None else len(places), dimension)
+    def __init__(self, stored: np.ndarray, slots: np.ndarray | None = None) -> None:
+        self.stored, self.slots = stored, slots
+        self.shape = (len(stored) if slots is None else len(slots), stored.shape[1])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -53,8 +49,8 @@ class MappedVectors(NDArrayOperatorsMixin):
         """A row by its number, or some by a slice, their numbers (k,) or a choice (n,) of bool."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
-            if step == 1 and self._places is None and start < stop:
-                return self._side_by_side(start, stop)
+            if step == 1 and self.slots is None:
+                return _floats(self.stored[start : max(start, stop)])
             return self._gathered(np.arange(start, stop, step))
         numbers = np.asarray(rows)
         if numbers.dtype == bool:
@@ -71,55 +67,24 @@ class MappedVectors(NDArrayOperatorsMixin):
         """All rows as one array, for whoever knows that there is room for them."""
         return np.asarray(self[:], dtype)
 
-    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        whole = (np.asarray(value) if isinstance(value, MappedVectors) else value for value in inputs)
-        return getattr(function, method)(*whole, **options)
-
-    def astype(self, dtype: Any) -> np.ndarray:
-        """All rows as one array of another type."""
-        return self[:].astype(dtype)
-
     def __matmul__(self, other: np.ndarray) -> np.ndarray:
-        """The product with a vector (d,) or a matrix (d, k), some rows at a time."""
-        product = np.empty((len(self), *other.shape[1:]), np.result_type(self.dtype, other.dtype))
-        for start in range(0, len(self), _AT_ONCE):
-            product[start : start + _AT_ONCE] = self[start : start + _AT_ONCE] @ other
-        return product
-
-    def order(self) -> np.ndarray | None:
-        """Where each row stands among the rows of all files, (n,); None: they are in that order."""
-        return self._places
-
-    def _side_by_side(self, start: int, stop: int) -> np.ndarray:
-        """Rows that stand side by side; without a copy if they do so in one file of float32."""
-        first, last = np.searchsorted(self._starts, (start, stop - 1), side="right") - 1
-        pieces = [
-            np.asarray(self._pieces[piece][max(0, start - begin) : stop - begin])
-            for piece, begin in zip(range(first, last + 1), self._starts[first:].tolist(), strict=False)
-        ]
-        if len(pieces) == 1 and pieces[0].dtype == self.dtype:
-            return pieces[0]
-        return _floats(np.concatenate(pieces))
+        """The product with a vector (d,) or a matrix (d, k), some slots at a time."""
+        product = np.empty((len(self.stored), *other.shape[1:]), np.result_type(self.dtype, other.dtype))
+        for start in range(0, len(product), _AT_ONCE):
+            product[start : start + _AT_ONCE] = _floats(self.stored[start : start + _AT_ONCE]) @ other
+        return product if self.slots is None else product[self.slots]
 
     def _gathered(self, rows: np.ndarray) -> np.ndarray:
-        places = rows if self._places is None else self._places[rows]
-        pieces = np.searchsorted(self._starts, places, side="right") - 1
-        kept = np.result_type(*([getattr(piece, "dtype", self.dtype) for piece in self._pieces] or [self.dtype]))
-        gathered = np.empty((len(rows), self.shape[1]), kept)
-        order = np.argsort(pieces, kind="stable")
-        numbers, firsts = np.unique(pieces[order], return_index=True)
-        for piece, here in zip(numbers, np.split(order, firsts[1:]), strict=True) if len(rows) else ():
-            there = places[here] - self._starts[piece]
-            with _few_pages_read(self._pieces[piece], there):
-                gathered[here] = self._pieces[piece][there]
-        return _floats(gathered)
+        slots = rows if self.slots is None else self.slots[rows]
+        with _few_pages_read(self.stored, slots):
+            return _floats(self.stored[slots])
 
 
 @contextmanager
-def _few_pages_read(piece: Any, rows: np.ndarray) -> Generator[None]:
+def _few_pages_read(stored: np.ndarray, rows: np.ndarray) -> Generator[None]:
     """While this lasts, the disk reads the pages of rows that are far apart, and not megabytes around each of them."""
-    mapped = getattr(piece, "_mmap", None)
-    if mapped is None or not hasattr(mmap, "MADV_RANDOM") or np.ptp(rows) < _FAR_APART * len(rows):
+    mapped = getattr(stored, "_mmap", None)
+    if mapped is None or not hasattr(mmap, "MADV_RANDOM") or not len(rows) or np.ptp(rows) < _FAR_APART * len(rows):
         yield
         return
     mapped.madvise(mmap.MADV_RANDOM)
@@ -130,20 +95,29 @@ def _few_pages_read(piece: Any, rows: np.ndarray) -> Generator[None]:
 
 
 def _floats(rows: np.ndarray) -> np.ndarray:
-    """Rows of an array of our own as float32; torch widens float16 in less time than numpy."""
+    """Rows as plain float32; torch widens float16 in less time than numpy."""
     if rows.dtype == np.float32:
-        return rows
-    import torch
-
-    return torch.from_numpy(rows).float().numpy()
+        return rows.view(np.ndarray)
+    return torch.from_numpy(np.array(rows)).float().numpy()
 
 
-Vectors: TypeAlias = np.ndarray | MappedVectors  # (n, d): one file of float32 as it is, or several
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Vectors (n, d) as float32 of length 1; a row that is zero or not finite is named."""
+    refuse_masked(vectors, "vectors")
+    array = np.asarray(vectors)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise ValueError(f"Vectors are numbers of shape (n, d), not {array.dtype} of shape {array.shape}.")
+    rows = cosine.given_rows(array)
+    norms = cosine.row_norms(rows)
+    bad = np.flatnonzero(~np.isfinite(norms) | (norms == 0))
+    if len(bad):
+        raise ValueError(f"Vector {bad[0]} is zero or not finite, so nothing is like it: leave that photo out.")
+    return cosine.unit_rows(rows, norms, torch.float32).numpy()
 
 
-def checksum_of_rows(vectors: Vectors) -> str:
-    """The SHA-256 of all numbers in order, as float32; some rows are read at a time."""
-    digest, step = hashlib.sha256(), max(1, (1 << 22) // vectors.shape[1])
-    for start in range(0, len(vectors), step):
-        digest.update(np.ascontiguousarray(vectors[start : start + step]).data)
-    return digest.hexdigest()
+def unit(vector: np.ndarray) -> np.ndarray:
+    """The vector (d,) at length 1."""
+    return unit_vectors(np.asanyarray(vector)[None])[0]
+
+
+Vectors: TypeAlias = np.ndarray | StoredVectors  # (n, d)

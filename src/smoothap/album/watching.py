@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from smoothap.album.walking import Walk, walk
+from smoothap.album.walk import Walk, walk
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album
-    from smoothap.album.updating import UpdateReport
+    from smoothap.album.update import UpdateReport
 
 _PAUSE = 2.0  # seconds between two looks, at least
 _SHARE = 20  # a look that takes a second is followed by a pause of that many

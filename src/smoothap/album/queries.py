@@ -1,4 +1,4 @@
-"""A query of any form as a vector of the album."""
+"""The vectors of queries: of any form, brought to length 1, joined, and moved by first answers or by marks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,49 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from smoothap.album.refining import joined, unit
+from smoothap.album.vectors import unit, unit_vectors
 from smoothap.data.reading import PixelBox, cut, read_image
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album
 
 Query = Any  # a path, a PIL image, a vector (d,), the id of a photo, or a sequence of those as one query
+
+ALPHA = 3.0  # weight of an answer in query expansion: its score to this power; 0 is the plain average
+RIGHT, WRONG = 1.0, 0.5  # Rocchio's weights of what is marked, beside the query's own weight of 1
+
+
+def joined(queries: Sequence[np.ndarray]) -> np.ndarray:
+    """Several photos of one thing as one query: the direction of their mean, (d,)."""
+    if not len(queries):
+        raise ValueError("A query needs at least one photo.")
+    return unit(np.mean(unit_vectors(np.stack(queries)), axis=0))
+
+
+def check_expansion(expand: int, alpha: float) -> None:
+    """Refuse a number of answers or a power that a query cannot be expanded by."""
+    if expand < 0:
+        raise ValueError(f"expand is how many first answers to add to the query, 0 or more, not {expand}.")
+    if not 0 <= alpha < np.inf:
+        raise ValueError(f"alpha is the power of a score, 0 or more, not {alpha}.")
+
+
+def expanded(query: np.ndarray, answers: np.ndarray, scores: np.ndarray, alpha: float = ALPHA) -> np.ndarray:
+    """The query (d,) plus its first answers (n, d), each weighted by its score (n,) to the power alpha."""
+    weights = np.maximum(scores, 0) ** alpha
+    return unit(query + (weights[:, None] * answers).sum(axis=0))
+
+
+def corrected(query: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+    """Rocchio: the query (d,) moved towards the mean of right (m, d) and away from that of wrong (n, d), if any."""
+    moved = query.astype(np.float32)
+    if not len(right) and not len(wrong):
+        return moved
+    if len(right):
+        moved = moved + RIGHT * right.mean(axis=0)
+    if len(wrong):
+        moved = moved - WRONG * wrong.mean(axis=0)
+    return unit(moved)
 
 
 def check_list(k: int, minimum: float | None) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothap.album.description import Description
     from smoothap.models import Embedder
 
 _NO_MODEL = "This album holds vectors made elsewhere: give a vector or the id of a photo as a query."
@@ -25,6 +24,14 @@ class ModelIdentity:
     dimension: int
     transform: dict[str, Any]
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> ModelIdentity:
+        """The identity that an album's settings describe."""
+        kinds = {"sha256": str, "architecture": str, "dimension": int, "transform": dict}
+        if values.keys() != kinds.keys() or not all(isinstance(values[name], kinds[name]) for name in kinds):
+            raise ValueError("album.db does not say which model made the album: delete it and index the photos again.")
+        return cls(**values)
+
     def __str__(self) -> str:
         return f"{self.architecture}, {self.dimension} numbers, {self.transform.get('size')} px, {self.sha256[:12]}"
 
@@ -34,7 +41,7 @@ def identity_of(model: Embedder) -> ModelIdentity:
     from safetensors.torch import save
 
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    transform = json.loads(json.dumps(model.transform.to_dict()))  # as album.json gives it back
+    transform = json.loads(json.dumps(model.transform.to_dict()))  # as album.db gives it back
     return ModelIdentity(hashlib.sha256(save(state)).hexdigest(), model.architecture, model.dimension, transform)
 
 
@@ -66,11 +73,6 @@ class AlbumModel:
         known = cls(identity_of(embedder), "", album, device)
         known._keep(embedder, model)
         return known
-
-    def described(self, description: Description) -> Description:
-        """The description of an album with all that it says of its model."""
-        model = None if self.identity is None else asdict(self.identity)
-        return replace(description, model=model, source=self.source)
 
     def loaded(self) -> Embedder:
         """The network, from where the album says it was found."""

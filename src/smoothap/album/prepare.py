@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageOps
 
-from smoothap.album.walking import PhotoFile, reason_of
+from smoothap.album.walk import PhotoFile, reason_of
 from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_image
 
 if TYPE_CHECKING:
@@ -109,19 +109,6 @@ def prepared_in_order(
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def heads_of(files: Iterable[Path], workers: int | None = None) -> Iterator[ImageHead | None]:
-    """What the heads of image files say, in the order given; None for one that cannot be read."""
-
-    def head(file: Path) -> ImageHead | None:
-        try:
-            return image_head(file)
-        except UnreadableImage:
-            return None
-
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
-        yield from pool.map(head, files)
 
 
 def files_below(root: Path) -> Read:

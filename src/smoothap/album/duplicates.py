@@ -129,7 +129,7 @@ def _near_tiles(rows: np.ndarray, least: float) -> np.ndarray:
 def rows_by_content(photos: Photos) -> list[list[int]]:
     """The rows of each different file in their order; a photo whose checksum is not known is like no other."""
     groups: dict[bytes | int, list[int]] = {}
-    for row, digest in enumerate(photos.column("sha256").to_pylist()):
+    for row, digest in enumerate(photos.contents()):
         groups.setdefault(digest or row, []).append(row)
     return list(groups.values())
 

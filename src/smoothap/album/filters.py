@@ -6,14 +6,13 @@ import os
 import re
 from calendar import monthrange
 from dataclasses import dataclass, fields
-from datetime import date, datetime, time, timedelta
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from smoothap.album.photos import Photos, seconds_of
+from smoothap.album.photos import Photos
+from smoothap.album.postings import COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from smoothap.album.collections import Collections
 
 _NAMED = 5  # cameras or folders that an error names
-_EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,11 @@ class Filter:
         if self.camera is not None:
             keep &= _by_camera(photos, self.camera)
         if self.collection is not None:
-            keep &= np.isin(photos.ids, collections()[self.collection].right)
+            keep &= photos.rows_with(collections().ids_in(self.collection))
         if self.in_no_collection:
-            kept = {identity for collection in collections().all().values() for identity in collection.right}
-            keep &= ~np.isin(photos.ids, list(kept))
+            keep &= ~photos.rows_with(collections().ids_in(None))
         for name, value in self.columns:
-            keep &= np.asarray(photos.values_of(name) == value, bool)
+            keep &= _in_column(photos, name, value)
         return keep
 
 
@@ -93,8 +90,8 @@ def in_folder(photos: Photos, folder: str) -> np.ndarray:
         raise ValueError(f"A folder is given relative to the photo folder, such as holidays/2023, not {folder!r}.")
     if not parts:
         return np.ones(len(photos), bool)
-    start = pc.MatchSubstringOptions(os.fsencode("/".join(parts)) + b"/")
-    inside = pc.call_function("starts_with", [photos.column("path")], start).to_numpy(zero_copy_only=False)
+    name = os.fsencode("/".join(parts))
+    inside = photos.having("folder", name) | photos.having("folder", name + b"/", name + b"0")  # "0" comes after "/"
     if len(photos) and not inside.any():
         there = ", ".join(repr(name) for name in folders_of(photos)[:_NAMED])
         raise ValueError(f"No photo of the album is in the folder {folder!r}: it has {there or 'no folders'}.")
@@ -103,9 +100,7 @@ def in_folder(photos: Photos, folder: str) -> np.ndarray:
 
 def folders_of(photos: Photos) -> list[str]:
     """All folders that photos are in, below the photo folder, and those above them, in order."""
-    without_names = pc.ReplaceSubstringOptions("(?s)/?[^/]*$", "", max_replacements=1)
-    places = pc.call_function("replace_substring_regex", [photos.column("path")], without_names)
-    direct = {os.fsdecode(place) for place in pc.call_function("unique", [places]).to_pylist()}
+    direct = {os.fsdecode(place) for place in photos.counts("folder")}
     folders = set(direct)
     for folder in direct:
         while folder := folder.rpartition("/")[0]:
@@ -115,27 +110,25 @@ def folders_of(photos: Photos) -> list[str]:
 
 def cameras_of(photos: Photos) -> dict[str, int]:
     """How many photos there are by each camera that is known, in the order of their names."""
-    counts = pc.call_function("value_counts", [photos.column("camera")]).to_pylist()
-    known = {count["values"]: count["counts"] for count in counts if count["values"]}
+    known = {name.decode(): number for name, number in photos.counts("camera").items()}
     return dict(sorted(known.items(), key=lambda item: item[0].lower()))
 
 
 def days_of(photos: Photos) -> tuple[date, date] | None:
     """The first and the last day on which a photo was taken; None where no photo says."""
-    ends = pc.call_function("min_max", [photos.column("taken")]).as_py()
-    if ends["min"] is None:
-        return None
-    first, last = (_EPOCH + timedelta(days=ends[end] // 86_400) for end in ("min", "max"))
-    return first, last
+    days = [day.decode() for day in photos.counts("day") if day]
+    return (date.fromisoformat(days[0]), date.fromisoformat(days[-1])) if days else None
+
+
+def undated(photos: Photos) -> int:
+    """How many photos do not say when they were taken."""
+    return photos.counts("day").get(b"", 0)
 
 
 def _taken_between(photos: Photos, since: date | None, until: date | None) -> np.ndarray:
-    taken = photos.column("taken")
-    known = taken.is_valid().to_numpy(zero_copy_only=False)
-    seconds = taken.fill_null(0).to_numpy(zero_copy_only=False)
-    first = -(2**62) if since is None else seconds_of(datetime.combine(since, time.min))
-    last = 2**62 if until is None else seconds_of(datetime.combine(until, time.max))
-    return known & (seconds >= first) & (seconds <= last)
+    first = b"0" if since is None else since.isoformat().encode()
+    last = b"~" if until is None else until.isoformat().encode() + b"~"  # which comes after all that a day can be
+    return photos.having("day", first, last)
 
 
 def _by_camera(photos: Photos, wanted: str) -> np.ndarray:
@@ -145,5 +138,14 @@ def _by_camera(photos: Photos, wanted: str) -> np.ndarray:
     if not chosen or not word:
         there = ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")
         raise ValueError(f"No photo of the album is by a camera {wanted!r}: it has {there or 'none that is known'}.")
-    options = pc.SetLookupOptions(pa.array(chosen, pa.string()))
-    return pc.call_function("is_in", [photos.column("camera")], options).to_numpy(zero_copy_only=False)
+    return np.logical_or.reduce([photos.having("camera", name.encode()) for name in chosen])
+
+
+def _in_column(photos: Photos, name: str, value: str) -> np.ndarray:
+    """Which rows have a value in a column of the user's table, or as `label`; "" is that of those without any."""
+    key = name if name == "label" else COLUMN + name
+    if name != "label" and name not in (there := photos.column_names()):
+        raise ValueError(f"The album has no column {name!r}: it has {', '.join(there) or 'none beside the label'}.")
+    if value:
+        return photos.having(key, value.encode(errors="surrogatepass"))
+    return ~photos.having(key, b"\0", b"\xff")  # no text begins with this byte

@@ -1,9 +1,11 @@
-"""Vectors in one byte a number: a quarter of the memory to read for a query, and exact scores decide all the same."""
+"""Vectors in one byte a number: a quarter of the memory to read for a query, and exact scores decide all the same.
+
+The products of codes are compiled (extra `fast`).
+"""
 
 import numpy as np
 
 from smoothap._core.threads import numba_is_there
-from smoothap.album.engines import EXACT_UP_TO, best_rows
 from smoothap.album.vectors import Vectors
 from smoothap.metrics.cosine import NUMBERS_READ_AT_ONCE, Cosines
 
@@ -15,14 +17,14 @@ _ROUNDING = 1e-6  # of float32, in products of unit vectors and in the errors th
 Bounded = tuple[np.ndarray, float]  # products of a query with all codes (n,), and how far its own code is from it
 
 
-def is_worth_coding(vectors: Vectors) -> bool:
-    """Whether codes answer sooner than all scores do, and than the engine that larger albums have."""
+def is_worth_coding(vectors: Vectors, limit: int) -> bool:
+    """Whether codes answer sooner than a product of all does, and take little memory: up to `limit` vectors."""
     number, dimension = vectors.shape
-    return number <= EXACT_UP_TO and number * dimension >= _WORTH_CODING and numba_is_there()
+    return number <= limit and number * dimension >= _WORTH_CODING and numba_is_there()
 
 
 class CodedVectors:
-    """The nearest of the vectors (n, d) to a query: the same as the scores of all give, ten times as fast.
+    """What of vectors (n, d) can be nearest to a query: all of the nearest, and few others.
 
     Each vector is rounded to whole numbers from -127 to 127 times a scale of its own, and how far that is from the
     vector is kept. So the product of a query with the codes says between which bounds each score lies; whatever can be
@@ -44,7 +46,7 @@ class CodedVectors:
 
     def bounded(self, queries: np.ndarray) -> list[Bounded]:
         """What the codes say of the scores of each of some queries (m, d): all of them in one pass over the codes."""
-        from smoothap.album._code_kernels import scaled_products
+        from smoothap.album.engines.code_kernels import scaled_products
 
         lengths = np.linalg.norm(queries, axis=1, keepdims=True)
         codes, scales, errors = _coded(queries / np.maximum(lengths, 1e-30), self._most)
@@ -52,15 +54,15 @@ class CodedVectors:
         scaled_products(self._codes, self._scales, codes.astype(np.int16), scales.astype(np.float32), products)
         return list(zip(products, errors.tolist(), strict=True))
 
-    def nearest(
+    def candidates(
         self,
         query: np.ndarray,
         k: int,
         left_out: np.ndarray,
         passing: np.ndarray | None = None,
         bounded: Bounded | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The best k rows for a query (d,) and their scores, without those left out; of `passing` (n,) bool.
+    ) -> np.ndarray:
+        """All rows that can be among the best k for a query (d,), without those left out; of `passing` (n,) bool.
 
         `bounded` is what the method of that name gave for the query; it is used up.
         """
@@ -68,13 +70,6 @@ class CodedVectors:
         if passing is not None:
             products[~passing] = -np.inf
         products[left_out] = -np.inf
-        candidates = self._candidates(products, error, k)
-        scores = self._cosines.of(query, candidates)
-        best = best_rows(scores, k)
-        return candidates[best], scores[best]
-
-    def _candidates(self, products: np.ndarray, error: float, k: int) -> np.ndarray:
-        """All rows that can be among the best k."""
         least = _least_of_best(products - self._errors, k)
         # The query's own error counts twice: in what sets the threshold, and in what is compared with it.
         least -= 2 * error * (1 + self._most_error) + _ROUNDING

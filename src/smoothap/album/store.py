@@ -1,0 +1,710 @@
+"""An album on disk: `album.db` (SQLite) for what is known of photos, and files that only grow for all that is large.
+
+    album.db               settings, photos, what they can be found by, and how much of each other file counts
+    vectors-photo-1        (slots, d) float32 or float16, each row of length 1: one file for each space of vectors
+    items-photo-1          (slots,) which photo each slot is of, and the box in it
+    learnt-photo-1-2       (slots, k) the projected vectors that are searched instead, if the album has learnt
+    projection-2.npy       (k, d + 1) float32, what it learnt
+    thumbnails-1           JPEGs, one after the other; a photo says where its own is
+    collections/           what users keep (see collections.py), with a lock of its own
+    unreadable.csv         what was not read, and why
+
+A writer appends to the files, syncs them, and then commits to `album.db`: whatever stops it, the album is the old one
+or the new one. Rows are never changed in place. The slots of removed photos are dead, and are left out when a fifth of
+them is: then live rows are written to new files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import tempfile
+import weakref
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
+from smoothap.album import growing, postings
+from smoothap.album.database import Database, Form, placeholders
+from smoothap.album.photos import NOTHING_KNOWN, RECORD, is_inside
+from smoothap.album.postings import row_crc
+from smoothap.album.projection import Projection
+from smoothap.album.vectors import CODECS, FLOAT32, StoredVectors, check_codec
+
+NAME = "album.db"
+COLLECTIONS = "collections"  # the folder in an album for what users keep
+PHOTO = "photo"  # the space of whole photos
+PATIENCE = 600.0  # seconds that one of many writers waits for the others
+_DEAD_SHARE = 5  # one slot in so many may be dead
+_REMEMBERED = 16  # versions for which a removed photo is still known to readers of an earlier one
+_LARGE = 1 << 26  # bytes: a larger album that was found whole is not read again while its files stay as they are
+_PACK = 1 << 26  # bytes of thumbnails in one file, about
+_LARGEST_THUMBNAIL = 1 << 22  # bytes: the length is in a file that a stranger may have made
+_ROWS_AT_ONCE = 500  # ids in one query
+_REMEDY = "Copy the album again, or delete it and index the photos again."
+ITEM = np.dtype([("photo", "<i8"), ("box", "<f4", 4)])  # a box is (x, y, width, height); all 0: the whole photo
+_PATTERNS = ("vectors-*", "items-*", "learnt-*", "projection-*", "thumbnails-*", ".*.partial")
+FORM = Form(
+    "an album",
+    2,
+    (
+        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE space (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL, codec TEXT NOT NULL, "
+        "file INTEGER NOT NULL, slots INTEGER NOT NULL, spread REAL NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE dead (space TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (space, slot)) WITHOUT ROWID",
+        "CREATE TABLE photo (id INTEGER PRIMARY KEY, path BLOB NOT NULL, label TEXT, bytes INTEGER NOT NULL, "
+        "modified INTEGER NOT NULL, sha256 BLOB NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, "
+        "taken INTEGER, camera TEXT, columns TEXT, pack INTEGER NOT NULL, start INTEGER NOT NULL, "
+        "length INTEGER NOT NULL, crc INTEGER NOT NULL, removed INTEGER)",
+        "CREATE UNIQUE INDEX photo_path ON photo (path) WHERE removed IS NULL",
+        "CREATE INDEX photo_sha256 ON photo (sha256)",
+        "CREATE INDEX photo_removed ON photo (removed) WHERE removed IS NOT NULL",
+        growing.SCHEMA,
+        postings.SCHEMA,
+    ),
+    _REMEDY,
+)
+_COLUMNS = ", ".join(RECORD)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is known of an album as a whole; each field is a row of the table `setting`, as JSON."""
+
+    uid: str  # of this album and no other
+    version: int = 0  # counts changes
+    photos: int = 0
+    next_id: int = 0
+    model: dict[str, Any] | None = None
+    source: str = ""  # where the model was found: name:NAME, or folder:PATH relative to the album
+    root: str | None = None  # the photo folder, relative to the album
+    calibration: dict[str, Any] | None = None
+    learnt: dict[str, Any] | None = None
+    pack: int = 1  # the file that thumbnails are appended to
+
+    def __post_init__(self) -> None:
+        numbers = (self.version, self.photos, self.next_id, self.pack)
+        texts = self.uid, self.source, self.root or ""
+        maps = (self.model, self.calibration, self.learnt)
+        if not (
+            all(type(value) is int and value >= 0 for value in numbers)
+            and all(isinstance(value, str) for value in texts)
+            and all(value is None or isinstance(value, dict) for value in maps)
+        ):
+            raise ValueError(f"{NAME} is damaged: a setting is of the wrong kind. {_REMEDY}")
+
+
+@dataclass(frozen=True)
+class Space:
+    """Vectors of one kind: their dimension and codec, the number of their files, and how many slots count.
+
+    `spread` is how far the length of a vector may be from 1.
+    """
+
+    name: str
+    dimension: int
+    codec: str = FLOAT32
+    file: int = 1
+    slots: int = 0
+    spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (
+            all(type(value) is int and value >= 0 for value in (self.dimension, self.file, self.slots))
+            and self.dimension >= 1
+            and self.codec in CODECS
+            and 0 <= self.spread < 1
+        ):
+            raise ValueError(f"{NAME} is damaged: a space of vectors is not described as one. {_REMEDY}")
+
+    @property
+    def vectors(self) -> str:
+        """The name of the file of its vectors."""
+        return f"vectors-{self.name}-{self.file}"
+
+    @property
+    def items(self) -> str:
+        """The name of the file that says what its slots are of."""
+        return f"items-{self.name}-{self.file}"
+
+    def learnt(self, number: int) -> str:
+        """The name of the file of its projected vectors."""
+        return f"learnt-{self.name}-{self.file}-{number}"
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """One version of an album: settings, ids (n,) rising, and the vectors in the order of ids, which stay as they are.
+
+    `vectors` are those to search in, `original` those that the model gave.
+    """
+
+    settings: Settings
+    space: Space
+    ids: np.ndarray
+    slots: np.ndarray | None
+    vectors: StoredVectors
+    original: StoredVectors
+    projection: Projection | None
+
+    @property
+    def spread(self) -> float:
+        """How far the length of a vector that is searched may be from 1."""
+        return self.space.spread if self.projection is None else _spread_of(self.space.codec)
+
+
+class Store:
+    """The files of one album; a store in a temporary folder takes that with it when it goes.
+
+    With `vectors_elsewhere`, the files of vectors need not be here: then snapshots have none.
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = True, vectors_elsewhere: bool = False) -> None:
+        self.folder, self._durable, self._elsewhere = folder, durable, vectors_elsewhere
+        if not (folder / NAME).is_file():
+            if (folder / "album.json").is_file():
+                raise ValueError(
+                    f"The album in {folder} is of an older form, which this version of smoothap does not read: delete "
+                    f"it and index the photos again (smoothap index PHOTOS --out {folder})."
+                )
+            raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
+        self.database = Database(folder / NAME, FORM, durable=durable)
+        self._check_whole()
+
+    @classmethod
+    def create(cls, folder: Path | None, dimension: int, codec: str = FLOAT32, **settings: Any) -> Store:
+        """A new album without photos, in a folder that has none; with None, in a temporary one."""
+        check_codec(codec)
+        temporary = folder is None
+        if folder is None:
+            holder = tempfile.TemporaryDirectory(prefix="smoothap-", ignore_cleanup_errors=True)
+            folder = Path(holder.name)
+        else:
+            refuse_inside_album(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder, f"Another process is writing to {folder}: wait until it is done."):
+            if (folder / NAME).exists() or (folder / "album.json").exists():
+                raise ValueError(f"There is an album in {folder} already: open it, or choose another folder.")
+            # Whole before it has its name: an album that is being made is none yet.
+            partial = folder / f".{NAME}.{secrets.token_hex(4)}.partial"
+            try:
+                database = Database(partial, FORM, create=True, durable=not temporary)
+                with database.writing() as connection:
+                    _write_settings(connection, Settings(secrets.token_hex(16), **settings))
+                    _write_space(connection, Space(PHOTO, dimension, codec))
+                database.close()
+                partial.replace(folder / NAME)
+                sync(folder)
+            except OSError as error:
+                partial.unlink(missing_ok=True)
+                raise _full(folder, error) if is_full(error) else error from None
+        store = cls(folder, durable=not temporary)
+        if temporary:
+            weakref.finalize(store, holder.cleanup)
+        return store
+
+    # -- reading
+
+    def settings(self) -> Settings:
+        """The album as a whole, as it is now."""
+        with self.database.reading() as connection:
+            return _read_settings(connection)
+
+    def is_current(self, version: int) -> bool:
+        """Whether the album is still of this version."""
+        return not self.database.is_replaced and self.settings().version == version
+
+    def snapshot(self) -> Snapshot:
+        """The album as it is now."""
+        missing: FileNotFoundError | None = None
+        for _ in range(5):  # a writer may have replaced files since this one read which there are
+            with self.database.reading() as connection:
+                settings, space = _read_settings(connection), _read_space(connection, PHOTO)
+                query = "SELECT slot FROM dead WHERE space=? ORDER BY slot"
+                dead = np.array([slot for (slot,) in connection.execute(query, (PHOTO,))], np.int64)
+                if self._elsewhere:
+                    ids = np.fromiter((row[0] for row in connection.execute(_LIVE_IDS)), np.int64, settings.photos)
+                    nothing = StoredVectors(np.empty((0, space.dimension), np.float32))
+                    return Snapshot(settings, space, ids, None, nothing, nothing, self._projection(settings))
+            try:
+                return self._mapped(settings, space, dead)
+            except FileNotFoundError as error:
+                missing = error
+        assert missing is not None
+        raise missing
+
+    def _mapped(self, settings: Settings, space: Space, dead: np.ndarray) -> Snapshot:
+        owners = growing.mapped(self.folder, space.items, ITEM, (space.slots,))["photo"]
+        stored = growing.mapped(
+            self.folder, space.vectors, np.dtype(CODECS[space.codec]), (space.slots, space.dimension)
+        )
+        if len(dead) and not 0 <= dead[0] <= dead[-1] < space.slots:
+            raise self.database.damaged("a dead slot that is none")
+        slots: np.ndarray | None = None
+        ids = np.array(owners, np.int64)
+        if len(dead):
+            slots = np.delete(np.arange(space.slots), dead)
+            ids = ids[slots]
+        if not (np.diff(ids) > 0).all():
+            order = np.argsort(ids, kind="stable")
+            slots, ids = order if slots is None else slots[order], ids[order]
+        if len(ids) != settings.photos or not (np.diff(ids) > 0).all() or (len(ids) and ids[-1] >= settings.next_id):
+            raise self.database.damaged("its photos and its vectors are not of the same album")
+        original, projection = StoredVectors(stored, slots), self._projection(settings)
+        vectors = original
+        if projection is not None:
+            assert settings.learnt is not None
+            shape, name = (space.slots, projection.dimension), space.learnt(settings.learnt["number"])
+            learnt = growing.mapped(self.folder, name, np.dtype(CODECS[space.codec]), shape)
+            vectors = StoredVectors(learnt, slots)
+        return Snapshot(settings, space, ids, slots, vectors, original, projection)
+
+    def _projection(self, settings: Settings) -> Projection | None:
+        if settings.learnt is None:
+            return None
+        file = self.folder / f"projection-{settings.learnt['number']}.npy"
+        content = file.read_bytes()
+        if hashlib.sha256(content).hexdigest() != settings.learnt["projection"]:
+            raise ValueError(f"{file} is damaged: its checksum is not the one it was written with. {_REMEDY}")
+        with file.open("rb") as stream:
+            return Projection.from_array(np.load(stream, allow_pickle=False))
+
+    def records(self, ids: Iterable[int] | None = None, *, removed: bool = False) -> Iterator[dict[str, Any]]:
+        """What is known of photos, each row checked: of all, by rising ids, or of some by their ids, in any order.
+
+        With `removed`, photos count that were removed a few versions ago: whoever has an earlier one may ask for them.
+        """
+        if ids is None:
+            # A long list is read in steps, so that no writer waits for whoever reads it.
+            last = -1
+            while rows := self._rows(f"WHERE id>? AND removed IS NULL ORDER BY id LIMIT {1 << 14}", (last,)):
+                last = rows[-1]["id"]
+                yield from rows
+            return
+        wanted = [int(identity) for identity in ids]
+        for start in range(0, len(wanted), _ROWS_AT_ONCE):
+            some = wanted[start : start + _ROWS_AT_ONCE]
+            where = f"WHERE id IN ({placeholders(some)})" + ("" if removed else " AND removed IS NULL")
+            yield from self._rows(where, some)
+
+    def _rows(self, where: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+        with self.database.reading() as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS}, crc FROM photo {where}", values).fetchall()
+        for *row, crc in rows:
+            if row_crc(row) != crc:
+                raise self.database.damaged(f"the row of photo {row[0]}")
+        records = [dict(zip(RECORD, row, strict=False)) for row in rows]
+        for record in records:
+            if not isinstance(record["path"], bytes) or not is_inside(record["path"]):
+                raise ValueError(f"{self.database.file} names a file outside of the photo folder: do not trust it.")
+        return records
+
+    def paths(self) -> dict[bytes, tuple[int, int, int, bytes]]:
+        """The id, size, time and content of every photo by its path."""
+        with self.database.reading() as connection:
+            query = "SELECT path, id, bytes, modified, sha256 FROM photo WHERE removed IS NULL"
+            return {path: tuple(known) for path, *known in connection.execute(query)}
+
+    def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
+        """The stored thumbnail of a photo, or None where there is none or it is damaged."""
+        if not record["length"]:
+            return None
+        try:
+            with (self.folder / f"thumbnails-{record['pack']}").open("rb") as pack:
+                pack.seek(record["start"] + 4)
+                picture = pack.read(min(record["length"] - 4, _LARGEST_THUMBNAIL))
+                pack.seek(record["start"])
+                crc = int.from_bytes(pack.read(4), "little")
+        except (OSError, ValueError):
+            return None
+        return picture if zlib.crc32(picture) == crc else None
+
+    # -- writing
+
+    @contextmanager
+    def writing(self, patience: float = 0.0) -> Generator[None]:
+        """Alone with the album: a second writer gets an error, and so does one without room on the disk.
+
+        `patience` is how many seconds this waits for another writer.
+        """
+        refusal = f"Another process is writing to {self.folder}: wait until it is done."
+        try:
+            with locked(self.folder, refusal, patience):
+                if self.database.is_replaced:
+                    raise ValueError(f"The album in {self.folder} was made again meanwhile: open it again.")
+                whole = self._is_known_whole()
+                self._sweep()
+                yield
+                if whole:
+                    self._remember_whole()
+        except OSError as error:
+            if isinstance(error, DiskFullError) or not is_full(error):
+                raise
+            raise _full(self.folder, error) from error
+
+    @contextmanager
+    def _committing(self) -> Generator[tuple[sqlite3.Connection, Settings]]:
+        """One change of the album, which gives it a new version."""
+        with self.database.writing() as connection:
+            settings = _read_settings(connection)
+            settings = replace(settings, version=settings.version + 1)
+            _write_settings(connection, settings)
+            forgotten = settings.version - _REMEMBERED
+            connection.execute("DELETE FROM photo WHERE removed IS NOT NULL AND removed<?", (forgotten,))
+            yield connection, settings
+
+    def set(self, **values: Any) -> None:
+        """Change settings."""
+        with self._committing() as (connection, settings):
+            _write_settings(connection, replace(settings, **values))
+
+    def add(
+        self, records: Sequence[Mapping[str, Any]], vectors: np.ndarray, thumbnails: Sequence[bytes | None] | None = None
+    ) -> list[int]:
+        """Take in photos with their vectors (n, d) of length 1, as one change; their ids.
+
+        A record without an id is of a new photo; one with the id of a photo takes its place.
+        """
+        with self.database.reading() as connection:
+            settings, space = _read_settings(connection), _read_space(connection, PHOTO)
+            projection = self._projection(settings)
+            new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
+            ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
+            stored = np.ascontiguousarray(vectors, CODECS[space.codec])
+            items = np.zeros(len(ids), ITEM)
+            items["photo"] = ids
+            growths = [
+                self._append(connection, space.vectors, [stored.data]),
+                self._append(connection, space.items, [items.data]),
+            ]
+            if projection is not None and settings.learnt is not None:
+                # What is projected is what the album keeps, so that it does not matter when it is.
+                learnt = projection(stored.astype(np.float32)).astype(CODECS[space.codec])
+                growths.append(self._append(connection, space.learnt(settings.learnt["number"]), [learnt.data]))
+            pack = settings.pack + (growing.length_of(connection, f"thumbnails-{settings.pack}") >= _PACK)
+            places, growth = self._append_thumbnails(connection, pack, thumbnails or [None] * len(ids))
+        full = [
+            {**NOTHING_KNOWN, **record, "id": identity, **place}
+            for record, identity, place in zip(records, ids, places, strict=True)
+        ]
+        spread = max(space.spread, float(np.abs(np.linalg.norm(stored.astype(np.float64), axis=1) - 1).max(initial=0)))
+        with self._committing() as (connection, settings):
+            for one in (*growths, growth):
+                one.count(connection)
+            before = self._replaced(connection, full, space)
+            connection.executemany(
+                f"REPLACE INTO photo ({_COLUMNS}, crc) VALUES ({placeholders(RECORD)}, ?)", map(_row, full)
+            )
+            taken = ((one["id"], key) for one in before for key in _keys(one))
+            postings.change(connection, taken, ((one["id"], key) for one in full for key in _keys(one)))
+            _write_space(connection, replace(space, slots=space.slots + len(ids), spread=spread))
+            number, next_id = settings.photos + len(ids) - len(before), max([settings.next_id, *(one + 1 for one in ids)])
+            _write_settings(connection, replace(settings, photos=number, next_id=next_id, pack=pack))
+        return ids
+
+    def remove(self, ids: Iterable[int]) -> None:
+        """Take photos out; their ids are given to no other."""
+        gone = sorted({int(identity) for identity in ids})
+        records = list(self.records(gone))
+        if not records:
+            return
+        snapshot = self.snapshot()
+        with self._committing() as (connection, settings):
+            self._bury(connection, snapshot, np.array(gone, np.int64))
+            for start in range(0, len(gone), _ROWS_AT_ONCE):
+                some = gone[start : start + _ROWS_AT_ONCE]
+                query = f"UPDATE photo SET removed=? WHERE id IN ({placeholders(some)})"
+                connection.execute(query, (settings.version, *some))
+            postings.change(connection, ((one["id"], key) for one in records for key in _keys(one)), ())
+            _write_settings(connection, replace(settings, photos=settings.photos - len(records)))
+        self.compact()
+
+    def revise(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
+        """Change what is known of photos, by their ids; vectors and thumbnails stay."""
+        if not facts:
+            return
+        before = list(self.records(facts))
+        after = [{**record, **facts[record["id"]]} for record in before]
+        with self._committing() as (connection, _):
+            connection.executemany(
+                f"REPLACE INTO photo ({_COLUMNS}, crc) VALUES ({placeholders(RECORD)}, ?)", map(_row, after)
+            )
+            taken, given = (((one["id"], key) for one in some for key in _keys(one)) for some in (before, after))
+            postings.change(connection, taken, given)
+
+    def learn(self, projection: Projection, learnt: Mapping[str, Any], calibration: Mapping[str, Any] | None) -> None:
+        """Search in projected vectors from now on, calibrated again; the model's own stay, for `unlearn`."""
+        snapshot = self.snapshot()
+        settings, number = snapshot.settings, 1 + (snapshot.settings.learnt or {"number": 0})["number"]
+        earlier = settings.calibration if settings.learnt is None else settings.learnt["calibration"]
+        file = self.folder / f"projection-{number}.npy"
+        write_atomically(file, lambda path: _save(projection.to_array(), path))
+        space = snapshot.space
+        codec, stored = CODECS[space.codec], StoredVectors(snapshot.original.stored)
+        rows = (
+            np.ascontiguousarray(projection(stored[start : start + (1 << 14)]), codec).data
+            for start in range(0, space.slots, 1 << 14)
+        )
+        with self.database.reading() as connection:
+            growth = self._append(connection, space.learnt(number), rows)
+        described = {
+            **learnt, "number": number, "projection": hashlib.sha256(file.read_bytes()).hexdigest(),
+            "calibration": earlier,
+        }  # fmt: skip
+        with self._committing() as (connection, settings):
+            self._forget_learnt(connection, snapshot)
+            growth.count(connection)
+            plain = None if calibration is None else dict(calibration)
+            _write_settings(connection, replace(settings, learnt=described, calibration=plain))
+        self._sweep()
+
+    def unlearn(self) -> None:
+        """Search in the vectors of the model again, with their calibration."""
+        snapshot = self.snapshot()
+        if (learnt := snapshot.settings.learnt) is None:
+            raise ValueError("This album has not learnt anything that could be taken back.")
+        with self._committing() as (connection, settings):
+            self._forget_learnt(connection, snapshot)
+            _write_settings(connection, replace(settings, learnt=None, calibration=learnt["calibration"]))
+        self._sweep()
+
+    def compact(self, *, always: bool = False) -> None:
+        """Write live rows to new files, if a fifth of all is dead or it is asked for."""
+        snapshot = self.snapshot()
+        space, live = snapshot.space, len(snapshot.ids)
+        if not always and (space.slots - live) * _DEAD_SHARE <= space.slots:
+            return
+        fresh, settings = replace(space, file=space.file + 1, slots=live), snapshot.settings
+        items = np.zeros(live, ITEM)
+        items["photo"] = snapshot.ids
+        sources = {fresh.vectors: snapshot.original}
+        if settings.learnt is not None:
+            sources[fresh.learnt(settings.learnt["number"])] = snapshot.vectors
+        with self.database.reading() as connection:
+            growths = [self._append(connection, fresh.items, [items.data])]
+            for name, vectors in sources.items():
+                rows = (_live(vectors, start) for start in range(0, live, 1 << 14))
+                growths.append(self._append(connection, name, rows))
+        with self._committing() as (connection, settings):
+            self._forget_learnt(connection, snapshot)
+            connection.execute("DELETE FROM block WHERE file IN (?, ?)", (space.vectors, space.items))
+            connection.execute("DELETE FROM dead WHERE space=?", (space.name,))
+            for growth in growths:
+                growth.count(connection)
+            _write_space(connection, fresh)
+        self._sweep()
+
+    def _append(self, connection: sqlite3.Connection, name: str, pieces: Iterable[Any]) -> growing.Growth:
+        return growing.append(connection, self.folder, name, pieces, durable=self._durable)
+
+    def _append_thumbnails(
+        self, connection: sqlite3.Connection, pack: int, thumbnails: Sequence[bytes | None]
+    ) -> tuple[list[dict[str, int]], growing.Growth]:
+        """Where each thumbnail is, and what was appended: its checksum in four bytes, then the picture."""
+        name = f"thumbnails-{pack}"
+        end, places, pieces = growing.length_of(connection, name), list[dict[str, int]](), list[bytes]()
+        for picture in thumbnails:
+            content = b"" if picture is None else zlib.crc32(picture).to_bytes(4, "little") + picture
+            places.append({"pack": pack, "start": end, "length": len(content)})
+            pieces.append(content)
+            end += len(content)
+        if not any(pieces):
+            return places, growing.Growth(name, ())
+        return places, self._append(connection, name, pieces)
+
+    def _replaced(
+        self, connection: sqlite3.Connection, records: Sequence[Mapping[str, Any]], space: Space
+    ) -> list[dict[str, Any]]:
+        """The photos whose place records take, as they are; their slots are dead from now on."""
+        known = _read_settings(connection).next_id
+        before = list(self.records([record["id"] for record in records if record["id"] < known]))
+        if before:
+            ids = np.array(sorted(record["id"] for record in before), np.int64)
+            self._bury(connection, self.snapshot(), ids)
+        return before
+
+    def _bury(self, connection: sqlite3.Connection, snapshot: Snapshot, ids: np.ndarray) -> None:
+        """Mark the slots of photos (n,), rising, as dead."""
+        rows = np.searchsorted(snapshot.ids, ids)
+        slots = rows if snapshot.slots is None else snapshot.slots[rows]
+        dead = ((PHOTO, slot) for slot in slots.tolist())
+        connection.executemany("INSERT INTO dead VALUES (?, ?)", dead)
+
+    def _forget_learnt(self, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+        if snapshot.settings.learnt is not None:
+            name = snapshot.space.learnt(snapshot.settings.learnt["number"])
+            connection.execute("DELETE FROM block WHERE file=?", (name,))
+
+    def _sweep(self) -> None:
+        """Remove files of ours that do not count: those of an interrupted change, and replaced ones."""
+        with self.database.reading() as connection:
+            settings = _read_settings(connection)
+            needed = {name for (name,) in connection.execute("SELECT DISTINCT file FROM block")}
+            packs = {f"thumbnails-{pack}" for (pack,) in connection.execute("SELECT DISTINCT pack FROM photo")}
+        gone = {name for name in needed if name.startswith("thumbnails-")} - packs - {f"thumbnails-{settings.pack}"}
+        if gone:  # no photo has its picture there any more
+            with self.database.writing() as connection:
+                connection.executemany("DELETE FROM block WHERE file=?", [(name,) for name in gone])
+        needed -= gone
+        if settings.learnt is not None:
+            needed.add(f"projection-{settings.learnt['number']}.npy")
+        for file in {file for pattern in _PATTERNS for file in self.folder.glob(pattern)}:
+            if file.name not in needed:
+                file.unlink(missing_ok=True)
+
+    # -- checking
+
+    def verify(self) -> None:
+        """Check every file of the album to the last byte; what is damaged is named in an error."""
+        self._check_whole(always=True)
+        with self.database.reading() as connection:
+            query = "SELECT DISTINCT file FROM block WHERE file LIKE 'thumbnails-%'"
+            for (name,) in connection.execute(query).fetchall():
+                growing.check(connection, self.folder, name, growing.length_of(connection, name))
+        for record in self.records():
+            if record["length"] and self.thumbnail(record) is None:
+                raise ValueError(f"The thumbnail of {os.fsdecode(record['path'])!r} is damaged. {_REMEDY}")
+
+    def _check_whole(self, *, always: bool = False) -> None:
+        """Refuse an album of which a byte that answers depend on is not as it was written.
+
+        A large album that was found whole before is not read again while size, place and times of its files stay as
+        they are; a disk that loses bits without a write is seen by `always` only.
+        """
+        if not always and self._is_known_whole():
+            return
+        self.database.check()
+        live = 0
+        for record in self.records():
+            live += 1
+            if not isinstance(record["id"], int):
+                raise self.database.damaged("a photo without an id")
+        snapshot = self.snapshot()
+        with self.database.reading() as connection:
+            postings.check(connection)
+            ids = np.fromiter((row[0] for row in connection.execute(_LIVE_IDS)), np.int64, live)
+            space, learnt = snapshot.space, snapshot.settings.learnt
+            size = np.dtype(CODECS[space.codec]).itemsize
+            lengths = {space.vectors: space.slots * space.dimension * size, space.items: space.slots * ITEM.itemsize}
+            if learnt is not None:
+                lengths[space.learnt(learnt["number"])] = space.slots * snapshot.vectors.shape[1] * size
+            for name, length in () if self._elsewhere else lengths.items():
+                growing.check(connection, self.folder, name, length)
+        if not np.array_equal(ids, snapshot.ids):
+            raise self.database.damaged("its photos and its vectors are not of the same album")
+        self._remember_whole()
+
+    def _stamp(self) -> list[list[Any]]:
+        """What changes whenever a file is written to that answers depend on."""
+        files = [self.folder / NAME]
+        for pattern in _PATTERNS[:4]:
+            files += sorted(self.folder.glob(pattern))
+        states = [(file.name, file.stat()) for file in files]
+        return [[name, one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns] for name, one in states]
+
+    def _note(self) -> Path:
+        place = hashlib.sha256(os.fsencode(self.folder.resolve())).hexdigest()[:32]
+        return cache_folder() / "whole" / f"{place}.json"
+
+    def _is_known_whole(self) -> bool:
+        try:
+            stamp = self._stamp()
+            return sum(one[3] for one in stamp) >= _LARGE and json.loads(self._note().read_bytes()) == stamp
+        except (OSError, ValueError):
+            return False
+
+    def _remember_whole(self) -> None:
+        stamp = self._stamp()
+        if sum(one[3] for one in stamp) >= _LARGE:
+            write_cache(self._note(), json.dumps(stamp).encode())
+
+
+_LIVE_IDS = "SELECT id FROM photo WHERE removed IS NULL ORDER BY id"
+
+
+def refuse_inside_album(folder: Path) -> None:
+    """Refuse a folder that is in an album: whoever copies or deletes that album would not know of a second one."""
+    for above in folder.resolve().parents:
+        if (above / NAME).is_file():
+            raise ValueError(f"{folder} is in the album {above}: choose a folder outside of it for the new album.")
+
+
+def relative(path: Path, folder: Path) -> str:
+    """A path as seen from a folder: an album carries no address of the machine it was made on."""
+    return os.path.relpath(path.resolve(), folder.resolve())
+
+
+def _read_settings(connection: sqlite3.Connection) -> Settings:
+    known = {field.name for field in fields(Settings)}
+    values: dict[str, Any] = {}
+    for name, value, crc in connection.execute("SELECT name, value, crc FROM setting"):
+        if row_crc((name, value)) != crc or name not in known:
+            raise ValueError(f"{NAME} is damaged: the setting {name!r} is not as it was written. {_REMEDY}")
+        try:
+            values[name] = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{NAME} is damaged: the setting {name!r} cannot be read. {_REMEDY}") from error
+    if values.keys() != known:
+        raise ValueError(f"{NAME} is damaged: settings are missing. {_REMEDY}")
+    return Settings(**values)
+
+
+def _write_settings(connection: sqlite3.Connection, settings: Settings) -> None:
+    rows = ((name, json.dumps(value)) for name, value in asdict(settings).items())
+    connection.executemany("REPLACE INTO setting VALUES (?, ?, ?)", ((*row, row_crc(row)) for row in rows))
+
+
+def _read_space(connection: sqlite3.Connection, name: str) -> Space:
+    row = connection.execute("SELECT * FROM space WHERE name=?", (name,)).fetchone()
+    if row is None or row_crc(row[:-1]) != row[-1]:
+        raise ValueError(f"{NAME} is damaged: the space {name!r} is not as it was written. {_REMEDY}")
+    return Space(*row[:-1])
+
+
+def _write_space(connection: sqlite3.Connection, space: Space) -> None:
+    row = tuple(asdict(space).values())
+    connection.execute(f"REPLACE INTO space VALUES ({placeholders(row)}, ?)", (*row, row_crc(row)))
+
+
+def _row(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    values = tuple(record[name] for name in RECORD)
+    return *values, row_crc(values)
+
+
+def _keys(record: Mapping[str, Any]) -> set[postings.Key]:
+    return postings.keys_of(record, json.loads(record["columns"] or "{}"))
+
+
+def _live(vectors: StoredVectors, start: int) -> memoryview:
+    """Some rows as they are stored, one after the other."""
+    rows = np.arange(start, min(start + (1 << 14), len(vectors)))
+    return np.ascontiguousarray(vectors.stored[rows if vectors.slots is None else vectors.slots[rows]]).data
+
+
+def _spread_of(codec: str) -> float:
+    """How far the length of a unit vector may be from 1 once its numbers are rounded to a codec."""
+    return 2.0 ** (-10 if codec != FLOAT32 else -22)
+
+
+def _save(array: np.ndarray, path: Path) -> None:
+    with path.open("wb") as stream:  # np.save gives a name without .npy another one
+        np.save(stream, array, allow_pickle=False)
+
+
+def _full(folder: Path, error: OSError) -> DiskFullError:
+    return DiskFullError(
+        error.errno,
+        f"The disk of the album {folder} is full. The album opens as it was last written, with all photos that were "
+        "taken in until then: make room, and run this again.",
+    )
+
+

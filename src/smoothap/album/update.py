@@ -1,0 +1,233 @@
+"""Bringing an album up to date with its photo folder: only what is new, changed or gone is touched.
+
+Photos are committed every few seconds. A run that is stopped anywhere leaves an album that opens, and the next one finds
+the committed photos in it and goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothap._core.memory import freed_memory_kept
+from smoothap._core.progress import Progress
+from smoothap.album.photos import new_record, packed_columns, seconds_of, spelled
+from smoothap.album.prepare import PreparedPhoto, Read, RefusedPhoto, files_below, prepared_in_order
+from smoothap.album.refusals import Refusal, read_refusals, write_refusals
+from smoothap.album.store import Store, relative
+from smoothap.album.walk import PhotoFile, Walk
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothap.data.transforms import Transform
+    from smoothap.models import Embedder
+
+BATCH = 64
+COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
+_FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
+Labels = Callable[[str], "str | None"]  # from a path to its label
+Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what else the user's table says of it
+
+
+@dataclass
+class UpdateReport:
+    """Paths by what became of them; every file that was looked at is in one place."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    relabelled: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)  # path -> reason
+    others: dict[str, str] = field(default_factory=dict)  # files that are no photos by their names -> what they are
+    unchanged: int = 0
+
+    @property
+    def seen(self) -> int:
+        """How many image files were looked at."""
+        return len(self.added) + len(self.changed) + self.unchanged + len(self.unreadable)
+
+    def counts(self) -> dict[str, int]:
+        """How many paths are in each place, and how many files were seen."""
+        names = ("added", "changed", "removed", "relabelled", "unreadable", "others")
+        return {**{name: len(getattr(self, name)) for name in names}, "unchanged": self.unchanged, "seen": self.seen}
+
+
+@dataclass(eq=False)
+class Updater:
+    """One run over some files of the photo folder, by the album's only writer."""
+
+    store: Store
+    model: Callable[[], Embedder]
+    source: str
+    root: Path | None  # the photo folder; None: `read` knows where the photos are
+    labels: Labels | None
+    progress: bool
+    workers: int | None = None
+    columns: Columns | None = None
+    read: Read | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is how many photos are read at once, at least 1, not {self.workers}.")
+        self.report = UpdateReport()
+        self._known = self.store.paths()
+        self._refusals: dict[str, Refusal] = {}
+        self._revised: dict[int, dict[str, Any]] = {}  # id -> facts that changed, but not its content
+        self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
+        self._committed = time.monotonic()
+
+    def run(self, walk: Walk, *, whole: bool, remove_missing: bool) -> UpdateReport:
+        """Take in the files of a walk; with `whole`, photos that are gone from it are removed from the album."""
+        gone = walk.missing(os.fsdecode(path) for path in self._known) if whole else []
+        if not remove_missing:
+            refuse_missing(gone, len(self._known), self.store.folder, self.root or "the source")
+        settings = self.store.settings()
+        # The photo folder, the album or the model may have been moved.
+        root = settings.root if self.root is None else relative(self.root, self.store.folder)
+        if (root, self.source) != (settings.root, settings.source):
+            self.store.set(root=root, source=self.source)
+        earlier = read_refusals(self.store.folder)
+        if not whole:
+            present = {file.path for file in walk.files}
+            self._refusals = {path: refusal for path, refusal in earlier.items() if path not in present}
+        self.report.others = walk.others
+        for path, reason in walk.unreadable.items():
+            self._refuse(path, Refusal(reason))
+        wanted: list[tuple[PhotoFile, bytes | None]] = []
+        unchanged: list[str] = []
+        for file in walk.files:
+            known, refusal = self._known.get(os.fsencode(file.path)), earlier.get(file.path)
+            if known is not None and known[1:3] == (file.bytes, file.modified):
+                self.report.unchanged += 1
+                unchanged.append(file.path)
+            elif refusal is not None and refusal == Refusal(refusal.reason, file.bytes, file.modified):
+                self._refuse(file.path, refusal)
+            else:
+                wanted.append((file, None if known is None else known[3]))
+        self._take_in(wanted)
+        others = {path: Refusal(reason) for path, reason in walk.others.items()}
+        write_refusals(self.store.folder, {**others, **self._refusals})
+        self._relabel(unchanged)
+        self.store.revise(self._revised)
+        self.report.removed = sorted(gone)
+        self.store.remove(self._known[os.fsencode(path)][0] for path in gone)
+        self.store.compact()
+        return self.report
+
+    def _refuse(self, path: str, refusal: Refusal) -> None:
+        self._refusals[path] = refusal
+        self.report.unreadable[path] = refusal.reason
+
+    def _reading(self) -> Read:
+        if self.read is not None:
+            return self.read
+        assert self.root is not None
+        return files_below(self.root)
+
+    def _take_in(self, wanted: list[tuple[PhotoFile, bytes | None]]) -> None:
+        if not wanted:
+            return
+        model = self.model()
+        try:
+            with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
+                for vectors, batch in model.embed_batches(self._batches(wanted, model.transform, line)):
+                    self._add(vectors, batch)
+        finally:  # also when the user interrupts: what is embedded is kept
+            self._commit()
+
+    def _batches(
+        self, wanted: list[tuple[PhotoFile, bytes | None]], transform: Transform, line: Progress
+    ) -> Iterator[tuple[Tensor, list[PreparedPhoto]]]:
+        """The views of photos that need a vector, `BATCH` at a time; the other files are reported on the way."""
+        import torch
+
+        batch: list[PreparedPhoto] = []
+        for number, outcome in enumerate(prepared_in_order(self._reading(), wanted, transform, self.workers), start=1):
+            line.advance()
+            if isinstance(outcome, RefusedPhoto):
+                when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
+                self._refuse(outcome.file.path, Refusal(outcome.reason, *when))
+            elif outcome.view is None:  # the same content, written again
+                file = outcome.file
+                self._revised[self._known[os.fsencode(file.path)][0]] = {
+                    "bytes": file.bytes, "modified": file.modified, **self._said(file.path),
+                }  # fmt: skip
+                self.report.unchanged += 1
+            else:
+                batch.append(outcome)
+            if batch and (len(batch) == BATCH or number == len(wanted)):
+                yield torch.stack([photo.view for photo in batch if photo.view is not None]), batch
+                batch = list[PreparedPhoto]()
+
+    def _add(self, vectors: np.ndarray, batch: list[PreparedPhoto]) -> None:
+        for photo, vector in zip(batch, vectors, strict=True):
+            if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
+                refusal = Refusal("the model gives no vector for it", photo.file.bytes, photo.file.modified)
+                self._refuse(photo.file.path, refusal)
+            else:
+                self._pending.append((self._record(photo), vector, photo.thumbnail))
+        if len(self._pending) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
+            self._commit()
+
+    def _record(self, photo: PreparedPhoto) -> dict[str, Any]:
+        path, known = photo.file.path, self._known.get(os.fsencode(photo.file.path))
+        (self.report.added if known is None else self.report.changed).append(path)
+        assert photo.head is not None
+        return new_record(
+            path, id=None if known is None else known[0], bytes=photo.file.bytes, modified=photo.file.modified,
+            sha256=photo.sha256, width=photo.head.width, height=photo.head.height,
+            taken=None if photo.head.taken is None else seconds_of(photo.head.taken),
+            camera=None if photo.head.camera is None else spelled(photo.head.camera), **self._said(path),
+        )  # fmt: skip
+
+    def _said(self, path: str) -> dict[str, Any]:
+        """What the user says of a photo now: its label and its columns."""
+        said: dict[str, Any] = {}
+        if self.labels is not None:
+            label = self.labels(path)
+            said["label"] = None if label is None else spelled(label)
+        if self.columns is not None:
+            said["columns"] = packed_columns(self.columns(path) or {})
+        return said
+
+    def _commit(self) -> None:
+        if self._pending:
+            records, vectors, thumbnails = zip(*self._pending, strict=True)
+            self.store.add(records, np.stack(vectors), thumbnails)
+            self._pending = []
+        self._committed = time.monotonic()
+
+    def _relabel(self, unchanged: list[str]) -> None:
+        """Give the photos whose files are as they were the labels and columns that the user gives now."""
+        if self.labels is None and self.columns is None:
+            return
+        for record in self.store.records(self._known[os.fsencode(path)][0] for path in unchanged):
+            path = os.fsdecode(record["path"])
+            changed = {name: value for name, value in self._said(path).items() if record[name] != value}
+            if changed:
+                self._revised[record["id"]] = changed
+                self.report.relabelled.append(path)
+        self.report.relabelled.sort()
+
+
+def refuse_missing(gone: list[str], known: int, folder: Path, root: Path | str) -> None:
+    """Refuse to remove all photos, or many of them: the disk may not be mounted, or the folder be another one."""
+    if gone and (len(gone) == known or len(gone) > max(_FEW, _SHARE * known)):
+        examples = ", ".join(repr(path) for path in gone[:3])
+        raise ValueError(
+            f"{len(gone):,} of the {known:,} photos of {folder} are not in {root}, such as "
+            f"{examples}: is this another folder, or is its disk not mounted? Nothing was changed. If they are "
+            "gone for good, take them out of the album with --remove-missing (in Python: remove_missing=True)."
+        )
+
+
+def labels_by_folder(path: str) -> str | None:
+    """The folder a photo is in, below the root; none for photos directly in the root."""
+    return os.path.dirname(path) or None  # noqa: PTH120 (a path with forward slashes, not of this machine)
