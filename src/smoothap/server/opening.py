@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smoothap.album import Album
-from smoothap.album.milvus_server import is_address
 
 
 def open_albums(paths: Sequence[Path | str], models: Sequence[Path] = ()) -> dict[str, Album]:
@@ -16,7 +15,7 @@ def open_albums(paths: Sequence[Path | str], models: Sequence[Path] = ()) -> dic
     albums: dict[str, Album] = {}
     for place, path in enumerate(paths):
         model = models[place] if place < len(models) else None
-        whole = Path(str(path).rpartition("/")[2] if is_address(path) else path).resolve()
+        whole = Path(path).resolve()
         name = whole.name or "album"
         albums[name if name not in albums else f"{whole.parent.name}-{name}"] = Album.open(path, model=model)
     if len(albums) == 2:
