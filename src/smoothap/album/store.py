@@ -547,7 +547,9 @@ class Store:
         with self.database.reading() as connection:
             settings = _read_settings(connection)
             needed = {name for (name,) in connection.execute("SELECT DISTINCT file FROM block")}
-            packs = {f"thumbnails-{pack}" for (pack,) in connection.execute("SELECT DISTINCT pack FROM photo")}
+            packs = {
+                f"thumbnails-{pack}" for (pack,) in connection.execute("SELECT DISTINCT pack FROM photo WHERE length>0")
+            }
         gone = {name for name in needed if name.startswith("thumbnails-")} - packs - {f"thumbnails-{settings.pack}"}
         if gone:  # no photo has its picture there any more
             with self.database.writing() as connection:
