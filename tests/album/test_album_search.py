@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import defined_score
 from PIL import Image
-from smoothap.album.queries import corrected, expanded
 
 from smoothap.album import Album
+from smoothap.album.queries import corrected, expanded
 from smoothap.models import Embedder
 
 
@@ -64,7 +64,7 @@ def test_all_above_leaves_nothing_out(rows, score, seed):
 
 
 def test_pairs_are_found_across_tiles(monkeypatch):
-    from smoothap.album import _duplicates as duplicates
+    from smoothap.album import duplicates
 
     album = random_album(50, 3, 0)
     whole = album.all_above(0.5)
@@ -76,7 +76,7 @@ def test_pairs_are_found_across_tiles(monkeypatch):
 @pytest.mark.parametrize("score", [0.98, 0.9, 0.0])
 def test_pairs_of_long_vectors_are_those_of_every_pair(monkeypatch, spread, score):
     """Long vectors are compared by a few of their numbers first, which must lose no pair, least of all at the score."""
-    from smoothap.album import _duplicates as duplicates
+    from smoothap.album import duplicates
 
     monkeypatch.setattr(duplicates, "_TILE", 16)
     monkeypatch.setattr(duplicates, "_SHORT", 8)
@@ -96,7 +96,7 @@ def test_pairs_of_long_vectors_are_those_of_every_pair(monkeypatch, spread, scor
 
 
 def test_few_tiles_of_an_album_of_groups_are_compared(monkeypatch):
-    from smoothap.album import _duplicates as duplicates
+    from smoothap.album import duplicates
 
     random = np.random.default_rng(0)
     groups = random.standard_normal((20, 40))[random.permutation(np.arange(20).repeat(16))]
