@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
-from smoothap.album.projection import Learnt, read_description
 
 from smoothap.album import Album
-from smoothap.album.projection import Projection
+from smoothap.album.projection import Learnt, Projection, read_description
 
 
 def projection(seed=0, numbers=5, of=8):
