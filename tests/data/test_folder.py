@@ -1,6 +1,6 @@
 import pytest
 
-from smoothap.data.datasets.folder import folder
+from smoothap.data.datasets.own import folder
 
 
 def test_a_folder_is_a_class_and_the_classes_are_split(tmp_path, write_images):

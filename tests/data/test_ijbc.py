@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from smoothap.data.datasets.counts import Counts
-from smoothap.data.datasets.ijbc import ijbc
+from smoothap.data.datasets.faces import ijbc
 
 HEADER = "SUBJECT_ID,FILENAME,SIGHTING_ID,FACE_X,FACE_Y,FACE_WIDTH,FACE_HEIGHT,FACIAL_HAIR"
 # Subject 1: four photos and a video of three frames, five instances. Subject 2: a video, and a photo with 1.
@@ -29,7 +28,7 @@ def nist(tmp_path, write_images):
 
 
 def test_a_video_is_one_instance_and_identities_below_five_are_left_out(nist):
-    benchmark = ijbc(nist, paper=Counts(7, 1))
+    benchmark = ijbc(nist)
     test = benchmark.tests["test"]
     assert benchmark.train is None
     assert list(test.class_names) == ["1"]

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from smoothap.data.datasets.table import table
+from smoothap.data.datasets.own import table
 
 PATHS = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"]
 

@@ -18,7 +18,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 @pytest.fixture(autouse=True)
 def any_counts(monkeypatch):
     """A tiny set is no partial copy here; the counts have tests of their own."""
-    for module in ("counts", "ijbc"):
+    for module in ("counts", "faces"):
         monkeypatch.setattr(f"smoothap.data.datasets.{module}.compare_counts", lambda *_, **__: [])
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.dataset import ImageDataset, evaluation_batches
-from smoothap.data.datasets.vehicle_id import one_in_the_gallery
+from smoothap.data.datasets.published import one_in_the_gallery
 from smoothap.data.reading import UnreadableImage
 from smoothap.metrics import evaluate
 from smoothap.training.evaluation import (
