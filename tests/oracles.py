@@ -81,13 +81,13 @@ def authors_loss(embeddings: Tensor, samples_per_class: int, tau: float) -> Tens
 def brute_force(
     queries: np.ndarray, labels: np.ndarray, gallery: np.ndarray | None = None, gallery_labels: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Every figure of every query by comparing all scores with all positives, AP by scikit-learn."""
+    """Every metric of every query by comparing all scores with all positives, AP by scikit-learn."""
     items, item_labels = (queries, labels) if gallery is None else (gallery, gallery_labels)
     scores = queries @ items.T
-    figures = {
+    metrics = {
         name: np.full(len(queries), np.nan) for name in ("average_precision", "map_at_r", "r_precision", "precision_5")
     }
-    figures["first_hit_rank"] = np.zeros(len(queries), int)
+    metrics["first_hit_rank"] = np.zeros(len(queries), int)
     for q in range(len(queries)):
         kept = np.ones(len(items), bool)
         if gallery is None:
@@ -100,12 +100,12 @@ def brute_force(
         precision = np.array([(positive >= score).sum() for score in positive]) / rank
         size = len(positive)
         with sklearn.config_context(skip_parameter_validation=True):  # half of its time
-            figures["average_precision"][q] = average_precision_score(relevant, row)
-        figures["first_hit_rank"][q] = 1 + (row[~relevant] >= positive.max()).sum()
-        figures["r_precision"][q] = (rank <= size).mean()
-        figures["map_at_r"][q] = precision[rank <= size].sum() / size
-        figures["precision_5"][q] = (rank <= 5).sum() / 5
-    return figures
+            metrics["average_precision"][q] = average_precision_score(relevant, row)
+        metrics["first_hit_rank"][q] = 1 + (row[~relevant] >= positive.max()).sum()
+        metrics["r_precision"][q] = (rank <= size).mean()
+        metrics["map_at_r"][q] = precision[rank <= size].sum() / size
+        metrics["precision_5"][q] = (rank <= 5).sum() / 5
+    return metrics
 
 
 def average_precision_of(units: np.ndarray, labels: np.ndarray, query: int, kept: np.ndarray) -> float:

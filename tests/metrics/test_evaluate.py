@@ -150,7 +150,7 @@ def test_ignored_pairs_count_neither_way(core_path):
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch", "memory-mapped", "float16", "bfloat16", "strings", "bytes"])
-def test_any_kind_of_array_and_labels_gives_the_same_figures(core_path, kind, tmp_path):
+def test_any_kind_of_array_and_labels_gives_the_same_metrics(core_path, kind, tmp_path):
     embeddings, labels = signs(5, 120, 7).astype(np.float32), np.arange(120) % 17
     expected = evaluate(embeddings, labels)
     given_labels = labels

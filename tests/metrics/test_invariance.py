@@ -47,7 +47,7 @@ def test_blocks_threads_and_kernels_change_no_bit(dtype, restore_threads, monkey
     numba_is_there.cache_clear()
 
 
-def test_the_order_of_the_rows_changes_no_figure():
+def test_the_order_of_the_rows_changes_no_metric():
     embeddings, labels = many(np.float32)
     order = np.random.default_rng(1).permutation(len(labels))
     first, second = evaluate(embeddings, labels), evaluate(embeddings[order], labels[order])

@@ -1,4 +1,4 @@
-"""The paper's rows: those of recipes and sets, and a model's figures beside them where both are of the same kind."""
+"""The paper's rows: those of recipes and sets, and a model's metrics beside them where both are of the same kind."""
 
 import re
 from pathlib import Path

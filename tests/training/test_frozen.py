@@ -66,7 +66,7 @@ def losses(folder):
 
 
 def test_the_layer_learns_the_same_from_features_as_from_the_images(benchmark, small_model, small_settings, tmp_path):
-    """With test views alone, and a backbone that does not learn: all weights and all figures are the same."""
+    """With test views alone, and a backbone that does not learn: all weights and all metrics are the same."""
     settings = small_settings(steps=6, batch_size=16, head_init="projection")
     whole = small_model()
     whole.transform = replace(whole.transform, name="whole", flip=False)  # then every view is the test view
@@ -84,7 +84,7 @@ def test_the_layer_learns_the_same_from_features_as_from_the_images(benchmark, s
     assert all(torch.allclose(saved[0][name], saved[1][name], atol=1e-6) for name in saved[0])
 
 
-def test_a_saved_head_is_a_whole_model_with_the_same_figures(benchmark, small_model, small_settings, tmp_path):
+def test_a_saved_head_is_a_whole_model_with_the_same_metrics(benchmark, small_model, small_settings, tmp_path):
     frozen = freeze(benchmark, small_model())
     images, validation = frozen.benchmark.train_and_validation(0)
     head = frozen.head(16, hidden=8)
