@@ -77,11 +77,20 @@ def run(pattern_set, small_model, small_settings, tmp_path):
     """Train the small model on small patterns; returns (result, model)."""
 
     def train_it(
-        folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, to_beat=-1.0, **changes
+        folder="run",
+        loss=None,
+        model=None,
+        images=None,
+        *,
+        to_beat=-1.0,
+        resume=False,
+        minutes=None,
+        workers=0,
+        **changes,
     ):
         model = model or small_model()
         settings = small_settings(**changes)
-        options = RunOptions(resume=resume, minutes=minutes, device="cpu")
+        options = RunOptions(resume=resume, minutes=minutes, device="cpu", workers=workers)
         with alone_in(tmp_path / folder):
             result = train(
                 model, loss or SmoothAP(settings.tau), images or pattern_set(), pattern_set(6, seed=1), settings,
