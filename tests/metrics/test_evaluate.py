@@ -41,7 +41,7 @@ def assert_equal(report, expected):
     dimension=st.integers(1, 8),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_every_figure_is_that_of_the_brute_force_ranking_with_ties(seed, rows, classes, dimension, dtype):
+def test_every_metric_is_that_of_the_brute_force_ranking_with_ties(seed, rows, classes, dimension, dtype):
     embeddings = signs(seed, rows, dimension).astype(dtype)
     labels = np.random.default_rng(seed + 1).integers(0, classes, rows)
     assert_equal(evaluate(embeddings, labels, recall_at=(1, 5)), brute_force(embeddings, labels))
@@ -69,7 +69,7 @@ def test_real_cosines_of_any_length_are_ranked_exactly(core_path, samples_per_cl
     assert_equal(report, brute_force(units, labels))
 
 
-def test_many_tiles_give_the_same_figures_as_the_brute_force_ranking(core_path, monkeypatch):
+def test_many_tiles_give_the_same_metrics_as_the_brute_force_ranking(core_path, monkeypatch):
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     embeddings = signs(0, 500, 10).astype(np.float32)
     random = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_duplicated_images_never_push_ap_past_one(core_path):
     assert np.nanmax(report.average_precision) <= 1
 
 
-def test_duplicates_of_other_classes_are_exact_ties_wherever_they_stand(core_path, monkeypatch):
+def test_duplicates_of_other_classes_are_exact_ties_wherever_they_are(core_path, monkeypatch):
     """An image that also carries a wrong label ties with itself: its rank counts the other copy."""
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     random = np.random.default_rng(1)
@@ -252,7 +252,7 @@ def test_one_number_is_a_recall_too(one):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("place", ["embeddings", "gallery"])
-def test_bad_rows_are_refused_by_row_wherever_they_stand(core_path, value, dtype, place):
+def test_bad_rows_are_refused_by_row_wherever_they_are(core_path, value, dtype, place):
     whole = np.random.default_rng(0).standard_normal((9000, 2)).astype(dtype)
     broken = whole.copy()
     broken[8500] = value

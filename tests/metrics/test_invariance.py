@@ -69,7 +69,8 @@ dist.destroy_process_group()
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.slow  # distributed/test_gathering.py has two of them
+@pytest.mark.parametrize("processes", [2, 3])
 def test_several_processes_change_no_bit(processes, tmp_path):
     embeddings, labels = many(np.float32)
     np.savez(tmp_path / "data.npz", embeddings=embeddings, labels=labels)

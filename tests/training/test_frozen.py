@@ -218,7 +218,7 @@ def test_other_weights_views_or_images_have_features_of_their_own(benchmark, sma
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "other", "trailer"])
-def test_a_damaged_file_is_computed_anew(benchmark, small_model, computed, damage):
+def test_a_damaged_file_is_computed_again(benchmark, small_model, computed, damage):
     (file, _) = freeze(benchmark, small_model()).files
     content = file.read_bytes()
     middle = len(content) // 2

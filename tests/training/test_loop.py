@@ -214,16 +214,6 @@ def test_one_image_a_class_is_too_few(run, pattern_set):
         run(images=pattern_set(samples_per_class=1))
 
 
-def test_a_batch_that_does_not_divide_is_refused(run):
-    with pytest.raises(ValueError, match=r"a batch of 26 does not divide into parts of 4"):
-        run(batch_size=26)
-
-
-def test_a_batch_of_more_classes_than_there_are_is_refused(run):
-    with pytest.raises(ValueError, match=r"needs 15 classes, and the set has 12"):
-        run(batch_size=60)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_saves_after_the_step_and_a_later_run_goes_on(run, tmp_path, number):
     def interrupt(value):
