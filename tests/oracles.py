@@ -1,6 +1,7 @@
 """Slow, plain loops written from the paper's equations, and brute-force rankings, for the fast code to agree with."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import sklearn
@@ -26,6 +27,16 @@ def smooth_ap_of_sets(scores: Tensor, positives: list[int], negatives: list[int]
             negatives_above = negatives_above + _sigmoid((terms[j] - terms[i]) / tau)
         total = total + among_positives / (among_positives + negatives_above)
     return scores.new_zeros(()) + total / len(positives)
+
+
+def queries_of(embeddings: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, list[int], list[int]]]:
+    """Of each query that has a positive: its cosines with all rows, its positives and its negatives."""
+    units = embeddings / embeddings.norm(dim=1, keepdim=True)
+    for q in range(len(labels)):
+        others = [j for j in range(len(labels)) if j != q]
+        positives = [j for j in others if labels[j] == labels[q]]
+        if positives:
+            yield units @ units[q], positives, [j for j in others if labels[j] != labels[q]]
 
 
 def _sigmoid(value: Tensor | float) -> Tensor | float:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import queries_of
 
 from smoothap import SmoothAP
 from smoothap.functional.indicators import Exponential, Linear, Sigmoid, Step
@@ -75,19 +76,14 @@ def indicator_losses(embeddings, labels, indicator):
                 return 1 / (1 + torch.exp(-x / tau))
         raise AssertionError(indicator)
 
-    units = embeddings / embeddings.norm(dim=1, keepdim=True)
     losses = []
-    for q in range(len(labels)):
-        scores = units @ units[q]
-        others = [j for j in range(len(labels)) if j != q]
-        positives = [j for j in others if labels[j] == labels[q]]
+    for scores, positives, negatives in queries_of(embeddings, labels):
         precisions = []
         for i in positives:
             among = scores.new_ones(()) + sum(count(scores[j] - scores[i]) for j in positives if j != i)
-            above = sum(count(scores[j] - scores[i]) for j in others if labels[j] != labels[q])
+            above = sum(count(scores[j] - scores[i]) for j in negatives)
             precisions.append(among / (among + above))
-        if positives:
-            losses.append(1 - sum(precisions) / len(positives))
+        losses.append(1 - sum(precisions) / len(positives))
     return torch.stack(losses) if losses else embeddings.new_zeros(1)
 
 

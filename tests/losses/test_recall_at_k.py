@@ -2,24 +2,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import queries_of
 
 from smoothap import RecallAtK
 
 
 def recall_losses(embeddings, labels, ks, tau1, tau2):
     """1 - smoothed Recall@k, averaged over k, of each query with a positive, term by term."""
-    units = embeddings / embeddings.norm(dim=1, keepdim=True)
     losses = []
-    for q in range(len(labels)):
-        scores = units @ units[q]
-        others = [j for j in range(len(labels)) if j != q]
-        positives = [j for j in others if labels[j] == labels[q]]
-        if not positives:
-            continue
+    for scores, positives, negatives in queries_of(embeddings, labels):
         ranks = []
         for i in positives:
-            above = [1 / (1 + torch.exp(-(scores[j] - scores[i]) / tau2)) for j in others if j != i]
-            ranks.append(1 + sum(above))
+            others = [j for j in positives + negatives if j != i]
+            ranks.append(1 + sum(1 / (1 + torch.exp(-(scores[j] - scores[i]) / tau2)) for j in others))
         recalls = []
         for k, tau in zip(ks, tau1, strict=True):
             hits_within = sum(1 / (1 + torch.exp(-torch.as_tensor(k - rank) / tau)) for rank in ranks)
