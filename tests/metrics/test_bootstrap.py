@@ -25,7 +25,7 @@ def report_of(classes=30, seed=0, noise=0.0):
     return evaluate(vectors, labels, recall_at=(1, 4), progress=False)
 
 
-def test_every_figure_has_an_interval_around_the_reported_value():
+def test_every_metric_has_an_interval_around_the_reported_value():
     report = report_of()
     values = {
         "mean_average_precision": report.mean_average_precision,
@@ -122,7 +122,7 @@ def test_one_class_has_no_interval():
     assert np.isnan(report.interval().low)
 
 
-def test_an_unknown_figure_is_told():
+def test_an_unknown_metric_is_told():
     with pytest.raises(ValueError, match="no metric 'recall_at_7' in this report; it has mean_average"):
         report_of().interval("recall_at_7")
 

@@ -87,15 +87,6 @@ def test_a_collapsed_model_scores_badly(core_path):
     assert report.recall[1] == 0
 
 
-def test_duplicated_images_never_push_ap_past_one(core_path):
-    random = np.random.default_rng(0)
-    vectors = random.standard_normal((60, 16)).astype(np.float32)
-    doubled = np.concatenate([vectors, vectors, vectors])
-    labels = np.tile(np.arange(60) // 2, 3)
-    report = evaluate(doubled, labels)
-    assert np.nanmax(report.average_precision) <= 1
-
-
 def test_duplicates_of_other_classes_are_exact_ties_wherever_they_are(core_path, monkeypatch):
     """An image that also carries a wrong label ties with itself: its rank counts the other copy."""
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
@@ -110,12 +101,6 @@ def test_duplicates_of_other_classes_are_exact_ties_wherever_they_are(core_path,
     assert np.allclose(report.average_precision, precise.average_precision, atol=1e-12)
 
 
-def test_the_query_is_removed_by_its_index_not_as_the_first_hit(core_path):
-    embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    report = evaluate(embeddings, [0, 1, 1, 0], recall_at=(1,))
-    assert report.first_hit_rank.tolist() == [3, 2, 2, 3]
-
-
 def test_classes_count_the_same_in_the_class_mean(core_path):
     embeddings = np.array([[1, 0], [1, 0.1], [1, 0.2], [0, 1], [0.5, 1]], np.float64)
     report = evaluate(embeddings, ["a", "a", "a", "b", "b"])
@@ -123,27 +108,16 @@ def test_classes_count_the_same_in_the_class_mean(core_path):
     assert report.class_mean_average_precision == pytest.approx((values[:3].mean() + values[3:].mean()) / 2)
 
 
-def test_ignored_items_count_neither_way_for_their_own_class(core_path):
+@pytest.mark.parametrize("pairs", [False, True])
+def test_what_is_ignored_counts_neither_way(core_path, pairs):
+    """Items for queries of their own class, or pairs."""
     random = np.random.default_rng(3)
     embeddings, labels = random.standard_normal((80, 8)), np.arange(80) % 10
-    ignore = random.random(80) < 0.3
+    ignore = random.random((80, 80) if pairs else 80) < 0.3
     report = evaluate(embeddings, labels, recall_at=(1, 5), ignore=ignore)
     units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     for q in range(80):
-        kept = ~(ignore & (labels == labels[q]))
-        kept[q] = True
-        expected = average_precision_of(units, labels, q, kept)
-        assert report.average_precision[q] == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-
-def test_ignored_pairs_count_neither_way(core_path):
-    random = np.random.default_rng(4)
-    embeddings, labels = random.standard_normal((50, 8)), np.arange(50) % 7
-    ignore = random.random((50, 50)) < 0.3
-    report = evaluate(embeddings, labels, recall_at=(1, 5), ignore=ignore)
-    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    for q in range(50):
-        kept = ~ignore[q]
+        kept = ~ignore[q] if pairs else ~(ignore & (labels == labels[q]))
         kept[q] = True
         expected = average_precision_of(units, labels, q, kept)
         assert report.average_precision[q] == pytest.approx(expected, abs=1e-12, nan_ok=True)
