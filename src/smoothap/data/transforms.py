@@ -183,6 +183,6 @@ def _random_part(width: int, height: int, min_crop_area: float, random: np.rando
 
 
 # What SENet-50 for faces (VGGFace2) takes. The paper resizes the box of a face, extended by 1.3, to 224 x 224, for
-# training and test; that half of the training faces are mirrored is our guess. VGGFace2's own protocol cuts 224 out of a
-# shorter side of 256, as `released` does.
+# training and test; that half of the training faces are mirrored is our guess. VGGFace2's own protocol cuts 224 out
+# of a shorter side of 256, as `released` does.
 SENET = Transform("whole", mean=(91.4953, 103.8827, 131.0912), std=(1.0, 1.0, 1.0), channel_order="BGR", scale=1.0)
