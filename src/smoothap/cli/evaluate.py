@@ -140,16 +140,16 @@ def _print_reports(reports: dict[str, Report], others: dict[str, Report], as_jso
                 print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())
                 if name in others:
                     print("Compared with the other evaluation:")
-                    for title, figure in report.main_figures().items():
-                        if figure in others[name].figures():
-                            print(f"{title:<12}{report.compare(others[name], figure)}")
+                    for title, metric in report.main_metrics().items():
+                        if metric in others[name].metrics():
+                            print(f"{title:<12}{report.compare(others[name], metric)}")
 
 
 def _brief(report: Report, whole: dict[str, Any], other: Report | None) -> dict[str, Any]:
     """The metrics of a report without those of each query, their intervals, and how far they are from another's."""
-    brief, figures = {key: whole[key] for key in report.summary()}, report.figures()
-    brief["interval_95"] = {name: [each.low, each.high] for name, each in report.intervals(figures).items()}
+    brief, metrics = {key: whole[key] for key in report.summary()}, report.metrics()
+    brief["interval_95"] = {name: [each.low, each.high] for name, each in report.intervals(metrics).items()}
     if other is not None:
-        shared = [name for name in figures if name in other.figures()]
+        shared = [name for name in metrics if name in other.metrics()]
         brief["difference"] = {name: report.compare(other, name)._asdict() for name in shared}
     return brief

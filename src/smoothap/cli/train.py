@@ -263,12 +263,12 @@ def comparison(before: Report, after: Report, remedy: str) -> str:
 
     ± is half of a 95% interval over classes; that of what is gained is over pairs of the same query.
     """
-    figures = after.main_figures()
+    metrics = after.main_metrics()
     rows = {}
     for side, report in (("before", before), ("after", after)):
-        intervals = report.intervals([*figures.values()])
-        rows[side] = {title: str(intervals[figure]) for title, figure in figures.items()}
-    gains = {title: after.compare(before, figure) for title, figure in figures.items()}
+        intervals = report.intervals([*metrics.values()])
+        rows[side] = {title: str(intervals[metric]) for title, metric in metrics.items()}
+    gains = {title: after.compare(before, metric) for title, metric in metrics.items()}
     rows["gained"] = {title: f"{100 * gain.value:+.1f} ± {100 * gain.margin:.1f}" for title, gain in gains.items()}
     table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
     lines = [table, after.about_copies()]
