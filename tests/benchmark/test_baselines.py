@@ -6,8 +6,7 @@ from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
 from wrapped_losses import built
 
-from smoothap.benchmark.methods.miners import DistanceWeightedMiner, SemiHardMiner
-from smoothap.benchmark.methods.wrapped import ContrastiveWithMemory
+from smoothap.benchmark.methods.baselines import ContrastiveWithMemory, DistanceWeightedMiner, Items, SemiHardMiner
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
     embeddings = normalize(embeddings[labels] + 0.01 * embeddings, dim=1)  # no positive is farther than a negative
     self_index = torch.arange(24)
     for _ in range(20):
-        anchors, positives, _ = SemiHardMiner()(embeddings, labels, embeddings.clone(), labels, self_index)
+        anchors, positives, _ = SemiHardMiner()(embeddings, labels, Items(embeddings.clone(), labels, self_index))
         assert not (positives == self_index[anchors]).any()
 
 
