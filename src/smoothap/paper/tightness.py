@@ -20,11 +20,10 @@ from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
 from smoothap.functional import average_precision
 from smoothap.losses import SmoothAP
-from smoothap.models import open_model
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.paper.analysis import OUT, Analysis, Start
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.config import NETWORK, QUICK, RunOptions
+from smoothap.training.config import QUICK, RunOptions
 from smoothap.training.finetune import train_and_test
 from smoothap.training.log import read_rows
 from smoothap.training.loop import alone_in
@@ -97,16 +96,11 @@ class MeasuredSmoothAP(nn.Module):
 
 
 def tightness(
+    start: Start = Start(data="emoji"),
     *,
-    data: str = "emoji",
-    model: str = NETWORK,
-    weights: str | None = None,
-    size: int = 64,
     batch_size: int = 128,
     tau: Sequence[float] = (0.1, 0.01, 0.001),
     steps: int | None = None,
-    seed: int = 0,
-    device: str | None = None,
     out: Path = OUT,
 ) -> Analysis:
     """Figure 4: the error of the AP approximation at every step of one epoch, for each temperature.
@@ -122,20 +116,21 @@ def tightness(
     steps
         Stop after that many steps instead of an epoch.
     """
+    data, seed = start.data, start.seed
     images, validation = open_data(data).train_and_validation(seed)
     settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed, head_init="random")
-    parts = (Path(model).name, data, size, batch_size, steps or "epoch", seed)
+    parts = (Path(start.model).name, data, start.size, batch_size, steps or "epoch", seed)
     trainings = out / "tightness" / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
     total = settings.total_steps(len(BalancedBatches(images.labels, batch_size, settings.samples_per_class, seed=seed)))
     curves: dict[float, list[dict[str, Any]]] = {}
     of_baselines: dict[float, np.ndarray] = {}  # (steps, baselines)
     for temperature in tau:
-        network = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         place = trainings / f"tau-{temperature:g}"
         loss = MeasuredSmoothAP(temperature, total)
         measured = replace(settings, tau=temperature, diagnose_every=1)
+        options = RunOptions(resume=True, device=start.device)
         with alone_in(place):
-            train_and_test(network, loss, images, validation, measured, place, RunOptions(resume=True, device=device))
+            train_and_test(start.network(512), loss, images, validation, measured, place, options)
         of_baselines[temperature] = loss.errors.cpu().numpy()
         curves[temperature] = [
             {name: row[name] for name in ("step", "approximation_error", "loss")}
