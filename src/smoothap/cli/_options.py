@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field, fields, is_dataclass, make_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -44,6 +44,19 @@ HELP = {
     "there, at most 16; on the CPU 0.",
 }
 _PARAMETERS = "\n\nParameters\n----------\n"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Split:
+    """The options of `open_data`: on which classes to test, and what the columns of a table are called."""
+
+    test_fraction: Annotated[float | None, Parameter(help=HELP["test_fraction"])] = None
+    test_classes: Annotated[Path | None, Parameter(help=HELP["test_classes"])] = None
+    columns: Annotated[str | None, Parameter(help=HELP["columns"])] = None
+
+
+AS_IT_IS = Split()  # the split that comes with a set
 
 
 def command(*library: Callable[..., Any], without: Sequence[str] = ()) -> Callable[[Command], Command]:

@@ -30,9 +30,7 @@ def evaluate(
     out: Path | None = None,
     device: str | None = None,
     workers: int | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
+    split: options.Split = options.AS_IT_IS,
 ) -> None:
     """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
 
@@ -65,10 +63,7 @@ def evaluate(
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
-    of_images: dict[str, Any] = {
-        "weights": weights, "size": size, "test_fraction": test_fraction, "test_classes": test_classes,
-        "columns": columns,
-    }  # fmt: skip
+    of_images: dict[str, Any] = {"weights": weights, "size": size, **vars(split)}
     unused = {"data": data, **of_images} if model is None else {"gallery": gallery}
     for name in (f"--{name.replace('_', '-')}" for name, value in unused.items() if value is not None):
         needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
