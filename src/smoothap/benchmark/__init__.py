@@ -1,6 +1,6 @@
 """The methods of the paper's tables side by side: tuned alike, trained alike, one table with intervals out.
 
-The names are loaded when first used, so that `smoothap compare --help` need not wait for torch.
+The names are loaded when first used, so that the help of `smoothap compare` need not wait for torch.
 """
 
 from importlib import import_module

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 Command = TypeVar("Command", bound=Callable[..., None])
+Options = TypeVar("Options")
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
 AsJson = Annotated[bool, Parameter(name="--json")]
@@ -44,19 +45,6 @@ HELP = {
     "there, at most 16; on the CPU 0.",
 }
 _PARAMETERS = "\n\nParameters\n----------\n"
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Split:
-    """The options of `open_data`: on which classes to test, and what the columns of a table are called."""
-
-    test_fraction: Annotated[float | None, Parameter(help=HELP["test_fraction"])] = None
-    test_classes: Annotated[Path | None, Parameter(help=HELP["test_classes"])] = None
-    columns: Annotated[str | None, Parameter(help=HELP["columns"])] = None
-
-
-AS_IT_IS = Split()  # the split that comes with a set
 
 
 def command(*library: Callable[..., Any], without: Sequence[str] = ()) -> Callable[[Command], Command]:
@@ -108,6 +96,32 @@ def _with_looks(hint: Any, default: object, told: str) -> Any:
     if default is False or default in ((), ""):
         looks["show_default"] = False
     return Annotated[(kind, Parameter(**looks), *more)]  # ty: ignore[invalid-type-form]
+
+
+def options_of(title: str | None = None) -> Callable[[type[Options]], type[Options]]:
+    """A dataclass whose fields are options, in a group; their help is in the docstring of the class or in `HELP`."""
+
+    def made(options: type[Options]) -> type[Options]:
+        told, hints = HELP | _told_by(options), get_type_hints(options, include_extras=True)
+        options.__annotations__ = {
+            name: _with_looks(hint, getattr(options, name), told[name]) for name, hint in hints.items()
+        }
+        return Parameter(name="*", group=title)(options)
+
+    return made
+
+
+@options_of()
+@dataclass(frozen=True)
+class Split:
+    """The options of `open_data`: on which classes to test, and what the columns of a table are called."""
+
+    test_fraction: float | None = None
+    test_classes: Path | None = None
+    columns: str | None = None
+
+
+AS_IT_IS = Split()  # the split that comes with a set
 
 
 def changes_of(

@@ -72,10 +72,10 @@ def show(
     data: str,
     /,
     *,
+    split: Split = AS_IT_IS,
     out: Path,
     classes: int = 6,
     images: int = 8,
-    split: Split = AS_IT_IS,
 ) -> None:
     """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
 

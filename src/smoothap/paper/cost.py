@@ -154,12 +154,12 @@ def cost(
     return Analysis(
         name="cost",
         title="What the AP losses cost",
-        figures={"": _figure(rows)},
-        table=rows,
         paper=(
             "Supplement E, M = 112, |P| = 4, ResNet-50 (705.0 ms forward and backward on the authors' GPU): "
             "Blackbox AP 3.7 ms, FastAP 4.2 ms, Smooth-AP 6.6 ms, a very small overhead on the backbone."
         ),
+        figures={"": _figure(rows)},
+        table=rows,
         agreement=_agreement(rows),
         numbers={
             "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__,
