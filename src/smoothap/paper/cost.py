@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 from torch import Tensor
 
 from smoothap._core.devices import chosen_device, count_memory, peak_bytes
@@ -21,7 +21,7 @@ from smoothap.models import Embedder
 from smoothap.paper import measured_losses
 from smoothap.paper.analysis import OUT, Analysis, Start
 from smoothap.paper.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
-from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
+from smoothap.plots.drawing import LEGEND, LINE_STYLES, doubling_axis, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 
 # For one query, M items, L bins; the paper gives M^2 for Smooth-AP.
@@ -216,9 +216,7 @@ def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
             axes.plot(list(backbone), list(backbone.values()), "-", color=LIGHT["ink"], linewidth=1.4, label="backbone")
             if any(row["paper loss ms"] for row in rows):
                 axes.plot([], [], "o", mfc="none", mew=1.8, markersize=9, color=LIGHT["soft"], label="the paper's, GPU")
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(list(backbone), [f"{batch:,}" for batch in backbone])
-        axes.xaxis.set_minor_locator(NullLocator())
+        doubling_axis(axes, list(backbone))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axes.grid(True, color=LIGHT["line"], linewidth=0.8)
         style_axes(axes, title)

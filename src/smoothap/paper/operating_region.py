@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 from torch import Tensor
 
 from smoothap._core.progress import Progress
@@ -18,7 +18,7 @@ from smoothap.data.samplers import BalancedBatches
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
 from smoothap.models.embedding import embed_sets
 from smoothap.paper.analysis import OUT, Analysis, Start
-from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
+from smoothap.plots.drawing import LEGEND, LINE_STYLES, PLAIN, doubling_axis, draw_lines, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.training.config import NETWORK
 
@@ -163,25 +163,19 @@ def _share_figure(rows: Sequence[Mapping[str, Any]], tau: float) -> Figure:
         (_NEAR, "Negatives in the region\nof a positive, on average"),
         (_BUSY, "Positives with at least\none negative in the region"),
     )
-    sizes = sorted({row["B"] for row in rows})
+    of_model = {name: [row for row in rows if row["model"] == name] for name in dict.fromkeys(r["model"] for r in rows)}
     for place, (name, title) in enumerate(panels):
         axes = figure.add_subplot(1, 3, place + 1, xlabel="batch size")
-        models = dict.fromkeys(row["model"] for row in rows)
-        for model, (colour, marker, dash) in zip(models, cycle(LINE_STYLES), strict=False):
-            of_model = [row for row in rows if row["model"] == model]
-            at = [row["B"] for row in of_model]
-            axes.plot(
-                at, [row[name] for row in of_model], dash, marker=marker, color=LIGHT[colour], linewidth=2.2,
-                markersize=6, label=model,
-            )  # fmt: skip
-            if name == _FULL:
-                axes.plot(at, [row[_OTHERS] for row in of_model], ":", color=LIGHT[colour], linewidth=1.6)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=35)
-        axes.xaxis.set_minor_locator(NullLocator())
+        at = {model: [row["B"] for row in each] for model, each in of_model.items()}
+        curves = {model: (at[model], [row[name] for row in each]) for model, each in of_model.items()}
+        draw_lines(axes, curves, styles=LINE_STYLES)
+        for model, (colour, _, _) in zip(of_model if name == _FULL else (), cycle(LINE_STYLES), strict=False):
+            others = [row[_OTHERS] for row in of_model[model]]
+            axes.plot(at[model], others, ":", color=LIGHT[colour], linewidth=1.6)
+        doubling_axis(axes, sorted({row["B"] for row in rows}), rotation=35)
         if name == _NEAR:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_major_formatter(PLAIN)
             axes.yaxis.set_minor_formatter(NullFormatter())
         else:
             drawn = (name, _OTHERS) if name == _FULL else (name,)
