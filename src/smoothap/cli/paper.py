@@ -10,7 +10,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ def __getattr__(name: str) -> App:
 def _command(make: Callable[..., Any], finish: Callable[[Any, Path], None]) -> Callable[..., None]:
     """A command with the options of an analysis and --out; `finish` is given what the analysis made."""
     from smoothap._core.devices import chosen_device
-    from smoothap.paper.analysis import OUT, Start
+    from smoothap.paper.analysis import OUT
     from smoothap.training.before_after import compare_with_untrained
 
     own, compared = inspect.signature(make).parameters, inspect.signature(compare_with_untrained).parameters
@@ -75,8 +75,9 @@ def _command(make: Callable[..., Any], finish: Callable[[Any, Path], None]) -> C
         if of_two_models:
             given["compared"] = compare_with_untrained(**{name: given[name] for name in compared if name in given})
         if "start" in own:
-            begun = (each.name for each in fields(Start) if each.name not in own)
-            given["start"] = replace(own["start"].default, **{name: given[name] for name in begun if name in given})
+            start = own["start"].default
+            begun = {name: given[name] for name in vars(start) if name in given and name not in own}
+            given["start"] = replace(start, **begun)
         finish(make(**{name: given[name] for name in own if name in given}), out)
 
     analysis.__doc__ = make.__doc__
