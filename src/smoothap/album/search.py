@@ -120,7 +120,8 @@ class LocalSearch:
         self.vectors, self._key, self._engine = vectors, key, checked_engine(engine)
         self._cosines = Cosines(vectors if vectors.slots is not None else vectors[:])
         bound = error_bound(vectors.shape[1], torch.float32)
-        self._bound = bound * (1 + spread) ** 2 + spread + _ROUNDING
+        # A query may be a photo of the album, whose vector is as far from length 1 as those that it is compared with.
+        self._bound = bound * (1 + spread) ** 2 + spread * (2 + spread) + _ROUNDING
         self._asked, self._lock = 0, threading.Lock()
 
     @property

@@ -497,7 +497,7 @@ class Store:
             connection.execute("DELETE FROM block WHERE file IN (?, ?)", (space.vectors, space.items))
             connection.execute("DELETE FROM dead WHERE space=?", (space.name,))
             # Thumbnails of which no photo is left go with their file.
-            unused = "SELECT 'thumbnails-' || pack FROM photo UNION SELECT 'thumbnails-' || ?"
+            unused = "SELECT 'thumbnails-' || pack FROM photo WHERE length>0 UNION SELECT 'thumbnails-' || ?"
             query = f"DELETE FROM block WHERE file LIKE 'thumbnails-%' AND file NOT IN ({unused})"
             connection.execute(query, (settings.pack,))
             for growth in growths:
