@@ -17,12 +17,21 @@ from smoothap.album.duplicates import Pair, pairs_above
 from smoothap.album.filters import Filter
 from smoothap.album.identity import AlbumModel, ModelIdentity
 from smoothap.album.photos import Hit, Hits, Photo, Photos, records_of
-from smoothap.album.prepare import THUMBNAIL, thumbnail_of
+from smoothap.album.prepare import THUMBNAIL, files_below, thumbnail_of
 from smoothap.album.projection import Learnt, Projection
-from smoothap.album.queries import ALPHA, Query, check_expansion, check_list, corrected, embedded, expanded, query_vector
+from smoothap.album.queries import (
+    ALPHA,
+    Query,
+    check_expansion,
+    check_list,
+    corrected,
+    embedded,
+    expanded,
+    query_vector,
+)
 from smoothap.album.search import LocalSearch, Ranking, Search, VectorQuery, checked_engine
 from smoothap.album.store import PHOTO, Store, relative
-from smoothap.album.update import Columns, Labels, Updater, UpdateReport
+from smoothap.album.update import Columns, Labels, Updater, UpdateReport, embedding_here
 from smoothap.album.vectors import FLOAT32, Vectors, check_codec, unit_vectors
 from smoothap.album.walk import Walk, look_at, walk
 from smoothap.data.reading import PixelBox, read_image
@@ -220,7 +229,8 @@ class Album:
     ) -> UpdateReport:
         root = self._known_root()
         with self._store.writing():
-            updater = Updater(self._store, self.embedder, self._model.source, root, labels, progress, workers, columns)
+            embed = embedding_here(self.embedder, files_below(root), workers, progress=progress)
+            updater = Updater(self._store, embed, self._model.source, root, labels, columns)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         if not self._temporary:
@@ -340,6 +350,20 @@ class Album:
         with self._store.writing():
             self._store.unlearn()
         self._reload()
+
+    @property
+    def codec(self) -> str:
+        """What the vectors are kept in."""
+        return self._snapshot.space.codec
+
+    @property
+    def model_source(self) -> str:
+        """Where the model was found, as the album remembers it."""
+        return self._model.source
+
+    def model_place(self) -> str:
+        """The folder of the model, or the name of its published weights."""
+        return str(self._model.place())
 
     def embedder(self) -> Embedder:
         """The album's model, loaded when it is first needed."""

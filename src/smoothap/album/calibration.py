@@ -65,7 +65,9 @@ class Calibration:
         curves = [values.get(name) for name in ("scores", "recall", "false_positive_rate")]
         right = all(isinstance(curve, list) and curve and len(curve) == len(curves[0] or ()) for curve in curves)
         if not right or not all(type(one) in (int, float) and abs(one) <= 2 for curve in curves for one in curve or ()):
-            raise ValueError("The album's calibration is damaged: calibrate it again (smoothap index --calibrate DATA).")
+            raise ValueError(
+                "The album's calibration is damaged: calibrate it again (smoothap index --calibrate DATA)."
+            )
         scores, recall, rate = (np.array(values[name], float) for name in ("scores", "recall", "false_positive_rate"))
         return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from smoothap._core.progress import Progress
-from smoothap.album._members import Lookup, Member
 from smoothap.album.album import Album
 from smoothap.album.collection_export import FORMULA
 from smoothap.album.collections import LONGEST_NAME, checked_name
 from smoothap.data.reading import SUFFIXES
 
-_UNKNOWN = -1  # the id of a photo that only its path and content tell of
 _MARKS = {"right": True, "": True, "wrong": False}
 
 
@@ -43,14 +41,10 @@ def ids_of(album: Album, photos: Iterable[str | Path], *, progress: bool = True)
     A file that lies elsewhere is known by its content.
     """
     given = [os.fspath(photo) for photo in photos]
-    members = _by_path(album, given, Path())
-    elsewhere = [path for path, member in zip(given, members, strict=True) if member is None and Path(path).is_file()]
+    ids = {path: _by_path(album, path, Path()) for path in given}
+    elsewhere = [path for path, identity in ids.items() if identity is None and Path(path).is_file()]
     with Progress("Reading", len(elsewhere), "photos", shown=progress) as line:
-        read = {path: Member(_UNKNOWN, "", _sha256(Path(path), line)) for path in elsewhere}
-    lookup = Lookup(list(read.values()), album.photos)
-    found = {path: lookup.found([member])[0] for path, member in read.items()}
-    ids = {path: member and member.id for path, member in zip(given, members, strict=True)}
-    return ids | {path: member and member.id for path, member in found.items()}
+        return ids | {path: album.photos.find("", _sha256(Path(path), line)) for path in elsewhere}
 
 
 def import_collections(album: Album, source: Path, *, progress: bool = True) -> ImportReport:
@@ -74,7 +68,12 @@ def import_text(album: Album, content: bytes, name: str = "a list", folder: Path
     """Take in the content of a CSV or JSON file of this name; paths may be relative to the folder, if it is given."""
     is_json = content.lstrip()[:1] in (b"{", b"[")
     listed = _in_json(content, name) if is_json else _in_csv(content, name)
-    return _put(album, listed, _named_in_a_list(album, listed, folder), ImportReport(), name)
+    # By content first: a list of another album may name other photos by the same paths.
+    ids = (album.photos.find(one.path, one.sha256) if one.sha256 else None for one in listed)
+    found = [
+        _by_path(album, one.path, folder) if known is None else known for one, known in zip(listed, ids, strict=True)
+    ]
+    return _put(album, listed, found, ImportReport(), name)
 
 
 def _put(
@@ -163,23 +162,11 @@ def _digits(text: object) -> str:
         return ""
 
 
-def _named_in_a_list(album: Album, listed: Sequence[_Listed], folder: Path | None) -> list[int | None]:
-    """The ids of photos that a list names by path and perhaps by content."""
-    by_path = _by_path(album, [one.path for one in listed], folder)
-    wanted = [Member(_UNKNOWN, one.path, one.sha256) for one in listed]
-    lookup = Lookup(wanted, album.photos)
-    # One by one: two lines, such as those of two collections, may mean one photo.
-    by_content = [lookup.found([member])[0] if member.sha256 else None for member in wanted]
-    chosen = [content or path for content, path in zip(by_content, by_path, strict=True)]
-    return [None if member is None else member.id for member in chosen]
-
-
-def _by_path(album: Album, paths: Sequence[str], folder: Path | None) -> list[Member | None]:
-    """The photos at paths of the album, or at those of files of a folder that are below the photo folder."""
-    below = [None if folder is None else _below(album.root, folder / path) for path in paths]
-    choices = [[Member(_UNKNOWN, one, "") for one in pair if one] for pair in zip(below, paths, strict=True)]
-    lookup = Lookup([member for pair in choices for member in pair], album.photos)
-    return [next(filter(None, (lookup.found([member])[0] for member in pair)), None) for pair in choices]
+def _by_path(album: Album, path: str, folder: Path | None) -> int | None:
+    """The photo at a path of the album, or at that of a file of a folder that is below the photo folder."""
+    below = None if folder is None else _below(album.root, folder / path)
+    found = (album.photos.find(one) for one in (below, path) if one)
+    return next((identity for identity in found if identity is not None), None)
 
 
 def _sha256(file: Path, line: Progress) -> str:

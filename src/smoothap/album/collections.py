@@ -57,6 +57,7 @@ _NOT_FOUND = (  # marks whose photo is not, or not any more, as it is remembered
 )
 
 Mark = bool | None  # belongs, does not, or neither is known
+Planned = Callable[[sqlite3.Connection], "tuple[str, list[Change]]"]  # what is to be done, in words and in changes
 
 
 class Member(NamedTuple):
@@ -217,7 +218,7 @@ class Collections:
                 if away and not belongs:
                     continue
                 counts[key][2 if away else 0 if belongs else 1] += number
-        return {key: tuple(numbers) for key, numbers in counts.items()}
+        return {key: (right, wrong, away) for key, (right, wrong, away) in counts.items()}
 
     def __getitem__(self, which: str | int) -> Collection:
         with self._reading() as connection:
@@ -366,7 +367,8 @@ class Collections:
     def tell_apart(self, pairs: Iterable[tuple[Photo, Photo]]) -> None:
         """Remember that photos are no copies of each other."""
         with self._writing() as connection:
-            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?)", [pair_of(*pair) for pair in pairs])
+            rows = (pair_of(*pair) for pair in pairs)
+            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?)", rows)
             _number(connection)
 
     def tell_alike(self, photos: Iterable[Photo]) -> None:
@@ -398,7 +400,7 @@ class Collections:
         row = int(np.searchsorted(self.photos.ids, photo))
         return row < len(self.photos) and self.photos.ids[row] == photo
 
-    def _do(self, change: Callable[[sqlite3.Connection], tuple[str, list[Change]]], which: str | int | None) -> Collection:
+    def _do(self, change: Planned, which: str | int | None) -> Collection:
         """Make changes, as one step; `which` is the collection to answer with."""
         with self._writing() as connection:
             what, changes = change(connection)
@@ -637,7 +639,8 @@ def _free_name(connection: sqlite3.Connection, name: str) -> str:
 def _forget_old_steps(connection: sqlite3.Connection) -> None:
     """Keep the last steps, as many as can be undone."""
     marks = 0
-    for place, (number, some) in enumerate(connection.execute("SELECT id, marks FROM step ORDER BY id DESC").fetchall()):
+    rows = connection.execute("SELECT id, marks FROM step ORDER BY id DESC").fetchall()
+    for place, (number, some) in enumerate(rows):
         marks += some
         if place and (place >= STEPS_KEPT or marks > MARKS_KEPT):
             connection.execute("DELETE FROM step WHERE id<=?", (number,))
@@ -646,12 +649,11 @@ def _forget_old_steps(connection: sqlite3.Connection) -> None:
 
 def _plain(changes: Sequence[Change]) -> str:
     """Changes as JSON."""
-    return json.dumps(
-        [
-            [one.key, one.name, [[m.photo, m.path.hex(), m.sha256.hex(), before, after] for m, before, after in one.marks]]
-            for one in changes
-        ]
-    )
+    return json.dumps([[one.key, one.name, [_plain_mark(*mark) for mark in one.marks]] for one in changes])
+
+
+def _plain_mark(member: Member, before: Mark, after: Mark) -> list[Any]:
+    return [member.photo, member.path.hex(), member.sha256.hex(), before, after]
 
 
 def _changes(text: str) -> list[Change]:

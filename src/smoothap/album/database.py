@@ -27,7 +27,7 @@ class Form:
 
 
 class Database:
-    """A connection to one file; several threads may use it, one after the other. `attached` is read beside it, as `album`.
+    """A connection to one file, which several threads may use, one after the other; `attached` is read beside it.
 
     The journal is the classic one, which also works where a reader cannot write beside the file. So readers hold their
     locks for moments only: all that takes time is done outside of a transaction.

@@ -52,10 +52,10 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
     """
     if not collection.right:
         raise ValueError(f"{collection.name} holds no photos yet: keep one, so that others like it can be found.")
-    right, wrong = (_rows(album, ids) for ids in (collection.right, collection.wrong))
+    right, wrong = (album.photos.rows_of(ids) for ids in (collection.right, collection.wrong))
     others = np.setdiff1d(np.arange(len(album)), [*right, *wrong])
     if len(others):
-        others = album.around(album.vectors[right].mean(axis=0), others, NEAREST)
+        others = album.searching.around(album.vectors[right].mean(axis=0), others, NEAREST)
     chances, draws = Belonging(album.vectors, right, wrong, others).chances()
     hidden = np.isin(album.photos.ids[others], np.fromiter(seen, np.int64))
     best = np.lexsort((others, -chances))
@@ -74,10 +74,6 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
     missing, few, many = expected_missing(found, draws, size)
     why = "Expected from your marks" + ("." if size is None else " and the album's calibration.")
     return NextLook(photos, *(found / (found + number) for number in (missing, many, few)), missing, why)
-
-
-def _rows(album: Album, ids: Iterable[int]) -> np.ndarray:
-    return np.array([album.photos.row_of(identity) for identity in ids], np.int64)
 
 
 def expected_missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, float, float]:

@@ -45,7 +45,12 @@ def length_of(connection: sqlite3.Connection, name: str) -> int:
 
 
 def append(
-    connection: sqlite3.Connection, folder: Path, name: str, pieces: Iterable[bytes | memoryview], *, durable: bool = True
+    connection: sqlite3.Connection,
+    folder: Path,
+    name: str,
+    pieces: Iterable[bytes | memoryview],
+    *,
+    durable: bool,
 ) -> Growth:
     """Write bytes behind those that count, by the only writer, and bring them to the disk."""
     start, length, crc = _last_block(connection, name) or (0, 0, 0)
@@ -101,15 +106,13 @@ def check(connection: sqlite3.Connection, folder: Path, name: str, length: int) 
         return
     content = mapped(folder, name, np.dtype(np.uint8), (length,))
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        sums = threads.map(lambda block: zlib.crc32(content[block[0] : block[0] + block[1]]), blocks)
+        sums = threads.map(lambda block: zlib.crc32(content[block[0] : block[0] + block[1]].data), blocks)
         if any(found != block[2] for found, block in zip(sums, blocks, strict=True)):
             raise _damaged(folder / name, "its checksum is not the one it was written with")
 
 
 def _damaged(file: Path, reason: str) -> ValueError:
-    return ValueError(
-        f"{file} is damaged: {reason}. Copy the album again, or delete it and index the photos again."
-    )
+    return ValueError(f"{file} is damaged: {reason}. Copy the album again, or delete it and index the photos again.")
 
 
 def _last_block(connection: sqlite3.Connection, name: str) -> tuple[int, int, int] | None:

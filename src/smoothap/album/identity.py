@@ -79,7 +79,7 @@ class AlbumModel:
         if self._embedder is None:
             if self.identity is None or self.album is None:
                 raise ValueError(_NO_MODEL)
-            self._embedder = self._placed(self._checked(self._found_again(self.album), str(self.album)))
+            self._embedder = self._placed(self._checked(self._found_again(), str(self.album)))
         return self._embedder
 
     def use(self, model: Embedder | Path | str) -> None:
@@ -109,11 +109,15 @@ class AlbumModel:
 
         return model.to(chosen_device(self.device))
 
-    def _found_again(self, album: Path) -> Embedder:
+    def place(self) -> Path | str:
+        """Where the network is: a folder, or the name of published weights."""
         kind, _, name = self.source.partition(":")
-        if kind not in ("name", "folder"):
-            raise ValueError(f"{album} does not say where its model lies: open it with the model it was made with.")
-        place = name if kind == "name" else album / name
+        if kind not in ("name", "folder") or self.album is None:
+            raise ValueError(f"{self.album} does not say where its model is: open it with the model it was made with.")
+        return name if kind == "name" else self.album / name
+
+    def _found_again(self) -> Embedder:
+        place = self.place()
         try:
             return load_model(place)
         except ConnectionError as error:

@@ -3,16 +3,29 @@
 import hashlib
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from smoothap._core.files import data_folder, locked
-from smoothap.album._given_photos import GivenPhotos
+from smoothap._core.files import data_folder
 from smoothap.album.album import Album
+from smoothap.album.given_photos import GivenPhotos
+from smoothap.album.identity import ModelIdentity
+from smoothap.album.shards import (
+    SHARDS,
+    ShardWork,
+    Share,
+    by_processes,
+    by_ray,
+    compute_share,
+    embedding_by,
+    read_shard,
+    waiting_shards,
+    write_known,
+)
 from smoothap.album.store import COLLECTIONS, NAME, refuse_inside_album
-from smoothap.album.update import UpdateReport
+from smoothap.album.update import Embed, Updater, UpdateReport, embedding_here
 from smoothap.album.vectors import FLOAT32
+from smoothap.album.walk import Walk
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.models import Embedder, open_model
@@ -26,15 +39,15 @@ _NETWORK = "network"  # the folder in an album for a network whose weights came 
 class Indexed:
     """An album that is up to date, what was done for that, and paths in the table of labels that name no photo.
 
-    `chosen` is the network that was taken for a new album because none was given. `counts` says how many photos were
-    added, changed and so on; on Ray that is all there is, and the report is empty.
+    `chosen` is the network that was taken for a new album because none was given. `shard` says how many files a shard
+    was to embed and how many of them could be read; then there is no album yet, and the report is empty.
     """
 
-    album: Album
+    album: Album | None
     report: UpdateReport
     unknown_paths: list[str]
     chosen: str | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
+    shard: tuple[int, int] | None = None
 
 
 def album_place(photos: Path | str) -> Path:
@@ -56,7 +69,7 @@ def index_photos(
     calibrate: Benchmark | None = None,
     remove_missing: bool = False,
     device: str | None = None,
-    part: str | None = None,
+    shard: str | None = None,
     processes: int = 1,
     ray: str | None = None,
     float16: bool = False,
@@ -76,59 +89,70 @@ def index_photos(
     "path=image_path,label=product_id". `calibrate` is a set of labelled photos to learn from what a score means.
     `remove_missing` is that of `Album.update`.
 
-    With `part`, such as 3/64, only the photos that fall to that part are looked at, for batch systems that compute each
-    part alone; with more than one of `processes`, that many share the work. `ray` is the address of a Ray cluster
-    whose machines do it ("auto": the one this machine belongs to, "local": one that is started for this call).
-    `float16` keeps the vectors of a new album in half of the room.
+    With `shard`, such as 3/64, only the photos that fall to that share are embedded, and left in the album's folder for
+    batch systems that compute each share alone: a call without it inserts them. With more than one of `processes`, that
+    many share the work. `ray` is the address of a Ray cluster whose machines do it ("auto": the one this machine
+    belongs to, "local": one that is started for this call). `float16` keeps the vectors of a new album in half of the
+    room.
     """
-    share = None if part is None else Share.parse(part)
+    share = None if shard is None else Share.parse(shard)
     if ray is not None and (processes != 1 or share is not None):
-        raise ValueError("Ray divides the work by itself: leave --processes and --part out.")
+        raise ValueError("Ray divides the work by itself: leave --processes and --shard out.")
     if share is not None and (processes != 1 or calibrate is not None):
         raise ValueError(
-            "A part is computed alone, by one process, and calibrates nothing: leave out the other option."
+            "A shard is embedded alone, by one process, and calibrates nothing: leave out the other option."
         )
     out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     unseen = [] if calibrate is None else _unseen_images(calibrate)
-    listing = given.walk(out)
+    walk = given.walk(out)
     network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32)
-    if share is None:
-        album, chosen = network.album(given.root, out)
-    else:  # others may be making the same album
-        refusal = f"Another process is making the album {out}, and takes long: run this again."
-        with locked(out / PARTS, refusal, PATIENCE):
-            album, chosen = network.album(given.root, out)
-            album.remember_places()
-    report, counts = UpdateReport(), None
-    if ray is not None:
-        work = plan(album, str(photos), listing, labels=labels, columns=columns, remove_missing=remove_missing)
-        counts = compute_on_ray(work, ray, progress=progress)
-    elif processes != 1:
-        work = plan(
-            album, str(photos), listing, labels=labels, columns=columns, remove_missing=remove_missing, device=device
-        )
-        report = compute_in_processes(work, processes, progress=progress)
-    elif share is not None or given.source is not None:
-        report = PartUpdate(
-            out, album.embedder, given.root, share or Share(1, 1), listing, given.labels, remove_missing,
-            progress=progress, apart=share is not None, read=given.read, columns=given.columns,
-        ).run()  # fmt: skip
-        if share is None:
-            settle_album(out)
+    if share is not None:
+        return _left_shard(network, str(photos), out, share, walk, progress=progress)
+    album, chosen = network.album(given.root, out)
+    if processes == 1 and ray is None:
+        embed = embedding_here(album.embedder, given.read, progress=progress)
     else:
-        report = album.update(
-            paths=None if given.table is None else given.table.rows, labels=given.labels, columns=given.columns,
-            remove_missing=remove_missing, progress=progress,
-        )  # fmt: skip
-    if not album.is_current():
-        album = album.reopened()
-        album.collections.refresh()
+        compute = by_processes(processes) if ray is None else by_ray(ray)
+        embed = embedding_by(compute, network.work(album, str(photos), out), _identity(album), progress=progress)
+    album, report = _brought_up_to_date(album, given, walk, embed, remove_missing=remove_missing)
     if calibrate is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
         album.calibrate(
             album.projected(vectors), classes, f"{calibrate.name}, {sum(images.classes for images in unseen)} classes"
         )
-    return Indexed(album, report, given.unknown, chosen, counts or report.counts())
+    return Indexed(album, report, given.unknown, chosen)
+
+
+def _brought_up_to_date(
+    album: Album, given: GivenPhotos, walk: Walk, embed: Embed, *, remove_missing: bool
+) -> tuple[Album, UpdateReport]:
+    """Insert shards that were left, and then what else is new, changed or gone."""
+    store = album.store
+    with store.writing():
+        updater = Updater(store, embed, album.model_source, given.root, given.labels, given.columns)
+        shards = waiting_shards(store.folder)
+        for file in shards:
+            updater.take(read_shard(file, album.model, album.model_vectors()[1].shape[1]))
+            updater.commit()
+            file.unlink()
+        report = updater.run(walk, whole=True, remove_missing=remove_missing)
+        if (store.folder / SHARDS).is_dir():
+            write_known(store.folder, store.paths())
+    album = album.reopened()
+    album.collections.refresh()
+    return album, report
+
+
+def _left_shard(network: "_Network", photos: str, out: Path, share: Share, walk: Walk, *, progress: bool) -> Indexed:
+    """Embed a share and leave it in the folder of an album, which need not be there yet and is not opened."""
+    given, read = compute_share(network.work(None, photos, out), share, walk, out, progress=progress)
+    return Indexed(None, UpdateReport(), [], shard=(given, read))
+
+
+def _identity(album: Album) -> ModelIdentity:
+    if album.model is None:
+        raise ValueError("This album has no model, so it takes in no photos.")
+    return album.model
 
 
 def _check_new(out: Path) -> None:
@@ -137,7 +161,7 @@ def _check_new(out: Path) -> None:
     # Hidden files and the network are what an index that was stopped in its first moments leaves; collections may be
     # those of an earlier album of these photos.
     files = [file.name for file in out.iterdir()] if out.exists() else []
-    if others := [name for name in files if name[0] != "." and name not in (_NETWORK, COLLECTIONS)]:
+    if others := [name for name in files if name[0] != "." and name not in (_NETWORK, COLLECTIONS, SHARDS)]:
         raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
 
 
@@ -157,14 +181,34 @@ class _Network:
         chosen = ARCHITECTURE if is_new and self.model is None else None
         if is_new:
             _check_new(out)
-        elif self.dtype != FLOAT32 and read_head(out).dtype != self.dtype:
-            raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
         source = self._source(self.model or chosen)
         if not is_new or source is None:
-            return Album.open(out, root=root, model=source, device=self.device), chosen
+            album = Album.open(out, root=root, model=source, device=self.device)
+            if self.dtype != FLOAT32 and album.codec != self.dtype:
+                raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
+            return album, chosen
         if isinstance(source, Embedder):  # the file of its weights may move, so the album keeps a copy
             source = source.save(out / _NETWORK)
         return Album.create(out, source, root, device=self.device, dtype=self.dtype), chosen
+
+    def work(self, album: Album | None, photos: str, out: Path) -> ShardWork:
+        """The same for other processes, which find photos, album and model by names that are not relative."""
+        if album is None:
+            model = self.model or ARCHITECTURE
+            place = str(self._source(model)) if self.weights is None else self._copied(model, out)
+        else:
+            place = album.model_place()
+        if Path(place).is_dir():
+            place = str(Path(place).absolute())
+        photos = photos if "://" in photos else str(Path(photos).absolute())
+        return ShardWork(photos, str((out / SHARDS).absolute()), place, self.dtype, self.device)
+
+    def _copied(self, model: str, out: Path) -> str:
+        """The folder of a network whose weights came from a file: a copy for whoever inserts the shard."""
+        folder = out / _NETWORK
+        if not folder.is_dir():
+            open_model(model, size=self.size, weights=self.weights).eval().save(folder)
+        return str(folder)
 
     def _source(self, model: str | None) -> Embedder | str | None:
         if model is not None and self.weights is not None:

@@ -34,7 +34,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "label": lambda label: spelled(str(label)), "bytes": int, "modified": lambda seconds: round(float(seconds) * 1e9),
     "sha256": lambda digits: bytes.fromhex(str(digits)), "width": int, "height": int,
     "taken": lambda when: seconds_of(when if isinstance(when, datetime) else datetime.fromisoformat(when)),
-    "camera": lambda camera: spelled(str(camera)), "columns": lambda columns: packed_columns({str(one): str(columns[one]) for one in columns}),
+    "camera": lambda camera: spelled(str(camera)),
+    "columns": lambda columns: packed_columns({str(one): str(columns[one]) for one in columns}),
 }  # fmt: skip
 _EPOCH = datetime(1970, 1, 1)
 
@@ -186,6 +187,23 @@ class Photos(Sequence[Photo]):
         if row is None:
             raise NoSuchPhoto(f"The album has no photo {path!r}: it was removed, or never there.")
         return row[0]
+
+    def find(self, path: str, sha256: str = "") -> int | None:
+        """The id of the photo at a path, or of one with this content, wherever it is: both together, then the content.
+
+        Without a content the path alone counts.
+        """
+        query = "SELECT id FROM photo WHERE removed IS NULL AND "
+        content, place = bytes.fromhex(sha256), os.fsencode(path)
+        with self._store.database.reading() as connection:
+            for where, values in (
+                ("path=? AND sha256=?", (place, content)), ("sha256=? ORDER BY id", (content,)), ("path=?", (place,)),
+            ):  # fmt: skip
+                if content or where == "path=?":
+                    row = connection.execute(f"{query}{where} LIMIT 1", values).fetchone()
+                    if row is not None:
+                        return row[0]
+        return None
 
     def paths(self) -> list[str]:
         """All paths, in order."""

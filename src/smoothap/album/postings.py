@@ -118,7 +118,9 @@ def column_names(connection: sqlite3.Connection) -> list[str]:
     names: list[str] = []
     last = COLUMN
     while True:
-        (name,) = connection.execute("SELECT min(name) FROM posting WHERE name>? AND name<?", (last, "column;")).fetchone()
+        (name,) = connection.execute(
+            "SELECT min(name) FROM posting WHERE name>? AND name<?", (last, "column;")
+        ).fetchone()
         if name is None:
             return names
         names.append(name[len(COLUMN) :])

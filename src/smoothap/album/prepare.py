@@ -1,4 +1,4 @@
-"""From a file to what the album keeps of it: its hash, its size, the network's view, a thumbnail; several at once."""
+"""From files to what the album keeps of them: hash, size, vector, thumbnail; read several at once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from PIL import Image, ImageOps
 
+from smoothap._core.progress import Progress
+from smoothap.album.photos import new_record, seconds_of, spelled
+from smoothap.album.refusals import Refusal
 from smoothap.album.walk import PhotoFile, reason_of
 from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_image
 
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothap.data.transforms import Transform
+    from smoothap.models import Embedder
 
+BATCH = 64
 Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
 THUMBNAIL = 256  # the longer side
 FILE_LIMIT = 1 << 29  # bytes of an image file
@@ -125,3 +131,72 @@ def _content(file: Path) -> bytes:
         if status.st_size > FILE_LIMIT:
             raise UnreadableImage(str(file), f"{status.st_size:,} bytes, more than the limit of {FILE_LIMIT:,}")
         return stream.read(FILE_LIMIT)
+
+
+@dataclass
+class Embedded:
+    """Some photos on their way into an album, each with what is known of it, a vector and a thumbnail.
+
+    `refusals` are files that are not read, `same` those whose content the album has.
+    """
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    vectors: list[np.ndarray] = field(default_factory=list)
+    thumbnails: list[bytes | None] = field(default_factory=list)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    same: list[PhotoFile] = field(default_factory=list)
+
+
+def embed_files(
+    model: Embedder, read: Read, wanted: Sequence[tuple[PhotoFile, bytes | None]], workers: int | None, line: Progress
+) -> Iterator[Embedded]:
+    """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has."""
+
+    def batches() -> Iterator[tuple[Tensor, Embedded]]:
+        import torch
+
+        batch, views = Embedded(), list[Tensor]()
+        for number, outcome in enumerate(prepared_in_order(read, wanted, model.transform, workers), start=1):
+            line.advance()
+            if isinstance(outcome, RefusedPhoto):
+                when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
+                batch.refusals[outcome.file.path] = Refusal(outcome.reason, *when)
+            elif outcome.view is None:
+                batch.same.append(outcome.file)
+            else:
+                batch.records.append(_record(outcome))
+                batch.thumbnails.append(outcome.thumbnail)
+                views.append(outcome.view)
+            if len(views) == BATCH or (number == len(wanted) and views):
+                yield torch.stack(views), batch
+                batch, views = Embedded(), list[Tensor]()
+        if batch.refusals or batch.same:
+            left.append(batch)
+
+    left: list[Embedded] = []
+    for vectors, batch in model.embed_batches(batches()):
+        batch.vectors = list(vectors)
+        _refuse_without_vector(batch)
+        yield batch
+    yield from left
+
+
+def _record(photo: PreparedPhoto) -> dict[str, Any]:
+    assert photo.head is not None
+    taken, camera = photo.head.taken, photo.head.camera
+    return new_record(
+        photo.file.path, bytes=photo.file.bytes, modified=photo.file.modified, sha256=photo.sha256,
+        width=photo.head.width, height=photo.head.height, taken=None if taken is None else seconds_of(taken),
+        camera=spelled(camera),
+    )  # fmt: skip
+
+
+def _refuse_without_vector(batch: Embedded) -> None:
+    """Take out photos for which the model gives nothing that could be compared."""
+    for place in reversed(range(len(batch.vectors))):
+        vector, record = batch.vectors[place], batch.records[place]
+        if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
+            refusal = Refusal("the model gives no vector for it", record["bytes"], record["modified"])
+            batch.refusals[os.fsdecode(record["path"])] = refusal
+            for some in (batch.records, batch.vectors, batch.thumbnails):
+                del some[place]

@@ -90,6 +90,4 @@ class Learnt:
     def from_dict(cls, values: Mapping[str, Any]) -> "Learnt":
         """What `to_dict` gave, and whatever else stands beside it."""
         low, middle, high = values["gain"]
-        return cls(
-            values["dimension"], values["collections"], values["photos"], (low, middle, high), values["number"]
-        )
+        return cls(values["dimension"], values["collections"], values["photos"], (low, middle, high), values["number"])

@@ -71,8 +71,15 @@ class Ranking:
 class Search(Protocol):
     """What answers queries on the vectors (n, d) of one version of an album: those here, or those in Milvus."""
 
-    name: str
-    vectors: Vectors
+    @property
+    def name(self) -> str:
+        """What proposes."""
+        ...
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors (n, d), in the order of photos."""
+        ...
 
     def nearest(self, query: VectorQuery, k: int, bounded: Bounded | None = None) -> Nearest:
         """The k rows that score best."""

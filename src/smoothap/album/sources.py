@@ -11,6 +11,7 @@ same part of an album.
 from __future__ import annotations
 
 import glob
+import os
 import re
 import tarfile
 import threading
@@ -21,7 +22,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
 
-from smoothap.album.photos import OUTSIDE
+from smoothap.album.photos import is_inside
 from smoothap.album.prepare import FILE_LIMIT
 from smoothap.album.walk import PhotoFile, Walk, reason_of
 from smoothap.data.reading import SUFFIXES, UnreadableImage
@@ -276,7 +277,7 @@ def _image_column(schema: Any) -> str | None:
 def _take_in(result: Walk, file: PhotoFile) -> None:
     """Count in a file by its path: a photo, or something that is none."""
     path, image = file.path, file.path.lower().endswith(SUFFIXES)
-    if re.search(OUTSIDE, path):
+    if not is_inside(os.fsencode(path)):
         result.unreadable[repr(path)] = "a path that leads out of its place"
     elif any(name.startswith(".") for name in path.split("/")):
         if image:

@@ -24,7 +24,7 @@ import sqlite3
 import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -184,7 +184,7 @@ class Store:
     def create(cls, folder: Path | None, dimension: int, codec: str = FLOAT32, **settings: Any) -> Store:
         """A new album without photos, in a folder that has none; with None, in a temporary one."""
         check_codec(codec)
-        temporary = folder is None
+        holder, temporary = None, folder is None
         if folder is None:
             holder = tempfile.TemporaryDirectory(prefix="smoothap-", ignore_cleanup_errors=True)
             folder = Path(holder.name)
@@ -208,7 +208,7 @@ class Store:
                 partial.unlink(missing_ok=True)
                 raise _full(folder, error) if is_full(error) else error from None
         store = cls(folder, durable=not temporary)
-        if temporary:
+        if holder is not None:
             weakref.finalize(store, holder.cleanup)
         return store
 
@@ -368,7 +368,7 @@ class Store:
             _write_settings(connection, replace(settings, **values))
 
     def add(
-        self, records: Sequence[Mapping[str, Any]], vectors: np.ndarray, thumbnails: Sequence[bytes | None] | None = None
+        self, records: Sequence[Mapping[str, Any]], vectors: np.ndarray, thumbnails: Sequence[bytes | None] = ()
     ) -> list[int]:
         """Take in photos with their vectors (n, d) of length 1, as one change; their ids.
 
@@ -380,8 +380,7 @@ class Store:
             new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
             ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
             stored = np.ascontiguousarray(vectors, CODECS[space.codec])
-            items = np.zeros(len(ids), ITEM)
-            items["photo"] = ids
+            items = _whole_photos(ids)
             growths = [
                 self._append(connection, space.vectors, [stored.data]),
                 self._append(connection, space.items, [items.data]),
@@ -407,7 +406,7 @@ class Store:
             taken = ((one["id"], key) for one in before for key in _keys(one))
             postings.change(connection, taken, ((one["id"], key) for one in full for key in _keys(one)))
             _write_space(connection, replace(space, slots=space.slots + len(ids), spread=spread))
-            number, next_id = settings.photos + len(ids) - len(before), max([settings.next_id, *(one + 1 for one in ids)])
+            number, next_id = settings.photos + len(ids) - len(before), max([settings.next_id - 1, *ids]) + 1
             _write_settings(connection, replace(settings, photos=number, next_id=next_id, pack=pack))
         return ids
 
@@ -484,8 +483,7 @@ class Store:
         if not always and (space.slots - live) * _DEAD_SHARE <= space.slots:
             return
         fresh, settings = replace(space, file=space.file + 1, slots=live), snapshot.settings
-        items = np.zeros(live, ITEM)
-        items["photo"] = snapshot.ids
+        items = _whole_photos(snapshot.ids)
         sources = {fresh.vectors: snapshot.original}
         if settings.learnt is not None:
             sources[fresh.learnt(settings.learnt["number"])] = snapshot.vectors
@@ -684,6 +682,13 @@ def _keys(record: Mapping[str, Any]) -> set[postings.Key]:
     return postings.keys_of(record, json.loads(record["columns"] or "{}"))
 
 
+def _whole_photos(ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    """The items of whole photos."""
+    items: np.ndarray = np.zeros(len(ids), ITEM)
+    items["photo"] = ids
+    return items
+
+
 def _live(vectors: StoredVectors, start: int) -> memoryview:
     """Some rows as they are stored, one after the other."""
     rows = np.arange(start, min(start + (1 << 14), len(vectors)))
@@ -706,5 +711,3 @@ def _full(folder: Path, error: OSError) -> DiskFullError:
         f"The disk of the album {folder} is full. The album opens as it was last written, with all photos that were "
         "taken in until then: make room, and run this again.",
     )
-
-

@@ -1,14 +1,14 @@
 """Bringing an album up to date with its photo folder: only what is new, changed or gone is touched.
 
-Photos are committed every few seconds. A run that is stopped anywhere leaves an album that opens, and the next one finds
-the committed photos in it and goes on.
+Photos are committed every few seconds. A run that is stopped anywhere leaves an album that opens, and the next one
+finds the committed photos in it and goes on.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,23 +17,21 @@ import numpy as np
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
-from smoothap.album.photos import new_record, packed_columns, seconds_of, spelled
-from smoothap.album.prepare import PreparedPhoto, Read, RefusedPhoto, files_below, prepared_in_order
+from smoothap.album.photos import packed_columns, spelled
+from smoothap.album.prepare import Embedded, Read, embed_files
 from smoothap.album.refusals import Refusal, read_refusals, write_refusals
 from smoothap.album.store import Store, relative
 from smoothap.album.walk import PhotoFile, Walk
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
 
-BATCH = 64
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
 Labels = Callable[[str], "str | None"]  # from a path to its label
 Columns = Callable[[str], "Mapping[str, str] | None"]  # from a path to what else the user's table says of it
+Wanted = tuple[PhotoFile, "bytes | None"]  # a file, and the hash of what the album has at its path
+Embed = Callable[[Sequence[Wanted]], Iterable[Embedded]]
 
 
 @dataclass
@@ -61,26 +59,25 @@ class UpdateReport:
 
 @dataclass(eq=False)
 class Updater:
-    """One run over some files of the photo folder, by the album's only writer."""
+    """One run over some files of the photo folder, by the album's only writer.
+
+    `embed` gives what becomes of files that the album lacks, each with the hash of the content that it has: computed
+    here, by other processes or on other machines.
+    """
 
     store: Store
-    model: Callable[[], Embedder]
+    embed: Embed
     source: str
-    root: Path | None  # the photo folder; None: `read` knows where the photos are
-    labels: Labels | None
-    progress: bool
-    workers: int | None = None
+    root: Path | None  # the photo folder; None: there is none on this machine
+    labels: Labels | None = None
     columns: Columns | None = None
-    read: Read | None = None
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers is how many photos are read at once, at least 1, not {self.workers}.")
         self.report = UpdateReport()
         self._known = self.store.paths()
         self._refusals: dict[str, Refusal] = {}
         self._revised: dict[int, dict[str, Any]] = {}  # id -> facts that changed, but not its content
-        self._pending: list[tuple[dict[str, Any], np.ndarray, bytes | None]] = []
+        self._pending = Embedded()
         self._committed = time.monotonic()
 
     def run(self, walk: Walk, *, whole: bool, remove_missing: bool) -> UpdateReport:
@@ -100,18 +97,13 @@ class Updater:
         self.report.others = walk.others
         for path, reason in walk.unreadable.items():
             self._refuse(path, Refusal(reason))
-        wanted: list[tuple[PhotoFile, bytes | None]] = []
-        unchanged: list[str] = []
-        for file in walk.files:
-            known, refusal = self._known.get(os.fsencode(file.path)), earlier.get(file.path)
-            if known is not None and known[1:3] == (file.bytes, file.modified):
-                self.report.unchanged += 1
-                unchanged.append(file.path)
-            elif refusal is not None and refusal == Refusal(refusal.reason, file.bytes, file.modified):
-                self._refuse(file.path, refusal)
-            else:
-                wanted.append((file, None if known is None else known[3]))
-        self._take_in(wanted)
+        wanted, unchanged = self._compared(walk, earlier)
+        if wanted:
+            try:
+                for batch in self.embed(wanted):
+                    self.take(batch)
+            finally:  # also when the user interrupts: what is embedded is kept
+                self.commit()
         others = {path: Refusal(reason) for path, reason in walk.others.items()}
         write_refusals(self.store.folder, {**others, **self._refusals})
         self._relabel(unchanged)
@@ -121,71 +113,53 @@ class Updater:
         self.store.compact()
         return self.report
 
+    def _compared(self, walk: Walk, earlier: Mapping[str, Refusal]) -> tuple[list[Wanted], list[str]]:
+        """The files that the album lacks or has in another version, and the paths of those that are as they were."""
+        wanted, unchanged = list[Wanted](), list[str]()
+        for file in walk.files:
+            known, refusal = self._known.get(os.fsencode(file.path)), earlier.get(file.path)
+            if known is not None and known[1:3] == (file.bytes, file.modified):
+                self.report.unchanged += 1
+                unchanged.append(file.path)
+            elif refusal is not None and refusal == Refusal(refusal.reason, file.bytes, file.modified):
+                self._refuse(file.path, refusal)
+            else:
+                wanted.append((file, None if known is None else known[3]))
+        return wanted, unchanged
+
     def _refuse(self, path: str, refusal: Refusal) -> None:
         self._refusals[path] = refusal
         self.report.unreadable[path] = refusal.reason
 
-    def _reading(self) -> Read:
-        if self.read is not None:
-            return self.read
-        assert self.root is not None
-        return files_below(self.root)
+    def take(self, batch: Embedded) -> None:
+        """Count in photos; they are committed every few seconds."""
+        for path, refusal in batch.refusals.items():
+            self._refuse(path, refusal)
+        for file in batch.same:
+            if os.fsencode(file.path) not in self._known:  # removed since it was looked at
+                continue
+            facts = {"bytes": file.bytes, "modified": file.modified, **self._said(file.path)}
+            self._revised[self._known[os.fsencode(file.path)][0]] = facts
+            self.report.unchanged += 1
+        for place, record in enumerate(batch.records):
+            path, known = os.fsdecode(record["path"]), self._known.get(record["path"])
+            if known is not None and known[1:] == (record["bytes"], record["modified"], record["sha256"]):
+                continue  # a shard that was left twice
+            self._pending.vectors.append(batch.vectors[place])
+            self._pending.thumbnails.append(batch.thumbnails[place])
+            (self.report.added if known is None else self.report.changed).append(path)
+            self._pending.records.append({**record, "id": None if known is None else known[0], **self._said(path)})
+        if len(self._pending.records) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
+            self.commit()
 
-    def _take_in(self, wanted: list[tuple[PhotoFile, bytes | None]]) -> None:
-        if not wanted:
-            return
-        model = self.model()
-        try:
-            with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=self.progress) as line:
-                for vectors, batch in model.embed_batches(self._batches(wanted, model.transform, line)):
-                    self._add(vectors, batch)
-        finally:  # also when the user interrupts: what is embedded is kept
-            self._commit()
-
-    def _batches(
-        self, wanted: list[tuple[PhotoFile, bytes | None]], transform: Transform, line: Progress
-    ) -> Iterator[tuple[Tensor, list[PreparedPhoto]]]:
-        """The views of photos that need a vector, `BATCH` at a time; the other files are reported on the way."""
-        import torch
-
-        batch: list[PreparedPhoto] = []
-        for number, outcome in enumerate(prepared_in_order(self._reading(), wanted, transform, self.workers), start=1):
-            line.advance()
-            if isinstance(outcome, RefusedPhoto):
-                when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
-                self._refuse(outcome.file.path, Refusal(outcome.reason, *when))
-            elif outcome.view is None:  # the same content, written again
-                file = outcome.file
-                self._revised[self._known[os.fsencode(file.path)][0]] = {
-                    "bytes": file.bytes, "modified": file.modified, **self._said(file.path),
-                }  # fmt: skip
-                self.report.unchanged += 1
-            else:
-                batch.append(outcome)
-            if batch and (len(batch) == BATCH or number == len(wanted)):
-                yield torch.stack([photo.view for photo in batch if photo.view is not None]), batch
-                batch = list[PreparedPhoto]()
-
-    def _add(self, vectors: np.ndarray, batch: list[PreparedPhoto]) -> None:
-        for photo, vector in zip(batch, vectors, strict=True):
-            if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
-                refusal = Refusal("the model gives no vector for it", photo.file.bytes, photo.file.modified)
-                self._refuse(photo.file.path, refusal)
-            else:
-                self._pending.append((self._record(photo), vector, photo.thumbnail))
-        if len(self._pending) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
-            self._commit()
-
-    def _record(self, photo: PreparedPhoto) -> dict[str, Any]:
-        path, known = photo.file.path, self._known.get(os.fsencode(photo.file.path))
-        (self.report.added if known is None else self.report.changed).append(path)
-        assert photo.head is not None
-        return new_record(
-            path, id=None if known is None else known[0], bytes=photo.file.bytes, modified=photo.file.modified,
-            sha256=photo.sha256, width=photo.head.width, height=photo.head.height,
-            taken=None if photo.head.taken is None else seconds_of(photo.head.taken),
-            camera=None if photo.head.camera is None else spelled(photo.head.camera), **self._said(path),
-        )  # fmt: skip
+    def commit(self) -> None:
+        """Bring to the disk what was counted in."""
+        pending, self._pending = self._pending, Embedded()
+        if pending.records:
+            ids = self.store.add(pending.records, np.stack(pending.vectors), pending.thumbnails)
+            for identity, record in zip(ids, pending.records, strict=True):
+                self._known[record["path"]] = identity, record["bytes"], record["modified"], record["sha256"]
+        self._committed = time.monotonic()
 
     def _said(self, path: str) -> dict[str, Any]:
         """What the user says of a photo now: its label and its columns."""
@@ -196,13 +170,6 @@ class Updater:
         if self.columns is not None:
             said["columns"] = packed_columns(self.columns(path) or {})
         return said
-
-    def _commit(self) -> None:
-        if self._pending:
-            records, vectors, thumbnails = zip(*self._pending, strict=True)
-            self.store.add(records, np.stack(vectors), thumbnails)
-            self._pending = []
-        self._committed = time.monotonic()
 
     def _relabel(self, unchanged: list[str]) -> None:
         """Give the photos whose files are as they were the labels and columns that the user gives now."""
@@ -215,6 +182,20 @@ class Updater:
                 self._revised[record["id"]] = changed
                 self.report.relabelled.append(path)
         self.report.relabelled.sort()
+
+
+def embedding_here(
+    model: Callable[[], Embedder], read: Read, workers: int | None = None, *, progress: bool = True
+) -> Embed:
+    """Embed files in this process; `workers` threads read them."""
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
+
+    def embed(wanted: Sequence[Wanted]) -> Iterator[Embedded]:
+        with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=progress) as line:
+            yield from embed_files(model(), read, wanted, workers, line)
+
+    return embed
 
 
 def refuse_missing(gone: list[str], known: int, folder: Path, root: Path | str) -> None:
