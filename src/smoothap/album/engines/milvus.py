@@ -21,7 +21,7 @@ import numpy as np
 
 from smoothap._core.progress import Progress
 from smoothap.album.engines.codes import Bounded
-from smoothap.album.engines.milvus_server import MilvusAddress, MilvusServer, MilvusUnavailable
+from smoothap.album.engines.milvus_server import MOST_ROWS, MilvusAddress, MilvusServer, MilvusUnavailable
 from smoothap.album.filters import Filter, cameras_of
 from smoothap.album.search import Nearest, Ranking, VectorQuery, best_rows
 from smoothap.album.vectors import StoredVectors
@@ -35,7 +35,6 @@ __all__ = ["MilvusSearch", "MilvusUnavailable", "open_search"]
 
 OWN = "smoothap_mark"  # a field that only our collections have: the checksum of a row
 STATE = -1  # the id of the row that says what a collection holds
-MOST_ROWS = 16_384  # that Milvus gives at once
 UNDATED = -(1 << 31)  # the day of a photo without one; others are days since 1970
 LONGEST_TEXT = 4_000  # characters of a value that filters ask for
 FEW = 4_096  # photos: that many are compared one by one, exactly, sooner than anybody waits
@@ -71,8 +70,7 @@ class State:
 
 def read_state(server: MilvusServer, collection: str) -> State | None:
     """What a collection of ours holds; None if a push was stopped before it said so."""
-    where, columns = f"id == {STATE}", ["columns"]
-    rows = server.ask("query", collection, filter=where, output_fields=columns, limit=1, consistency_level="Strong")
+    rows = server.rows(collection, f"id == {STATE}", "columns")
     try:
         return State(**rows[0]["columns"]) if rows else None
     except TypeError:
@@ -143,10 +141,7 @@ class _RemoteRows:
         where = f"id in {ids.tolist()}"
         if len(ids) == ids[-1] - ids[0] + 1:  # a shorter question, which is answered sooner
             where = f"id >= {ids[0]} and id <= {ids[-1]}"
-        answers = self._server.ask(
-            "query", self._collection, filter=where, output_fields=["id", "vector"], limit=len(ids),
-            consistency_level="Bounded",
-        )  # fmt: skip
+        answers = self._server.rows(self._collection, where, "id", "vector", consistency="Bounded")
         vectors = {answer["id"]: answer["vector"] for answer in answers}
         if lost := {*ids.tolist()} - {*vectors}:
             raise ValueError(

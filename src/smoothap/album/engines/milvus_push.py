@@ -22,7 +22,6 @@ import numpy as np
 from smoothap._core.progress import Progress
 from smoothap.album.engines.milvus import (
     LONGEST_TEXT,
-    MOST_ROWS,
     OWN,
     UNDATED,
     MilvusSearch,
@@ -31,7 +30,7 @@ from smoothap.album.engines.milvus import (
     is_ours,
     read_state,
 )
-from smoothap.album.engines.milvus_server import PATIENCE, MilvusAddress, MilvusServer
+from smoothap.album.engines.milvus_server import MOST_ROWS, PATIENCE, MilvusAddress, MilvusServer
 from smoothap.album.photos import spelled
 from smoothap.album.search import VectorQuery
 from smoothap.album.store import PHOTO
@@ -199,15 +198,7 @@ class _Push:
         marks: dict[int, int] = {}
         for start in range(first, end, MOST_ROWS):
             where = f"id >= {start} and id < {min(start + MOST_ROWS, end)}"
-            fields = ["id", OWN]
-            rows = self.server.ask(
-                "query",
-                self.collection,
-                filter=where,
-                output_fields=fields,
-                limit=MOST_ROWS,
-                consistency_level="Strong",
-            )
+            rows = self.server.rows(self.collection, where, "id", OWN)
             marks |= {row["id"]: row[OWN] for row in rows}
         return marks
 
@@ -226,8 +217,8 @@ class _Push:
         """See that all photos are there, and some vectors to the bit."""
         if (there := self.server.count(self.collection)) != len(self.ids) + gone + 1:
             raise ValueError(
-                f"Milvus has {there - gone - 1:,} of {len(self.ids):,} photos in {self.collection}: run this again to send "
-                "what is missing."
+                f"Milvus has {there - gone - 1:,} of {len(self.ids):,} photos in {self.collection}: run this again to "
+                "send what is missing."
             )
         sample = self._sample()
         if not np.array_equal(self._search().vectors[sample], self.vectors[sample]):

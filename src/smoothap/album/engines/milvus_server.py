@@ -15,6 +15,7 @@ from typing import Any
 
 SCHEMES = "milvus://", "milvus+tls://"  # without and with TLS
 LONGEST_NAME = 100  # characters, so that there is room for what we put behind it
+MOST_ROWS = 16_384  # that Milvus gives at once
 TIMEOUT = 20.0  # seconds that one call may take
 # Servers hang up on who asks more than once in five minutes whether they are alive; pymilvus asks every ten seconds.
 KEEPALIVE = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": False}
@@ -116,12 +117,14 @@ class MilvusServer:
         name = self.ask("describe_collection", alias)["collection_name"]
         return None if name == alias else str(name)
 
-    def count(self, collection: str, where: str = "") -> int:
-        """How many rows a collection has, those written a moment ago included."""
-        rows = self.ask(
-            "query", collection, filter=where, output_fields=["count(*)"], consistency_level="Strong"
-        )  # fmt: skip
-        return int(rows[0]["count(*)"])
+    def rows(self, collection: str, where: str, *fields: str, consistency: str = "Strong") -> list[dict[str, Any]]:
+        """The fields of rows that an expression lets pass; `Strong` counts those in that were written a moment ago."""
+        asked = {"filter": where, "output_fields": list(fields), "consistency_level": consistency}
+        return self.ask("query", collection, **asked, **({} if fields == ("count(*)",) else {"limit": MOST_ROWS}))
+
+    def count(self, collection: str) -> int:
+        """How many rows a collection has."""
+        return int(self.rows(collection, "", "count(*)")[0]["count(*)"])
 
     def _told(self, error: Exception, kind: type[ValueError]) -> ValueError:
         if _is_about_the_token(error):
