@@ -21,7 +21,7 @@ Expectation = dict[str, float]  # the score down to which a list goes, and the r
 
 @command()
 def search(
-    album: str,
+    album: Path,
     /,
     *photos: Path,
     id: Annotated[tuple[int, ...], Parameter(name="--id")] = (),
@@ -89,8 +89,6 @@ def search(
         repeatable.
     html
         A file for a page of thumbnails, which needs nothing else.
-    engine
-        auto, exact, hnsw or pq.
     model
         The album's model, if it is no longer where it was.
     as_json

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from smoothap.album import Album
 from smoothap.album.collections import NoSuchCollection
-from smoothap.album.milvus_server import MilvusUnavailable
+from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.photos import NoSuchPhoto
 from smoothap.data.reading import UnreadableImage
 from smoothap.server import LOOPBACK

@@ -41,7 +41,7 @@ FEW = 4_096  # photos: that many are compared one by one, exactly, sooner than a
 SEEN = 2_000  # of a larger album's photos are ranked for the page
 PATIENCE = 15.0  # seconds for which a search waits for a server that is away
 _BYTES_AT_ONCE = 4 << 20  # of vectors in an answer
-_IDS_AT_ONCE = 1 << 16  # in an expression
+_IDS_AT_ONCE, _MOST_IDS = 1 << 15, 1 << 20  # in an expression, and in all that belong to a search
 _SPARE = 16  # more rows than wanted are asked for: some may have been removed since
 _LEAST_ASKED = 256  # photos, where those from a least score on are looked for
 _SEVERAL_GRAPHS = 3 << 29  # bytes of vectors: a server keeps a graph for each half gigabyte, newer ones for a whole
@@ -261,13 +261,17 @@ class MilvusSearch:
         return rows if len(rows) >= enough else None
 
     def _by_ids(self, query: VectorQuery) -> Iterator[str]:
-        """Expressions that together let exactly the photos pass that a query is about."""
-        if query.passing is None:
+        """Expressions that together let exactly the photos pass that a query is about.
+
+        A graph leads badly to what is far from the query. Where an expression lets a twentieth pass, a server compares
+        these one by one; so ids are spread over several.
+        """
+        ids = self._ids[self._rows(query)]
+        if query.passing is None and len(ids) > _MOST_IDS:
             yield f"id not in {self._ids[query.left_out].tolist()}"
             return
-        ids = self._ids[self._rows(query)]
-        for start in range(0, len(ids), _IDS_AT_ONCE):
-            yield f"id in {ids[start : start + _IDS_AT_ONCE].tolist()}"
+        parts = math.ceil(len(ids) / max(1, min(_IDS_AT_ONCE, len(self._ids) // 20)))
+        yield from (f"id in {ids[part::parts].tolist()}" for part in range(parts))
 
     def _wanted(self, query: VectorQuery, rows: np.ndarray) -> np.ndarray:
         """Those of some rows (k,) that a query is about: the server's filter may let more pass than ours."""
@@ -292,7 +296,8 @@ class MilvusSearch:
 
     def _named(self, vector: np.ndarray, limit: int, expression: str, least: float | None = None) -> _Named:
         """The rows, in order, that the server names for a vector (d,): the best, or all from a least score on."""
-        params: dict[str, float] = {"ef": breadth(limit, self.vectors.shape), "nprobe": 64}  # of HNSW and of IVF_PQ
+        ef = breadth(4 * limit if expression else limit, self.vectors.shape)
+        params: dict[str, float] = {"ef": ef, "nprobe": 64}  # of HNSW and of IVF_PQ
         if least is not None:
             params |= {"radius": float(least) - _OFF, "range_filter": 2.0}
         elif self._index == "IVF_PQ":  # codes order roughly: what is scored here may well change places
@@ -314,7 +319,7 @@ def breadth(limit: int, shape: tuple[int, int]) -> int:
     """
     number, dimension = shape
     spare = 1 if 4 * number * dimension > _SEVERAL_GRAPHS else 2
-    return min(max(spare * limit, spare * 64), 32_768)
+    return min(max(spare * limit, spare * 64), 2 * MOST_ROWS)
 
 
 def expressed(where: Filter | None, photos: Photos) -> tuple[str, bool]:
