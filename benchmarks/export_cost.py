@@ -19,7 +19,7 @@ from side_by_side import milliseconds, ratio, take_turns
 
 from smoothap import evaluate
 from smoothap._core.progress import Progress
-from smoothap.album.walking import walk
+from smoothap.album.walk import walk
 from smoothap.data.reading import read_image
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx

@@ -14,7 +14,7 @@ import numpy as np
 from labelled_vectors import labelled_vectors
 
 from smoothap import evaluate
-from smoothap.album.refining import corrected, expanded
+from smoothap.album.queries import corrected, expanded
 
 SHOWN = 20
 

@@ -19,7 +19,7 @@ import numpy as np
 from labelled_vectors import all_vectors
 
 from smoothap.album.finding_all import LEAST_RIGHT, LEAST_WRONG, Belonging, expected_missing
-from smoothap.album.refining import corrected
+from smoothap.album.queries import corrected
 from smoothap.plots.palette import LIGHT
 
 SHARE, BATCH = 0.95, 20

@@ -25,11 +25,10 @@ from PIL import Image
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap.album import Album
-from smoothap.album._identity import load_model
+from smoothap.album.identity import load_model
 from smoothap.album.ingest import index_photos
-from smoothap.album.preparing import PreparedPhoto, files_below, prepared_in_order
-from smoothap.album.updating import BATCH
-from smoothap.album.walking import walk
+from smoothap.album.prepare import BATCH, PreparedPhoto, files_below, prepared_in_order
+from smoothap.album.walk import walk
 from smoothap.models import Embedder
 
 AIM = 1.05

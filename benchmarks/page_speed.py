@@ -22,10 +22,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from smoothap.album._settling import settle
-from smoothap.album._storage import Storage
-from smoothap.album.description import Description
 from smoothap.album.photos import new_record
+from smoothap.album.store import Store
 
 FIRST_SCREEN_AIM = 1.0  # seconds
 DIMENSION, PICTURES, BATCH = 512, 500, 20_000
@@ -61,22 +59,21 @@ def thumbnails() -> list[bytes]:
 
 def make_album(folder: Path, photos: int) -> None:
     """An album of this many photos, without their files."""
-    random, pictures, storage = np.random.default_rng(1), thumbnails(), Storage(folder)
-    with storage.creating():
-        description = Description(DIMENSION)
+    random, pictures = np.random.default_rng(1), thumbnails()
+    store = Store.create(folder, DIMENSION)
+    with store.writing():
         for start in range(0, photos, BATCH):
             rows = range(start, min(start + BATCH, photos))
             vectors = random.standard_normal((len(rows), DIMENSION), dtype=np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
             records = [
                 new_record(
-                    row, f"folder {row % 40}/IMG_{row:06d}.jpg", bytes=3_000_000, width=4032, height=3024,
+                    f"folder {row % 40}/IMG_{row:06d}.jpg", bytes=3_000_000, width=4032, height=3024,
                     sha256=row.to_bytes(32, "big"), taken=1_500_000_000 + 600 * row, camera=f"camera {row % 7}",
                 )
                 for row in rows
             ]  # fmt: skip
-            description = storage.append(description, records, vectors, [pictures[row % PICTURES] for row in rows])
-        settle(storage, description, storage.load()[1].table)
+            store.add(records, vectors, [pictures[row % PICTURES] for row in rows])
 
 
 def serve(album: Path) -> tuple["subprocess.Popen[bytes]", str]:

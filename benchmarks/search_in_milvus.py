@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 from large_search import NOISE, block, real_features
 from search_speed import DIMENSION, clustered, queries_near
-
-from smoothap.album import Album
 from smoothap.album.milvus_loading import load_album
 from smoothap.album.milvus_server import MilvusUnavailable
+
+from smoothap.album import Album
 
 TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
+from smoothap.album.updating import labels_by_folder
 
 from smoothap.album import Album, preparing
-from smoothap.album.updating import labels_by_folder
 from smoothap.models import Embedder
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from smoothap.album.coded import CodedVectors
 
 from smoothap.album import Album
-from smoothap.album.coded import CodedVectors
 
 
 def rows_of(number, dimension, seed, kind):

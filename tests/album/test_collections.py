@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from guarantees import short_or_long
-
-from smoothap.album import Album, Collection
 from smoothap.album._collection_file import NAME, STEPS_KEPT
 from smoothap.album._members import Lookup, Member, members_of
+
+from smoothap.album import Album, Collection
 from smoothap.album.photos import NoSuchPhoto
 
 TESTS = Path(__file__).parent.parent

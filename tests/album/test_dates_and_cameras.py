@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from photo_makers import photo_bytes
 from PIL import Image
-
-from smoothap.album import Album
 from smoothap.album._checksums import checksum
 from smoothap.album.description import read_description, write_description
+
+from smoothap.album import Album
 from smoothap.album.photos import OLDER_SCHEMA
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from smoothap.album.filtering import cameras_of, day, days_of, folders_of
 
 from smoothap.album import Album, Filter, engines
-from smoothap.album.filtering import cameras_of, day, days_of, folders_of
 
 FOLDERS = ["", "a", "a/b", "ab", "c d", "a%_b"]
 CAMERAS = ["", "Canon EOS 5D", "Canon EOS 5D Mark II", "Apple iPhone 15", None]

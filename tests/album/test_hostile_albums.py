@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from smoothap.album import Album
 from smoothap.album._checksums import checksum
 from smoothap.album.description import Segment, read_description, write_description
+
+from smoothap.album import Album
 from smoothap.album.photos import SCHEMA, new_record, table_of
 
 

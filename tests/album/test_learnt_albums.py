@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
+from smoothap.album.description import Learnt, read_description
 
 from smoothap.album import Album
-from smoothap.album.description import Learnt, read_description
 from smoothap.album.projection import Projection
 
 

@@ -8,12 +8,12 @@ from datetime import date
 import numpy as np
 import pytest
 from milvus_servers import EVERY_MILVUS, address_of
-
-from smoothap.album import Album, Filter
 from smoothap.album._milvus_layout import drop_piece, numbers_of, piece_name
 from smoothap.album._milvus_vectors import breadth
 from smoothap.album.milvus_loading import index_of, load_album
 from smoothap.album.milvus_server import MilvusAddress, MilvusServer, MilvusUnavailable
+
+from smoothap.album import Album, Filter
 
 ROWS = 600
 
@@ -127,8 +127,9 @@ def test_the_next_load_sends_only_what_changed_and_readers_take_it_up(address, t
     assert not load_album(tmp_path / "album", address).is_new
     here.remove([3, 4, 5])
     from smoothap.album._storage import Storage
-    from smoothap.album.photos import new_record
     from smoothap.album.refining import unit_vectors
+
+    from smoothap.album.photos import new_record
 
     storage = Storage(tmp_path / "album")
     new = unit_vectors(vectors_of(20, seed=9))

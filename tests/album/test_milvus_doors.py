@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from milvus_servers import TOOL, real_server
 from milvus_servers import tool as server_tool
+from smoothap.album.milvus_loading import load_album
 
 from smoothap.album import Album
-from smoothap.album.milvus_loading import load_album
 
 
 @pytest.mark.milvus

@@ -6,11 +6,11 @@ import time
 import numpy as np
 import pytest
 from milvus_servers import real_server
+from smoothap.album.milvus_loading import load_album
+from smoothap.album.milvus_server import MilvusServer, MilvusUnavailable
 from test_milvus_albums import answers, facts_of, vectors_of
 
 from smoothap.album import Album
-from smoothap.album.milvus_loading import load_album
-from smoothap.album.milvus_server import MilvusServer, MilvusUnavailable
 
 pytestmark = [pytest.mark.milvus, pytest.mark.alone, pytest.mark.slow]
 PATIENCE = 240.0

@@ -7,11 +7,11 @@ import time
 from contextlib import suppress
 
 import pytest
+from smoothap.album.milvus_loading import load_album
+from smoothap.album.milvus_server import MilvusAddress, MilvusServer
 from test_milvus_albums import address, made  # noqa: F401 (a fixture)
 
 from smoothap.album import Album, _milvus_kept
-from smoothap.album.milvus_loading import load_album
-from smoothap.album.milvus_server import MilvusAddress, MilvusServer
 
 MANY = 4  # entries, which is enough to be summed up in these tests
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from photo_makers import photo_bytes, photo_folder
+from smoothap.album.updating import refuse_missing
 
 from smoothap.album import Album
-from smoothap.album.updating import refuse_missing
 
 
 def test_another_folder_does_not_empty_the_album(album, tmp_path):

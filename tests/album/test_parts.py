@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from photo_makers import photo_bytes, photo_folder
+from smoothap.album.parts import PARTS, PartUpdate, Share
+from smoothap.album.updating import labels_by_folder
+from smoothap.album.walking import walk
 
 from smoothap.album import Album, _part_work, updating
 from smoothap.album.ingest import index_photos
 from smoothap.album.joining import join_albums
-from smoothap.album.parts import PARTS, PartUpdate, Share
-from smoothap.album.updating import labels_by_folder
-from smoothap.album.walking import walk
 from smoothap.models import Embedder
 
 PARTS_OF = 3

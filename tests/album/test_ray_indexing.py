@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
+from smoothap.album.parts import PARTS
+from smoothap.album.walking import walk
 
 from smoothap.album import Album, _parallel_indexing
 from smoothap.album.ingest import index_photos
-from smoothap.album.parts import PARTS
-from smoothap.album.walking import walk
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'smoothap[ray]'")
 # Ray leaves files and processes to the end

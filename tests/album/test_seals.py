@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
-
-from smoothap._core.files import ChecksummedJson
-from smoothap.album import Album, _seals, description
 from smoothap.album.description import Description, Part, Segment, read_description, read_head, write_description
 from smoothap.album.parts import PartUpdate, Share, settle_album
 from smoothap.album.walking import walk
+
+from smoothap._core.files import ChecksummedJson
+from smoothap.album import Album, _seals, description
 from smoothap.models import Embedder
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from smoothap.album import Album, _segments
 from smoothap.album._settling import settle
 from smoothap.album._storage import Storage
+
+from smoothap.album import Album, _segments
 from smoothap.album.vectors import MappedVectors
 
 RANDOM = np.random.default_rng(7)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from photo_makers import photo_bytes
+from smoothap.album.parts import Share
 
 from smoothap.album import Album, _parallel_indexing
 from smoothap.album.ingest import index_photos
-from smoothap.album.parts import Share
 from smoothap.album.sources import open_source
 from smoothap.models import Embedder
 

@@ -13,9 +13,9 @@ import pytest
 from guarantees import short_or_long
 from photo_makers import photo_bytes
 from PIL import Image
+from smoothap.album.walking import kinds_of
 
 from smoothap.album import Album
-from smoothap.album.walking import kinds_of
 from smoothap.data.reading import UnreadableImage
 
 

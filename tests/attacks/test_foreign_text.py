@@ -18,9 +18,9 @@ from guarantees import short_or_long
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photo_makers import tiny_model
+from smoothap.album.description import _SEALED
 
 from smoothap.album import Album
-from smoothap.album.description import _SEALED
 from smoothap.data.datasets.counts import Counts
 from smoothap.data.datasets.ijbc import ijbc
 from smoothap.data.datasets.inaturalist import inaturalist, inaturalist_json

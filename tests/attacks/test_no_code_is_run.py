@@ -14,11 +14,11 @@ import pytest
 import tiny_sets
 import torch
 from photo_makers import photo_folder, tiny_model
+from smoothap.album._checksums import checksum
+from smoothap.album.description import Segment, read_description, write_description
 
 from smoothap._core.files import cache_folder
 from smoothap.album import Album
-from smoothap.album._checksums import checksum
-from smoothap.album.description import Segment, read_description, write_description
 from smoothap.data.datasets import glyphs
 from smoothap.data.datasets.counts import Counts
 from smoothap.data.datasets.folder import folder as image_folder

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from safetensors.torch import save_file
-
 from smoothap.album.description import read_description, write_description
+
 from smoothap.cli import app
 from smoothap.models.weights import build_backbone
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
-
-from smoothap.album import Album, updating
 from smoothap.album._storage import Storage
 from smoothap.album.description import Learnt
+
+from smoothap.album import Album, updating
 from smoothap.album.projection import Projection
 from smoothap.models import Embedder
 

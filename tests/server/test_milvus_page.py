@@ -9,9 +9,9 @@ import pytest
 from milvus_servers import EVERY_MILVUS, address_of
 from photo_makers import photo_bytes, tiny_model
 from PIL import Image
+from smoothap.album.milvus_loading import load_album
 
 from smoothap.album import Album
-from smoothap.album.milvus_loading import load_album
 
 PHOTOS = 24
 

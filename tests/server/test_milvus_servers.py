@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 from milvus_servers import free_port
+from smoothap.album.milvus_loading import load_album
 
 from smoothap.album import Album
-from smoothap.album.milvus_loading import load_album
 
 pytestmark = [pytest.mark.milvus, pytest.mark.alone, pytest.mark.slow]
 PHOTOS, CLIENTS, TURNS = 400, 4, 25

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothap.album.photos import Photos
-from smoothap.album.postings import COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,9 +142,7 @@ def _by_camera(photos: Photos, wanted: str) -> np.ndarray:
 
 def _in_column(photos: Photos, name: str, value: str) -> np.ndarray:
     """Which rows have a value in a column of the user's table, or as `label`; "" is that of those without any."""
-    key = name if name == "label" else COLUMN + name
-    if name != "label" and name not in (there := photos.column_names()):
-        raise ValueError(f"The album has no column {name!r}: it has {', '.join(there) or 'none beside the label'}.")
+    key = photos.key_of(name)
     if value:
         return photos.having(key, value.encode(errors="surrogatepass"))
     return ~photos.having(key, b"\0", b"\xff")  # no text begins with this byte

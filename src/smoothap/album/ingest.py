@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,15 +40,13 @@ _NETWORK = "network"  # the folder in an album for a network whose weights came 
 class Indexed:
     """An album that is up to date, what was done for that, and paths in the table of labels that name no photo.
 
-    `chosen` is the network that was taken for a new album because none was given. `shard` says how many files a shard
-    was to embed and how many of them could be read; then there is no album yet, and the report is empty.
+    `chosen` is the network that was taken for a new album because none was given.
     """
 
-    album: Album | None
+    album: Album
     report: UpdateReport
     unknown_paths: list[str]
     chosen: str | None = None
-    shard: tuple[int, int] | None = None
 
 
 def album_place(photos: Path | str) -> Path:
@@ -69,7 +68,6 @@ def index_photos(
     calibrate: Benchmark | None = None,
     remove_missing: bool = False,
     device: str | None = None,
-    shard: str | None = None,
     processes: int = 1,
     ray: str | None = None,
     float16: bool = False,
@@ -89,25 +87,16 @@ def index_photos(
     "path=image_path,label=product_id". `calibrate` is a set of labelled photos to learn from what a score means.
     `remove_missing` is that of `Album.update`.
 
-    With `shard`, such as 3/64, only the photos that fall to that share are embedded, and left in the album's folder for
-    batch systems that compute each share alone: a call without it inserts them. With more than one of `processes`, that
-    many share the work. `ray` is the address of a Ray cluster whose machines do it ("auto": the one this machine
-    belongs to, "local": one that is started for this call). `float16` keeps the vectors of a new album in half of the
-    room.
+    With more than one of `processes`, that many share the work. `ray` is the address of a Ray cluster whose machines do
+    it ("auto": the one this machine belongs to, "local": one that is started for this call). Shards that `embed_shard`
+    left are inserted first. `float16` keeps the vectors of a new album in half of the room.
     """
-    share = None if shard is None else Share.parse(shard)
-    if ray is not None and (processes != 1 or share is not None):
-        raise ValueError("Ray divides the work by itself: leave --processes and --shard out.")
-    if share is not None and (processes != 1 or calibrate is not None):
-        raise ValueError(
-            "A shard is embedded alone, by one process, and calibrates nothing: leave out the other option."
-        )
+    if ray is not None and processes != 1:
+        raise ValueError("Ray divides the work by itself: leave --processes out.")
     out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     unseen = [] if calibrate is None else _unseen_images(calibrate)
     walk = given.walk(out)
     network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32)
-    if share is not None:
-        return _left_shard(network, str(photos), out, share, walk, progress=progress)
     album, chosen = network.album(given.root, out)
     if processes == 1 and ray is None:
         embed = embedding_here(album.embedder, given.read, progress=progress)
@@ -136,6 +125,8 @@ def _brought_up_to_date(
             updater.commit()
             file.unlink()
         report = updater.run(walk, whole=True, remove_missing=remove_missing)
+        with suppress(OSError):  # where shards of this run were, and no others
+            (store.folder / SHARDS).rmdir()
         if (store.folder / SHARDS).is_dir():
             write_known(store.folder, store.paths())
     album = album.reopened()
@@ -143,10 +134,25 @@ def _brought_up_to_date(
     return album, report
 
 
-def _left_shard(network: "_Network", photos: str, out: Path, share: Share, walk: Walk, *, progress: bool) -> Indexed:
-    """Embed a share and leave it in the folder of an album, which need not be there yet and is not opened."""
-    given, read = compute_share(network.work(None, photos, out), share, walk, out, progress=progress)
-    return Indexed(None, UpdateReport(), [], shard=(given, read))
+def embed_shard(
+    photos: Path | str,
+    out: Path | str,
+    shard: str,
+    *,
+    model: str | None = None,
+    weights: str | None = None,
+    size: int | None = None,
+    device: str | None = None,
+    progress: bool = True,
+) -> tuple[int, int]:
+    """Embed the photos that fall to a shard, such as 3/64, and leave them in an album's folder: for batch systems.
+
+    The album need not be there yet, and is not opened: `index_photos`, called on one machine, inserts all shards. How
+    many files the album lacked, and how many of them could be embedded.
+    """
+    share, out, given = Share.parse(shard), Path(out), GivenPhotos.open(str(photos), None, None)
+    work = _Network(model, size, weights, device, FLOAT32).work(None, str(photos), out)
+    return compute_share(work, share, given.walk(out), out, progress=progress)
 
 
 def _identity(album: Album) -> ModelIdentity:

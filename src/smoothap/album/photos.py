@@ -211,15 +211,41 @@ class Photos(Sequence[Photo]):
 
     def labels(self) -> np.ndarray:
         """All labels, (n,) of str or None."""
-        return np.array(self._column("label", None), object)
+        return self._values("label", None)
+
+    def values_of(self, name: str) -> np.ndarray:
+        """What each photo has in a column of the user's table, or as `label`, (n,) of str; "" where there is none."""
+        return self._values(self.key_of(name), "")
+
+    def key_of(self, name: str) -> str:
+        """The name by which photos are found by a column of the user's table, or by `label`."""
+        if name == "label":
+            return name
+        if name not in (there := self.column_names()):
+            raise ValueError(f"The album has no column {name!r}: it has {', '.join(there) or 'none beside the label'}.")
+        return postings.COLUMN + name
+
+    def _values(self, name: str, missing: str | None) -> np.ndarray:
+        """The value of each photo under a name that a photo has one value of. (n,)"""
+        values = np.full(len(self), missing, object)
+        with self._store.database.reading() as connection:
+            for value, ids in postings.values(connection, name):
+                rows = np.searchsorted(self.ids, ids)
+                rows = rows[np.isin(ids, self.ids, assume_unique=True)]
+                values[rows] = value.decode(errors="surrogatepass")
+        return values
 
     def contents(self) -> list[bytes]:
         """The SHA-256 of each file, b"" where it is not known."""
         return self._column("sha256", b"")
 
-    def _column(self, name: str, missing: Any) -> list[Any]:
+    def _column(self, name: str, missing: bytes) -> list[bytes]:
         with self._store.database.reading() as connection:
-            known = dict(connection.execute(f"SELECT id, {name} FROM photo"))
+            rows = connection.execute(f"SELECT id, {name} FROM photo ORDER BY id").fetchall()
+        ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        if np.array_equal(ids, self.ids):
+            return [value for _, value in rows]
+        known = dict(rows)
         return [known.get(identity, missing) for identity in self.ids.tolist()]
 
 

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -104,6 +104,12 @@ def having(connection: sqlite3.Connection, name: str, low: bytes, high: bytes | 
     found = [block * BLOCK + unpacked(ids) for block, ids in rows]
     ids = np.concatenate(found) if found else np.empty(0, np.int64)
     return ids if (np.diff(ids) > 0).all() else np.unique(ids)
+
+
+def values(connection: sqlite3.Connection, name: str) -> Iterator[tuple[bytes, np.ndarray]]:
+    """Each value under a name, and the ids of photos that have it, a block at a time."""
+    for value, block, ids in connection.execute("SELECT value, block, ids FROM posting WHERE name=?", (name,)):
+        yield value, block * BLOCK + unpacked(ids)
 
 
 def counts(connection: sqlite3.Connection, name: str) -> dict[bytes, int]:

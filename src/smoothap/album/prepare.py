@@ -155,7 +155,8 @@ def embed_files(
     def batches() -> Iterator[tuple[Tensor, Embedded]]:
         import torch
 
-        batch, views = Embedded(), list[Tensor]()
+        batch = Embedded()
+        views: list[Tensor] = []
         for number, outcome in enumerate(prepared_in_order(read, wanted, model.transform, workers), start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
@@ -169,7 +170,7 @@ def embed_files(
                 views.append(outcome.view)
             if len(views) == BATCH or (number == len(wanted) and views):
                 yield torch.stack(views), batch
-                batch, views = Embedded(), list[Tensor]()
+                batch, views = Embedded(), []
         if batch.refusals or batch.same:
             left.append(batch)
 

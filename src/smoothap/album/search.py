@@ -101,6 +101,10 @@ class Search(Protocol):
         """What `nearest` begins with for each of some vectors (m, d), found for all of them at once."""
         ...
 
+    def warm_up(self) -> None:
+        """Do what the first search would wait for."""
+        ...
+
 
 class LocalSearch:
     """Search in vectors (n, d) that are here.

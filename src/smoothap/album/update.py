@@ -116,10 +116,11 @@ class Updater:
     def _compared(self, walk: Walk, earlier: Mapping[str, Refusal]) -> tuple[list[Wanted], list[str]]:
         """The files that the album lacks or has in another version, and the paths of those that are as they were."""
         wanted, unchanged = list[Wanted](), list[str]()
+        counted = {*self.report.added, *self.report.changed}  # those of shards
         for file in walk.files:
             known, refusal = self._known.get(os.fsencode(file.path)), earlier.get(file.path)
             if known is not None and known[1:3] == (file.bytes, file.modified):
-                self.report.unchanged += 1
+                self.report.unchanged += file.path not in counted
                 unchanged.append(file.path)
             elif refusal is not None and refusal == Refusal(refusal.reason, file.bytes, file.modified):
                 self._refuse(file.path, refusal)

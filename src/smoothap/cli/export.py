@@ -63,7 +63,7 @@ def _opened(model: str) -> "Embedder":
 
 
 def _spread(folder: Path, count: int) -> list[Path]:
-    from smoothap.album.walking import walk
+    from smoothap.album.walk import walk
 
     files = walk(folder).files
     step = max(1, len(files) // count)

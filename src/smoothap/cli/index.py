@@ -31,7 +31,7 @@ def index(
     calibrate: str | None = None,
     remove_missing: bool = False,
     device: str | None = None,
-    part: str | None = None,
+    shard: str | None = None,
     processes: int = 1,
     ray: str | None = None,
     float16: bool = False,
@@ -62,9 +62,10 @@ def index(
     remove_missing
         Take all photos out of the album whose files are gone. Without it, an error asks whether their disk is mounted
         when all are gone, or more than ten and a tenth of them.
-    part
-        NUMBER/OF, such as 3/64: look at the photos that fall to this part alone, and count them in when all of it is
-        done. For batch systems, which compute all parts at once, on any machines that share the folders.
+    shard
+        NUMBER/OF, such as 3/64: embed the photos that fall to this share alone and leave them in the album's folder.
+        For batch systems, which compute all shards at once, on any machines that share the folders; one machine then
+        runs this without --shard, which inserts them.
     processes
         How many processes share the work; by default this one does it, with all cores.
     ray
@@ -81,12 +82,20 @@ def index(
         check_network_options(model, size=size, weights=weights)
     check_folder(out)
     from smoothap._core.devices import chosen_device
-    from smoothap.album.ingest import index_photos
+    from smoothap.album.ingest import embed_shard, index_photos
 
+    if shard is not None:
+        if processes != 1 or ray is not None or calibrate is not None or labels is not None:
+            raise ValueError("A shard is embedded by one process, and no more is done: leave out the other options.")
+        place = str(chosen_device(device))
+        _print_shard(
+            *embed_shard(photos, out, shard, model=model, weights=weights, size=size, device=place), out, as_json
+        )
+        return
     indexed = index_photos(
         photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns,
         calibrate=None if calibrate is None else open_data(calibrate),
-        remove_missing=remove_missing, device=str(chosen_device(device)), part=part, processes=processes, ray=ray,
+        remove_missing=remove_missing, device=str(chosen_device(device)), processes=processes, ray=ray,
         float16=float16,
     )  # fmt: skip
     if indexed.unknown_paths:
@@ -96,36 +105,31 @@ def index(
             file=sys.stderr,
         )
     print_report(indexed, out, as_json)
-    if part is not None and not as_json:
-        _print_parts(indexed, part)
-
-
-def _print_parts(indexed: Indexed, part: str) -> None:
-    there = indexed.album.parts
-    this = next(known for known in there if known.name == part)
-    print(f"Part {part}: {this.given:,} files given, {this.indexed:,} indexed, {this.reported:,} reported")
-    missing = sorted(set(range(1, this.of + 1)) - {known.number for known in there if known.of == this.of})
-    listed = ", ".join(f"{number:,}" for number in missing[:_LISTED]) + (" ..." if len(missing) > _LISTED else "")
-    print(f"Parts that are missing of {this.of:,}: {listed}" if missing else f"All {this.of:,} parts are there.")
 
 
 def _listed(kinds: dict[str, int]) -> str:
     return ", ".join(f"{number:,} {visible(kind)}" for kind, number in kinds.items())
 
 
+def _print_shard(given: int, embedded: int, out: Path, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"album": str(out), "given": given, "embedded": embedded}, indent=1))
+        return
+    reported = f", {given - embedded:,} could not be read or have the content they had" if given != embedded else ""
+    print(f"{embedded:,} photos embedded{reported}. Run this without --shard on one machine, to insert all shards.")
+
+
 def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
     """What was done to an album, in words or as JSON."""
-    from smoothap.album.walking import kinds_of
+    from smoothap.album.walk import kinds_of
 
     album, report, calibration = indexed.album, indexed.report, indexed.album.calibration
     names = "added", "changed", "unchanged", "removed", "relabelled", "unreadable"
-    counts = {"photos": len(album), **{name: indexed.counts[name] for name in names}}
+    counts = {"photos": len(album), **{name: report.counts()[name] for name in names}}
     others, unreadable = kinds_of(report.others), kinds_of(report.unreadable)
     if as_json:
         calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
         whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
-        if album.parts:
-            whole["parts"] = {part.name: [part.given, part.indexed, part.reported] for part in album.parts}
         print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
         return
     if indexed.chosen is not None:
@@ -140,7 +144,7 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
         print(f"  {visible(path)}: {visible(reason)}")
     if report.others:
         print(f"Not read, no photos by their names: {_listed(others)}")
-    if counts["unreadable"] or indexed.counts["others"]:
+    if counts["unreadable"] or report.others:
         print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
     if calibration is not None:
         print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")

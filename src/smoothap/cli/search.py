@@ -99,8 +99,8 @@ def search(
     if html is not None:
         check_file(html, "found.html", "--html")
     from smoothap.album import Album, Filter
-    from smoothap.album.filtering import day
-    from smoothap.album.refining import ALPHA
+    from smoothap.album.filters import day
+    from smoothap.album.queries import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
     passing = Filter(
@@ -155,12 +155,14 @@ def _sentence(expected: Expectation) -> str:
 
 def _about_filter(album: Album, where: Filter) -> str:
     """How many photos passed; a photo without a date is in no range of dates, and nobody should wonder."""
+    from smoothap.album.filters import undated
+
     passing = album.passing(where)
     assert passing is not None
     said = f"{int(passing.sum()):,} of {len(album):,} photos pass the filter."
-    undated = album.photos.column("taken").null_count
-    if undated and (where.since is not None or where.until is not None):
-        said += f" {undated:,} have no date and are in no range of dates."
+    without_date = undated(album.photos)
+    if without_date and (where.since is not None or where.until is not None):
+        said += f" {without_date:,} have no date and are in no range of dates."
     return said
 
 

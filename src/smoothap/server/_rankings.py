@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from smoothap.album import Album, Filter
-from smoothap.album.engines import Ranking
-from smoothap.album.refining import corrected
+from smoothap.album.queries import corrected
+from smoothap.album.search import Ranking
 from smoothap.plots.rankings import precision_recall
 from smoothap.server import _schemas as schemas
 from smoothap.server._stacks import Stacks

@@ -10,7 +10,7 @@ from fastapi import Query
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
-from smoothap.album.filtering import Filter
+from smoothap.album.filters import Filter
 
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
 Start = Annotated[float, Field(ge=0, lt=1)]

@@ -18,17 +18,16 @@ from starlette.exceptions import HTTPException
 
 from smoothap._core.devices import lanes_for
 from smoothap.album import Album, Filter
-from smoothap.album.coded import Bounded
 from smoothap.album.copies import best_first
-from smoothap.album.filtering import cameras_of, days_of, folders_of
+from smoothap.album.engines.codes import Bounded
+from smoothap.album.filters import cameras_of, days_of, folders_of, undated
 from smoothap.album.photos import Photo
-from smoothap.album.preparing import plain_jpeg
-from smoothap.album.refining import unit
+from smoothap.album.prepare import plain_jpeg
+from smoothap.album.vectors import unit
 from smoothap.data.reading import UnreadableImage, read_image
 from smoothap.plots.text import visible
 from smoothap.server import _schemas as schemas
 from smoothap.server._decoder import Decoder
-from smoothap.server._nearest_photos import NearestPhotos
 from smoothap.server._plain_jpeg import is_plain_jpeg
 from smoothap.server._rankings import LabelledRanking, listed, ranked
 from smoothap.server._stacks import Stacks
@@ -41,7 +40,7 @@ _NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whateve
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _DRAWN = 101  # photos, of which the page opens on the median
 _LARGEST = 100_000  # photos; in a larger album, any of those drawn will do
-Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what `NearestPhotos` says of it
+Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what a search with it begins with
 
 
 class ServedAlbum:
@@ -58,7 +57,7 @@ class ServedAlbum:
         self._embedding = embedding or Together()
         self._model: Any = None  # once it is loaded
         self._loading = threading.Lock()
-        self.stacks, self.nearest_photos = Stacks(album), NearestPhotos(album)
+        self.stacks = Stacks(album)
 
     def renewed(self) -> "ServedAlbum":
         """The album as it is on disk now; this version of it can be used as before."""
@@ -73,7 +72,7 @@ class ServedAlbum:
     def model_key(self) -> str:
         """A short name of the album's model and of what was learnt since, which nothing else has."""
         learnt = self.album.learnt
-        return _key(repr((self.album.model and asdict(self.album.model), learnt and learnt.projection)).encode())
+        return _key(repr((self.album.model and asdict(self.album.model), learnt and learnt.number)).encode())
 
     @property
     def keeps(self) -> bool:
@@ -84,7 +83,7 @@ class ServedAlbum:
 
     def warm_up(self) -> str:
         """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
-        self.nearest_photos.warm_up()
+        self.album.searching.warm_up()
         if self.album.model is not None:
             self.decoder.warm_up()
             try:
@@ -307,17 +306,16 @@ class ServedAlbum:
         cameras = [schemas.CameraInfo(name=visible(name), photos=number) for name, number in cameras_of(photos).items()]
         # A folder whose name cannot be shown cannot be sent back either.
         folders = [folder for folder in folders_of(photos) if visible(folder) == folder]
-        undated = photos.column("taken").null_count
-        return schemas.Choices(folders=folders, cameras=cameras, first=first, last=last, undated=undated)
+        return schemas.Choices(folders=folders, cameras=cameras, first=first, last=last, undated=undated(photos))
 
     def list_of(self, request: schemas.SearchRequest) -> str:
         """Everything that the request finds, as CSV."""
-        rows, scores = self._ranking_for(request).ranking.best(minimum=self._minimum(request))
+        rows, scores = self._ranking_for(request).ranking.best(min_score=self._minimum(request))
         return _csv(zip(count(1), scores.tolist(), *self.album.photos.named(rows), strict=False))
 
     def ids_of(self, request: schemas.SearchRequest) -> list[int]:
         """The ids of everything that the request finds."""
-        rows, _ = self._ranking_for(request).ranking.best(minimum=self._minimum(request))
+        rows, _ = self._ranking_for(request).ranking.best(min_score=self._minimum(request))
         return self.album.photos.ids[rows].tolist()
 
 
@@ -355,7 +353,7 @@ def _queries_of_views(served: ServedAlbum, model: Any, views: list[Image.Image])
     pixels = torch.from_numpy(np.stack([np.asarray(view) for view in views])).permute(0, 3, 1, 2)
     ((vectors, _),) = model.embed_batches([(pixels, None)])
     vectors = served.album.projected(vectors)
-    return list(zip(vectors, served.nearest_photos.bounded(vectors), strict=True))
+    return list(zip(vectors, served.album.searching.bounded(vectors), strict=True))
 
 
 def _key(content: bytes) -> str:

@@ -36,14 +36,13 @@ class ServedCollections:
     def listed(self, chosen: int | None = None) -> shapes.CollectionList:
         """All collections, and what can be undone."""
         version, stored = self.version, self.stored  # the version first: what is written meanwhile is newer
-        steps = stored.steps()
+        steps, counts = stored.steps(), stored.counts()
         return shapes.CollectionList(
             version=version,
             collections=[
-                shapes.CollectionInfo(
-                    key=one.key, name=one.name, right=len(one.right), wrong=len(one.wrong), away=len(one.away)
-                )
+                shapes.CollectionInfo(key=one.key, name=one.name, right=right, wrong=wrong, away=away)
                 for one in stored.all().values()
+                for right, wrong, away in [counts.get(one.key, (0, 0, 0))]
             ],
             undo=shapes.StepInfo(number=steps[0].number, what=visible(steps[0].what)) if steps else None,
             chosen=chosen,

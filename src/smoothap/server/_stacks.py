@@ -2,13 +2,11 @@
 
 import contextlib
 import threading
-from pathlib import Path
 
 import numpy as np
 
 from smoothap.album import Album
 from smoothap.album.copies import ALIKE, Copies, copies_in, not_copies
-from smoothap.album.description import COLLECTIONS
 
 _AT_ONCE = 3_000  # photos whose copies are found while a visitor waits
 _LATER = 2.0  # seconds: the first screen of a large album comes first
@@ -81,9 +79,4 @@ class Stacks:
 
     def _told(self) -> object:
         """What changes when photos are told to be no copies."""
-        folder = self._album.folder
-        try:
-            status = (Path() if folder is None else folder / COLLECTIONS / "not_copies.json").stat()
-        except OSError:
-            return None
-        return None if folder is None else (status.st_ino, status.st_mtime_ns)
+        return None if self._album.folder is None else self._album.collections.distinct()

@@ -6,8 +6,9 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from smoothap.album import Photo
-from smoothap.album.coded import Bounded
-from smoothap.album.refining import unit
+from smoothap.album.engines.codes import Bounded
+from smoothap.album.search import VectorQuery
+from smoothap.album.vectors import unit
 from smoothap.server import _v1_schemas as shapes
 from smoothap.server._served_album import ServedAlbum
 
@@ -83,16 +84,16 @@ def answer(
         passing = album.passing(where)
         found.total = len(album) if passing is None else int(passing.sum())
         found.total -= sum(passing is None or bool(passing[album.photos.row_of(each)]) for each in left_out)
-        rows = [album.photos.row_of(each) for each in left_out]
-        nearest = served.nearest_photos.nearest(vector, question.k, rows, where, passing, bounded)
-        found.hits = list(_photos(served, *nearest))
+        query = VectorQuery(vector, album.photos.rows_of(left_out), passing, where)
+        nearest = album.searching.nearest(query, question.k, bounded)
+        found.hits = list(_photos(served, nearest.rows, nearest.scores))
         return found
-    ranking = album.ranking(vector, left_out, where, minimum)
+    ranking = album.ranking(vector, left_out, where)
     found.total = int(ranking.at_least(minimum).sum())
     if question.group_by is None:
         found.hits = list(_photos(served, *ranking.best(question.k, minimum)))
     else:
-        found.groups = _groups(served, question.group_by, question.k, *ranking.best(minimum=minimum))
+        found.groups = _groups(served, question.group_by, question.k, *ranking.best(min_score=minimum))
     return found
 
 
