@@ -177,6 +177,9 @@ class MilvusSearch:
         rows = cast("np.ndarray", _RemoteRows(server, collection, photos.ids, state.dimension))
         self.vectors = StoredVectors(rows)
 
+    def warm_up(self) -> None:
+        """Nothing is read here before the first search."""
+
     def bounded(self, vectors: np.ndarray) -> list[Bounded | None]:
         """Nothing is known before the server is asked."""
         return [None] * len(vectors)
@@ -205,11 +208,11 @@ class MilvusSearch:
     def ranking(self, query: VectorQuery) -> Ranking:
         """The best rows ranked, as far down as a visitor goes; all of them, if they are few."""
         number = self._number(query)
-        rows = self._candidates(query, SEEN) if number > FEW else None
-        note = "" if rows is None else f"The best {len(rows):,} of {number:,} photos are ranked, by {self._index}."
-        rows = self._rows(query) if rows is None else rows
+        best = self.by_index(query, SEEN) if number > FEW else None
+        note = "" if best is None else f"The best {len(best.rows):,} of {number:,} photos are ranked, by {self._index}."
+        best = best or self._best(query, self._rows(query), number)
         scores = np.full(len(self.vectors), -np.inf)
-        scores[rows] = self._scores(query.vector, rows)
+        scores[best.rows] = best.scores
         return Ranking(scores, not note, note)
 
     def around(self, vector: np.ndarray, rows: np.ndarray, number: int) -> np.ndarray:
