@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
-from smoothap.album._identity import ModelIdentity
+from smoothap.album.identity import ModelIdentity
 
 from smoothap.album import Album
 from smoothap.data.transforms import Transform

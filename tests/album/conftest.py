@@ -3,7 +3,7 @@
 import pytest
 import teachable_albums
 from photo_makers import photo_folder, tiny_model
-from smoothap.album.updating import labels_by_folder
+from smoothap.album.update import labels_by_folder
 
 from smoothap.album import Album
 

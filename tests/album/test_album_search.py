@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles import defined_score
 from PIL import Image
-from smoothap.album.refining import corrected, expanded
+from smoothap.album.queries import corrected, expanded
 
 from smoothap.album import Album
 from smoothap.models import Embedder

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
-from smoothap.album.updating import labels_by_folder
+from smoothap.album.update import labels_by_folder
 
-from smoothap.album import Album, preparing
+from smoothap.album import Album, prepare
 from smoothap.models import Embedder
 
 
@@ -35,7 +35,7 @@ def test_only_what_changed_is_touched_and_ids_stay(album, photos, monkeypatch):
 
 def test_the_number_of_readers_changes_nothing_but_the_speed(tmp_path, album, model, photos, monkeypatch):
     readers = []
-    pool = preparing.ThreadPoolExecutor
+    pool = prepare.ThreadPoolExecutor
     monkeypatch.setattr(preparing, "ThreadPoolExecutor", lambda number, **more: readers.append(number) or pool(number))
     for workers in (1, 3):
         other = Album.create(tmp_path / f"read by {workers}", model, photos)

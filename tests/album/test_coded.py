@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from smoothap.album.coded import CodedVectors
+from smoothap.album.engines.codes import CodedVectors
 
 from smoothap.album import Album
 

@@ -92,7 +92,7 @@ def test_an_older_album_opens_and_is_filled_in_without_the_network(tmp_path, mod
     assert (report.unchanged, report.added, report.changed) == (5, [], [])
     assert_known(older)
     assert np.array_equal(older.vectors, vectors)
-    monkeypatch.setattr("smoothap.album.updating.heads_of", lambda *_: pytest.fail("asked twice"))
+    monkeypatch.setattr("smoothap.album.update.heads_of", lambda *_: pytest.fail("asked twice"))
     assert older.update(progress=False).unchanged == 5
 
 
@@ -121,8 +121,8 @@ def test_a_heic_photo_is_tried_again_once_its_decoder_is_there(tmp_path, model, 
         patched.setitem(sys.modules, "pi_heif", None)
         patched.setattr(reading, "_load_heif", reading._load_heif.__wrapped__)
         assert "pip install" in album.update(progress=False).unreadable["IMG_1.HEIC"]
-    monkeypatch.setattr("smoothap.album.preparing.read_image", lambda *_, **__: Image.new("RGB", (64, 48)))
-    monkeypatch.setattr("smoothap.album.preparing.image_head", lambda _: reading.ImageHead(64, 48, None, ""))
+    monkeypatch.setattr("smoothap.album.prepare.read_image", lambda *_, **__: Image.new("RGB", (64, 48)))
+    monkeypatch.setattr("smoothap.album.prepare.image_head", lambda _: reading.ImageHead(64, 48, None, ""))
     assert album.update(progress=False).added == ["IMG_1.HEIC"]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from smoothap.album.filtering import cameras_of, day, days_of, folders_of
+from smoothap.album.filters import cameras_of, day, days_of, folders_of
 
 from smoothap.album import Album, Filter, engines
 

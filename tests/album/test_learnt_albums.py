@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
-from smoothap.album.description import Learnt, read_description
+from smoothap.album.projection import Learnt, read_description
 
 from smoothap.album import Album
 from smoothap.album.projection import Projection
@@ -59,14 +59,14 @@ def test_it_is_still_so_when_opened_again_and_after_an_update(album, photos, mod
 
 
 def test_a_run_that_was_stopped_in_the_middle_has_projected_what_it_took_in(album, photos, model, monkeypatch):
-    from smoothap.album import updating
+    from smoothap.album import update
 
     one = taught(album)
-    monkeypatch.setattr(updating, "BATCH", 2)
-    monkeypatch.setattr(updating, "COMMIT_ROWS", 2)
+    monkeypatch.setattr(update, "BATCH", 2)
+    monkeypatch.setattr(update, "COMMIT_ROWS", 2)
     for number in range(6):
         (photos / f"new{number}.png").write_bytes(photo_bytes(600 + number))
-    monkeypatch.setattr(updating.Updater, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(update.Updater, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         album.update()
     stopped = Album.open(album._storage.folder)

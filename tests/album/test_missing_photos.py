@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from photo_makers import photo_bytes, photo_folder
-from smoothap.album.updating import refuse_missing
+from smoothap.album.update import refuse_missing
 
 from smoothap.album import Album
 
@@ -32,7 +32,7 @@ def closed_folder(monkeypatch, *names):
             raise PermissionError(13, "Permission denied")
         return scan(path)
 
-    monkeypatch.setattr("smoothap.album.walking.os.scandir", scandir)
+    monkeypatch.setattr("smoothap.album.walk.os.scandir", scandir)
 
 
 class UnknownEntry:
@@ -66,7 +66,7 @@ def test_a_folder_that_can_be_listed_but_not_entered_loses_no_photo(album, monke
         with scan(path) as entries:
             yield map(UnknownEntry, entries) if Path(path).name == "class1" else entries
 
-    monkeypatch.setattr("smoothap.album.walking.os.scandir", scandir)
+    monkeypatch.setattr("smoothap.album.walk.os.scandir", scandir)
     report = album.update()
     assert report.removed == []
     assert report.unreadable == {path: "permission denied" for path in album.photos.paths() if "class1" in path}

@@ -13,7 +13,7 @@ import pytest
 from guarantees import short_or_long
 from photo_makers import photo_bytes
 from PIL import Image
-from smoothap.album.walking import kinds_of
+from smoothap.album.walk import kinds_of
 
 from smoothap.album import Album
 from smoothap.data.reading import UnreadableImage
@@ -106,7 +106,7 @@ def test_a_repaired_photo_is_taken_in_and_leaves_the_list(tmp_path, model, pile)
 def test_a_reason_that_can_pass_is_tried_again(tmp_path, model, pile, monkeypatch, error):
     from smoothap.album import preparing
 
-    content = preparing._content
+    content = prepare._content
 
     def failing(file):
         if file.name == "0.png":
@@ -130,7 +130,7 @@ def test_memory_that_runs_out_while_decoding_is_a_reason_that_can_pass(tmp_path,
 
     album = Album.create(tmp_path / "album", model, pile)
     with monkeypatch.context() as patched:
-        patched.setattr("smoothap.album.preparing.read_image", failing)
+        patched.setattr("smoothap.album.prepare.read_image", failing)
         album.add([pile / "0.png"], progress=False)
     assert album.add([pile / "0.png"], progress=False).added == ["0.png"]
 
@@ -138,7 +138,7 @@ def test_memory_that_runs_out_while_decoding_is_a_reason_that_can_pass(tmp_path,
 def test_damage_is_not_looked_at_twice(tmp_path, model, pile, monkeypatch):
     album = Album.create(tmp_path / "album", model, pile)
     before = album.update(progress=False).unreadable
-    monkeypatch.setattr("smoothap.album.preparing._content", lambda file: pytest.fail(f"{file} was read again"))
+    monkeypatch.setattr("smoothap.album.prepare._content", lambda file: pytest.fail(f"{file} was read again"))
     assert album.update(progress=False).unreadable == before
 
 
@@ -146,7 +146,7 @@ def test_damage_is_not_looked_at_twice(tmp_path, model, pile, monkeypatch):
 def test_one_bad_file_is_one_line_whatever_is_bad_about_it(tmp_path, model, pile, monkeypatch, error):
     from smoothap.album import preparing
 
-    thumbnail = preparing.thumbnail_of
+    thumbnail = prepare.thumbnail_of
     calls = []
 
     def failing(picture):
@@ -173,10 +173,10 @@ def test_a_photo_that_becomes_unreadable_is_reported_and_kept_as_it_was(tmp_path
 
 
 def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch):
-    from smoothap.album import updating
+    from smoothap.album import update
 
     album = Album.create(tmp_path / "album", model, pile)
-    add = updating.Updater._add
+    add = update.Updater._add
     batches = []
 
     def interrupted(self, *arguments):
@@ -185,13 +185,13 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch
         batches.append(1)
         add(self, *arguments)
 
-    monkeypatch.setattr(updating, "BATCH", 16)
-    monkeypatch.setattr(updating.Updater, "_add", interrupted)
+    monkeypatch.setattr(update, "BATCH", 16)
+    monkeypatch.setattr(update.Updater, "_add", interrupted)
     with pytest.raises(KeyboardInterrupt):
         album.update(progress=False)
     assert len(Album.open(tmp_path / "album")) == 48
     batches.clear()
-    monkeypatch.setattr(updating.Updater, "_add", add)
+    monkeypatch.setattr(update.Updater, "_add", add)
     report = album.update(progress=False)
     assert len(report.added) + 48 == len(album) == GOOD
 

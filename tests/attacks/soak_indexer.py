@@ -19,7 +19,7 @@ import torch
 from photo_makers import photo_bytes, photo_folder
 
 from smoothap._core import files
-from smoothap.album import Album, updating
+from smoothap.album import Album, update
 
 FOLDER = Path(sys.argv[1])
 WRITE = files.write_atomically
@@ -45,7 +45,7 @@ def keep_version():
 
 
 def update():
-    Album.open(FOLDER / "album").update(labels=updating.labels_by_folder, remove_missing=True, progress=False)
+    Album.open(FOLDER / "album").update(labels=update.labels_by_folder, remove_missing=True, progress=False)
 
 
 def photos_come_and_go(choose):
@@ -99,7 +99,7 @@ def the_disk_is_full(choose):
 
 def main():
     torch.set_num_threads(1)
-    updating.BATCH, updating.COMMIT_ROWS = 2, 3  # many small commits, each of which is a version
+    update.BATCH, update.COMMIT_ROWS = 2, 3  # many small commits, each of which is a version
     files.write_atomically = write_and_keep
     (FOLDER / "versions").mkdir()
     Album.create(FOLDER / "album", FOLDER / "model", photo_folder(FOLDER / "photos", 16))

@@ -23,7 +23,7 @@ from guarantees import short_or_long
 from photo_makers import photo_bytes, tiny_model
 from PIL import Image
 
-from smoothap.album import Album, updating
+from smoothap.album import Album, update
 from smoothap.models import Embedder
 
 SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(8, 3_600)))
@@ -186,7 +186,7 @@ def test_a_served_album_may_change_under_its_visitors(tmp_path, measured):
 
         # The album is what an index from nothing makes, and the server has taken it up.
         fresh = Album.create(tmp_path / "fresh", tmp_path / "model", tmp_path / "photos")
-        fresh.update(labels=updating.labels_by_folder, progress=False)
+        fresh.update(labels=update.labels_by_folder, progress=False)
         album = Album.open(tmp_path / "album")
         album.verify()
         vectors = {photo.path: vector for photo, vector in zip(fresh.photos, fresh.vectors, strict=True)}

@@ -273,6 +273,6 @@ def test_an_album_whose_published_weights_cannot_be_fetched_says_what_can_be_don
 
     published = shutil.copytree(album, tmp_path / "published")
     write_description(published, replace(read_description(published), source="name:resnet18@64"))
-    monkeypatch.setattr("smoothap.album._identity.load_model", unreachable)
+    monkeypatch.setattr("smoothap.album.identity.load_model", unreachable)
     with pytest.raises(ValueError, match=r"once with a network, or .*--model resnet18 --size 64 --weights FILE"):
         run(capsys, "search", published, place / "photos" / "class0" / "000.png")

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from smoothap.album._storage import Storage
-from smoothap.album.description import Learnt
+from smoothap.album.projection import Learnt
 
-from smoothap.album import Album, updating
+from smoothap.album import Album, update
 from smoothap.album.projection import Projection
 from smoothap.models import Embedder
 
@@ -36,7 +36,7 @@ def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
         if choose.random() < 0.5:
             victims = sorted((folder / "photos").glob("new*.png"))
             choose.choice(victims).unlink()
-        album.update(labels=updating.labels_by_folder, progress=False)
+        album.update(labels=update.labels_by_folder, progress=False)
         ids = [photo.id for photo in album.photos]
         album.remove(choose.sample(ids, min(2, len(ids))))
         album.add(sorted((folder / "photos").rglob("*.png"))[:6], progress=False)
@@ -65,7 +65,7 @@ def check(folder: Path, owners: dict[int, str]) -> int:
 def main() -> None:
     folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    updating.BATCH, updating.COMMIT_ROWS = 2, 2  # many small commits, so that kills meet them
+    update.BATCH, update.COMMIT_ROWS = 2, 2  # many small commits, so that kills meet them
     model = tiny_model(folder / "model")
     embedder = Embedder.load(model)
     photo_folder(folder / "photos", 12)
@@ -103,10 +103,10 @@ def main() -> None:
     album = Album.open(folder / "album")
     if album.learnt is not None:
         album.unlearn()
-    album.update(labels=updating.labels_by_folder, progress=False)
+    album.update(labels=update.labels_by_folder, progress=False)
     check(folder, owners)
     fresh = Album.create(folder / "fresh", model, folder / "photos")
-    fresh.update(labels=updating.labels_by_folder, progress=False)
+    fresh.update(labels=update.labels_by_folder, progress=False)
     vectors = {photo.path: vector for photo, vector in zip(fresh.photos, fresh.vectors, strict=True)}
     assert set(album.photos.paths()) == set(vectors)
     worst = max(

@@ -7,10 +7,10 @@ import pytest
 import torch
 from guarantees import short_or_long
 from photo_makers import photo_bytes, photo_folder, tiny_model
-from smoothap.album.description import Learnt
+from smoothap.album.projection import Learnt
 from smoothap.album.parts import PartUpdate, Share
-from smoothap.album.updating import labels_by_folder
-from smoothap.album.walking import walk
+from smoothap.album.update import labels_by_folder
+from smoothap.album.walk import walk
 
 from smoothap.album import Album
 from smoothap.album.projection import Projection

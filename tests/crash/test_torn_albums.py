@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from guarantees import short_or_long
 from photo_makers import photo_bytes, photo_folder, tiny_model
-from smoothap.album.description import Learnt
+from smoothap.album.projection import Learnt
 from smoothap.album.parts import PARTS, PartUpdate, Share, settle_album
-from smoothap.album.walking import walk
+from smoothap.album.walk import walk
 from torn_disk import PowerCut, TornDisk
 
-from smoothap.album import Album, updating
+from smoothap.album import Album, update
 from smoothap.album.projection import Projection
 from smoothap.models import Embedder
 
@@ -29,7 +29,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     model = tiny_model(folder / "model")
     photos = photo_folder(folder / "photos", 6)
-    Album.create(folder / "album", model, photos).update(labels=updating.labels_by_folder, progress=False)
+    Album.create(folder / "album", model, photos).update(labels=update.labels_by_folder, progress=False)
     return folder, Embedder.load(model)
 
 
@@ -41,7 +41,7 @@ def update(folder, model):
     for number in range(5):
         (folder / "photos" / f"new{number}.png").write_bytes(photo_bytes(100 + number))
     next(iter(sorted((folder / "photos").glob("class0/*.png")))).unlink(missing_ok=True)
-    opened(folder, model).update(labels=updating.labels_by_folder, progress=False)
+    opened(folder, model).update(labels=update.labels_by_folder, progress=False)
 
 
 def add(folder, model):
@@ -78,7 +78,7 @@ def part(folder, model, *, apart=True):
     album, photos = folder / "album", folder / "photos"
     for number in (1, 2):
         PartUpdate(
-            album, lambda: model, photos, Share(number, 2), walk(photos), updating.labels_by_folder,
+            album, lambda: model, photos, Share(number, 2), walk(photos), update.labels_by_folder,
             remove_missing=True, progress=False, apart=apart,
         ).run()  # fmt: skip
     if not apart:
@@ -98,8 +98,8 @@ CHANGES = {
 
 @pytest.fixture(autouse=True)
 def many_small_commits(monkeypatch, tmp_path):
-    monkeypatch.setattr(updating, "BATCH", 2)
-    monkeypatch.setattr(updating, "COMMIT_ROWS", 2)
+    monkeypatch.setattr(update, "BATCH", 2)
+    monkeypatch.setattr(update, "COMMIT_ROWS", 2)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from smoothap.album.walking import walk
+from smoothap.album.walk import walk
 
 from smoothap.data.datasets.listing import find_listed, image_files
 from smoothap.data.reading import SUFFIXES

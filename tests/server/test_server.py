@@ -9,7 +9,7 @@ import pytest
 from page_albums import LETTERS, MODEL, PixelAlbum, Pixels, empty_album, letter
 from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_curve
-from smoothap.album.preparing import plain_jpeg
+from smoothap.album.prepare import plain_jpeg
 
 from smoothap.album import Album
 from smoothap.server import _served_album as served_album_module

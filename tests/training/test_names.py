@@ -3,7 +3,7 @@ import sys
 
 import pytest
 from photo_makers import pattern_folder, tiny_model
-from smoothap.album._identity import load_model
+from smoothap.album.identity import load_model
 
 from smoothap.data.names import DATA, open_data
 from smoothap.models import open_model
