@@ -222,8 +222,9 @@ class MilvusSearch:
         return np.intersect1d(self._named(vector, min(number, FEW) + _SPARE, "").rows, rows)
 
     def _number(self, query: VectorQuery) -> int:
-        """How many photos a query is about, with those left out."""
-        return len(self._ids) if query.passing is None else int(query.passing.sum())
+        """How many photos a query is about."""
+        left_out, passing = np.unique(query.left_out), query.passing
+        return len(self._ids) - len(left_out) if passing is None else int(passing.sum() - passing[left_out].sum())
 
     def _rows(self, query: VectorQuery) -> np.ndarray:
         """All rows that a query is about, in order."""
@@ -247,7 +248,7 @@ class MilvusSearch:
     def _candidates(self, query: VectorQuery, k: int) -> np.ndarray | None:
         """Rows among which the server expects the best k; None where it cannot name as many."""
         number = self._number(query)
-        enough = min(k, number - len(query.left_out))
+        enough = min(k, number)
         expression, is_whole = expressed(query.where, self._photos)
         # Of what the expression lets pass too much is named, and some of it is left out.
         share = 1.0 if is_whole or query.passing is None else number / len(self._ids) / 4
