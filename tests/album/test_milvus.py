@@ -259,7 +259,7 @@ def test_two_pushes_at_once_are_noticed(address, here, monkeypatch):
             push(copy, address, connections=1)
 
     messages(monkeypatch, second)
-    with pytest.raises(ValueError, match="Another push .* came in between"):
+    with pytest.raises(ValueError, match=r"Another push .* came in between"):
         push(here, address, connections=1)
     for album in (here, copy):
         with pytest.raises(ValueError, match="under way, or was stopped"):
