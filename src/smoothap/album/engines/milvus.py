@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -43,7 +43,7 @@ PATIENCE = 15.0  # seconds for which a search waits for a server that is away
 _BYTES_AT_ONCE = 4 << 20  # of vectors in an answer
 _IDS_AT_ONCE, _MOST_IDS = 1 << 15, 1 << 20  # in an expression, and in all that belong to a search
 _SPARE = 16  # more rows than wanted are asked for: some may have been removed since
-_LEAST_ASKED = 256  # photos, where those from a least score on are looked for
+_LEAST_ASKED = 256  # photos, where those from a least score on are looked for; a power of 4 times this is the most
 _SEVERAL_GRAPHS = 3 << 29  # bytes of vectors: a server keeps a graph for each half gigabyte, newer ones for a whole
 _OFF = 1e-4  # by which the server's own scores may be below ours
 _PLAIN = re.compile(r"[A-Za-z0-9_ /.+()\[\]&,:;=@#*!?<>|~-]*")  # text that means itself in an expression
@@ -157,14 +157,6 @@ def _blocks(rows: np.ndarray, dimension: int) -> Iterator[np.ndarray]:
     return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
-class _Named(NamedTuple):
-    """What a server named: rows, and if it gave as many as were asked for, the lowest of their scores by its count."""
-
-    rows: np.ndarray
-    lowest: float
-    is_full: bool
-
-
 class MilvusSearch:
     """Search in a collection of Milvus: the server names candidates, and exact scores here decide."""
 
@@ -219,7 +211,7 @@ class MilvusSearch:
         """Of some rows (m,), those nearest to a vector (d,), at most that many and not more than are few, in order."""
         if len(rows) <= min(number, FEW):
             return rows
-        return np.intersect1d(self._named(vector, min(number, FEW) + _SPARE, "").rows, rows)
+        return np.intersect1d(self._named(vector, min(number, FEW) + _SPARE, "")[0], rows)
 
     def _number(self, query: VectorQuery) -> int:
         """How many photos a query is about."""
@@ -254,13 +246,13 @@ class MilvusSearch:
         share = 1.0 if is_whole or query.passing is None else number / len(self._ids) / 4
         limit = math.ceil((enough + min(enough, len(query.left_out))) / share) + _SPARE
         while limit <= MOST_ROWS:
-            rows = self._wanted(query, self._named(query.vector, limit, expression).rows)
+            rows = self._wanted(query, self._named(query.vector, limit, expression)[0])
             if len(rows) >= enough:
                 return rows
             limit = MOST_ROWS if limit < MOST_ROWS < 4 * limit else 4 * limit
         if enough + _SPARE > MOST_ROWS or (query.passing is None and not len(query.left_out)):
             return None
-        named = [self._named(query.vector, enough + _SPARE, those).rows for those in self._by_ids(query)]
+        named = [self._named(query.vector, enough + _SPARE, those)[0] for those in self._by_ids(query)]
         rows = self._wanted(query, np.unique(np.concatenate(named)))
         return rows if len(rows) >= enough else None
 
@@ -283,37 +275,33 @@ class MilvusSearch:
         return np.setdiff1d(passing, query.left_out)
 
     def _down_to(self, query: VectorQuery, least: float) -> np.ndarray | None:
-        """The rows from a least score on, in order; None: they are more than a server gives.
-
-        A search by range goes from neighbour to neighbour, and does not come to a second group of photos behind a gap;
-        so the nearest are asked for too, down to that score.
-        """
+        """The rows from a least score on, in order; None: they are more than a server gives."""
         expression, _ = expressed(query.where, self._photos)
-        in_range = self._named(query.vector, MOST_ROWS, expression, least)
-        limit = max(_LEAST_ASKED, len(in_range.rows))
-        while not in_range.is_full and limit <= MOST_ROWS:
-            named = self._named(query.vector, limit, expression)
-            if not named.is_full or named.lowest < least - _OFF:
-                return self._wanted(query, np.union1d(in_range.rows, named.rows))
-            limit = MOST_ROWS if limit < MOST_ROWS < 4 * limit else 4 * limit
+        limit = _LEAST_ASKED
+        while limit <= MOST_ROWS:
+            rows, lowest = self._named(query.vector, limit, expression)
+            if lowest < least - _OFF:
+                return self._wanted(query, rows)
+            limit *= 4
         return None
 
-    def _named(self, vector: np.ndarray, limit: int, expression: str, least: float | None = None) -> _Named:
-        """The rows, in order, that the server names for a vector (d,): the best, or all from a least score on."""
-        ef = breadth(4 * limit if expression else limit, self.vectors.shape)
-        params: dict[str, float] = {"ef": ef, "nprobe": 64}  # of HNSW and of IVF_PQ
-        if least is not None:
-            params |= {"radius": float(least) - _OFF, "range_filter": 2.0}
-        elif self._index == "IVF_PQ":  # codes order roughly: what is scored here may well change places
+    def _named(self, vector: np.ndarray, limit: int, expression: str) -> tuple[np.ndarray, float]:
+        """The rows, in order, that the server names for a vector (d,), and the lowest of their scores by its count.
+
+        That is -inf where there are no more of them.
+        """
+        if self._index == "IVF_PQ":  # codes order roughly: what is scored here may well change places
             limit = min(4 * limit, MOST_ROWS)
+        ef = breadth(4 * limit if expression else limit, self.vectors.shape)
         answers = self._server.ask(
             "search", self._collection, [np.asarray(vector, np.float32).tolist()], limit=limit, output_fields=[],
-            filter=expression, search_params={"params": params}, consistency_level="Bounded",
+            filter=expression, search_params={"params": {"ef": ef, "nprobe": 64}},  # of HNSW and of IVF_PQ
+            consistency_level="Bounded",
         )[0]  # fmt: skip
         ids = np.unique(np.array([answer["id"] for answer in answers], np.int64))
         rows = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        lowest, is_full = (answers[-1]["distance"], True) if len(answers) >= limit else (-np.inf, False)
-        return _Named(rows[self._ids[rows] == ids], lowest, is_full)
+        lowest = answers[-1]["distance"] if len(answers) >= limit else -np.inf
+        return rows[self._ids[rows] == ids], lowest
 
 
 def breadth(limit: int, shape: tuple[int, int]) -> int:
