@@ -198,6 +198,16 @@ def test_the_next_push_sends_only_what_changed(address, here, few, monkeypatch):
     assert server.count(current_collection(server)) == ROWS - 2 + 1  # what was removed is gone
 
 
+def test_an_album_that_was_put_back_to_an_earlier_state_is_pushed(address, here):
+    shutil.copytree(here.folder, here.folder.parent / "earlier")
+    with here.store.writing():
+        here.store.add([new_record("new/600.jpg")], unit_vectors(vectors_of(20, seed=9))[:1])
+    push(here, address)
+    earlier = Album.open(here.folder.parent / "earlier")
+    assert push(earlier, address).removed == 1
+    assert np.array_equal(opened(earlier, address).vectors[:], earlier.vectors[:])
+
+
 def test_an_album_that_has_learnt_goes_into_a_collection_of_its_own(address, here, few):
     push(here, address)
     server = MilvusServer(MilvusAddress.parse(address))

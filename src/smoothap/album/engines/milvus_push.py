@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -134,7 +135,8 @@ class _Push:
         return self.server.count(current) == len(self.ids) + 1 and len(self._collections()) == 1
 
     def _collections(self) -> list[str]:
-        return [name for name in self.server.ask("list_collections") if name.startswith(self.prefix)]
+        ours = re.compile(re.escape(self.prefix) + "[0-9a-f]{12}")
+        return [name for name in self.server.ask("list_collections") if ours.fullmatch(name)]
 
     def _refuse_others(self, collection: str) -> None:
         if not is_ours(self.server, collection):
@@ -191,7 +193,9 @@ class _Push:
             for rows, (number, others) in zip(parts, threads.map(send, parts, edges, edges[1:]), strict=True):
                 sent, gone = sent + number, gone + others
                 line.advance(len(rows))
-        return sent, gone
+        # Of an album that was put back to an earlier state, later photos may be there.
+        later = self.server.rows(self.collection, f"id >= {edges[-1]}", "id") if compare else []
+        return sent, gone + [row["id"] for row in later]
 
     def _marks(self, first: int, end: int) -> dict[int, int]:
         """The checksums of the rows with ids from `first` on and before `end`, by their ids."""
