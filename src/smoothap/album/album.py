@@ -333,6 +333,8 @@ class Album:
 
     def model_vectors(self) -> tuple[Photos, Vectors]:
         """The photos as they are on disk now, and their vectors (n, d) as the model gave them, learnt or not."""
+        if "://" in self._engine:  # these are the only ones
+            return self.photos, self.vectors
         snapshot = self._store.snapshot()
         return Photos(self._store, snapshot.ids), snapshot.original
 

@@ -335,6 +335,11 @@ class Store:
 
         `patience` is how many seconds this waits for another writer.
         """
+        if self._elsewhere:
+            raise ValueError(
+                "An album that is searched in Milvus is changed in its folder, opened without that engine, and pushed "
+                "again: smoothap album push"
+            )
         refusal = f"Another process is writing to {self.folder}: wait until it is done."
         try:
             with locked(self.folder, refusal, patience):

@@ -21,12 +21,14 @@ NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 AsJson = Annotated[bool, Parameter(name="--json")]
 # What an option means wherever a command does not say it itself.
 HELP = {
-    "album": "The folder that smoothap index made, or milvus://HOST:PORT/NAME, where smoothap album push brought it.",
+    "album": "The folder that smoothap index made.",
     "as_json": "Print the results as JSON.",
     "batch_size": "Images in a batch.",
     "before": "The model to compare it with, a folder or a timm name; by default the network before it was trained.",
     "columns": "What the columns of a CSV or Parquet file are called, such as path=image_path,label=product_id.",
     "data": "NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH.",
+    "engine": "Who proposes the nearest photos: auto, exact, pq, or milvus://HOST:PORT/NAME, where smoothap album push "
+    "brought the vectors.",
     "device": "Such as cpu, cuda or mps; by default the accelerator where there is one.",
     "flip": "Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.",
     "model": "A network by its timm name, with its published weights; or the folder of a trained model.",

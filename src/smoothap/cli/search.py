@@ -66,7 +66,7 @@ _ALL_PHOTOS = Only()
 
 @command()
 def search(
-    album: str,
+    album: Path,
     /,
     *photos: Path,
     id: Annotated[tuple[int, ...], Parameter(name="--id")] = (),
@@ -113,8 +113,6 @@ def search(
         Ids of photos that are wrong: look away from them.
     html
         A file for a page of thumbnails, which needs nothing else.
-    engine
-        auto, exact, hnsw or pq.
     model
         The album's model, if it is no longer where it was.
     as_json
