@@ -22,13 +22,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-from large_search import NOISE, block, real_features
+import torch
 from search_speed import DIMENSION, clustered, queries_near
 
 from smoothap.album import Album
 from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.engines.milvus_push import push
 
+NOISE = 0.5  # that real features are repeated with
 TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
 
 
@@ -56,8 +57,23 @@ def server(data: Path) -> Generator[str]:
 
 
 def vectors_of(rows: int, features: Path | None) -> np.ndarray:
-    """So many vectors: in random clusters, or real ones of a file, repeated with noise."""
-    return clustered(rows) if features is None else block(0, rows, str(features), NOISE, real_features(features))
+    """That many vectors: in random clusters, or real ones of a file (..., d), repeated with noise.
+
+    Of longer ones the first 512 principal components are taken.
+    """
+    if features is None:
+        return clustered(rows)
+    known = torch.from_numpy(np.load(features)).float().flatten(0, -2)
+    known /= known.norm(dim=1, keepdim=True)
+    if known.shape[1] > DIMENSION:
+        known -= known.mean(0)
+        known = known @ torch.linalg.eigh(known.T @ known)[1][:, -DIMENSION:]
+        known /= known.norm(dim=1, keepdim=True)
+    random = torch.Generator().manual_seed(0)
+    chosen = torch.randint(len(known), (rows,), generator=random)
+    vectors = torch.empty(rows, known.shape[1]).normal_(generator=random)
+    vectors.mul_(NOISE / known.shape[1] ** 0.5).add_(known[chosen])
+    return vectors.div_(vectors.norm(dim=1, keepdim=True)).numpy()
 
 
 def patiently_opened(folder: Path, address: str) -> Album:
