@@ -248,16 +248,15 @@ def push(
     *,
     index: str = "auto",
     connections: int = 4,
-    pictures: bool | None = None,
-    least_recall: float = 0.8,
+    min_recall: float = 0.8,
     replace: bool = False,
     timeout: float = 60.0,
 ) -> None:
-    """Bring an album into Milvus, or what is there up to date: only what was added, changed and removed is sent.
+    """Bring the vectors of an album into Milvus, or what is there up to date: only what has changed is sent.
 
-    Searches go on in the old version until the new one is whole and was checked; then they take it up by themselves.
-    Stopped at any moment, the next run goes on. Set MILVUS_TOKEN to the token of the server, if it asks for one, and
-    MILVUS_CERTIFICATE to a file with its certificate, if the system does not know who signed it.
+    Searches need the album's folder beside it, without its files of vectors. Stopped at any moment, the next run goes
+    on. Set MILVUS_TOKEN to the token of the server, if it asks for one, and MILVUS_CERTIFICATE to a file with its
+    certificate, if the system does not know who signed it.
 
     Parameters
     ----------
@@ -267,27 +266,27 @@ def push(
         hnsw, a graph; ivf_pq, codes of 64 bytes for 512 dimensions; auto takes the codes above two million photos.
     connections
         How many messages are on their way at once.
-    pictures
-        Whether thumbnails go along; by default in albums of up to 100,000 photos.
-    least_recall
-        The share of the nearest photos of a sample that the index has to find, or nothing is switched.
+    min_recall
+        The share of the nearest photos of a sample that a new index has to find, or nothing is switched.
     replace
         Put this album instead of another one of the same name.
     timeout
         How many seconds to wait for a server that does not answer.
     """
-    from smoothap.album.milvus_loading import load_album
+    from smoothap.album import Album
+    from smoothap.album.engines import milvus_push
 
-    done = load_album(
-        album, address, index=index, workers=connections, pictures=pictures, least_recall=least_recall,
-        replace_all=replace, patience=timeout,
+    done = milvus_push.push(
+        Album.open(album, engine="exact"), address, index=index, connections=connections, min_recall=min_recall,
+        replace_all=replace, timeout=timeout,
     )  # fmt: skip
-    if done.recall is None:
+    if not done.sent and not done.removed:
         print(f"{address} is up to date: {done.photos:,} photos")
         return
     print(f"Sent {done.sent:,}, removed {done.removed:,}: {done.photos:,} photos at {address}")
-    print(f"{done.index} finds {done.recall:.1%} of the ten nearest photos of a sample.")
-    print(f"Search  smoothap search {address} PHOTO.jpg")
+    if done.recall is not None:
+        print(f"{done.index} finds {done.recall:.1%} of the ten nearest photos of a sample.")
+    print(f"Search  smoothap search {shlex.quote(str(album))} PHOTO.jpg --engine {address}")
 
 
 @app.command

@@ -20,10 +20,11 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{12,200}")
 
 @command()
 def serve(
-    album: str,
-    compare: str | None = None,
+    album: Path,
+    compare: Path | None = None,
     /,
     *,
+    engine: str = "auto",
     host: str = "127.0.0.1",
     port: int = 8000,
     token: Annotated[str | None, Parameter(env_var="SMOOTHAP_TOKEN")] = None,
@@ -43,8 +44,7 @@ def serve(
     Parameters
     ----------
     album
-        The album that smoothap index or smoothap demo made, or milvus://HOST:PORT/NAME, where smoothap album push
-        brought it.
+        The album that smoothap index or smoothap demo made.
     compare
         A second album of the same photos, such as after training: both are shown side by side.
     host
@@ -76,6 +76,8 @@ def serve(
         Take in photos that come into the photo folder while the page is open; for a page that only this computer sees.
     """
     token, write_token, names = token or None, write_token or None, allow_host
+    if compare is not None and "://" in engine:
+        raise ValueError("--engine milvus://... is for one album: leave the second one out.")
     if token is None and (names or host not in LOOPBACK):
         raise ValueError(
             f"On {names[0] if names else host} others can reach the page, so a token is required: set SMOOTHAP_TOKEN "
@@ -112,7 +114,7 @@ def serve(
             token=token, write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
             limits=Limits(per_address=requests_per_address),
         )  # fmt: skip
-        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model)
+        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model, engine)
         run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)
 
 
