@@ -34,15 +34,16 @@ _FORM = Form(
     "the collections of an album",
     1,
     (
-        "CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE collection (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, crc INTEGER NOT NULL)",
+        "CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+        "CREATE TABLE collection (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, crc INTEGER NOT NULL) STRICT",
         "CREATE TABLE mark (position INTEGER PRIMARY KEY, collection INTEGER NOT NULL, belongs INTEGER NOT NULL, "
-        "photo INTEGER, path BLOB NOT NULL, sha256 BLOB NOT NULL, crc INTEGER NOT NULL)",
+        "photo INTEGER, path BLOB NOT NULL, sha256 BLOB NOT NULL, crc INTEGER NOT NULL, "
+        "CHECK (belongs IN (0, 1))) STRICT",
         "CREATE INDEX mark_photo ON mark (collection, photo, belongs)",
         "CREATE TABLE step (id INTEGER PRIMARY KEY, session TEXT NOT NULL, what TEXT NOT NULL, marks INTEGER NOT NULL, "
-        "changes TEXT NOT NULL, crc INTEGER NOT NULL)",
+        "changes TEXT NOT NULL, crc INTEGER NOT NULL) STRICT",
         "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, PRIMARY KEY (first, second)) "
-        "WITHOUT ROWID",
+        "WITHOUT ROWID, STRICT",
     ),
     "Copy it again from where you have another copy, or move it away to begin with no collections.",
 )
@@ -163,6 +164,8 @@ class CollectionStore:
                 for *row, crc in connection.execute(f"SELECT {columns}, crc FROM {table}"):
                     if row_crc(row) != crc:
                         raise database.damaged(f"a row of {table}")
+            if not _state(connection, "next", "1").isdecimal():
+                raise database.damaged("its count of changes")
         return database
 
     def verify(self) -> None:
@@ -347,8 +350,12 @@ class Collections:
                     "There is nothing to undo." if number is None else f"Step {number} cannot be undone any more."
                 )
             step, what, changes = row
+            try:
+                changes = _changes(changes)
+            except (TypeError, ValueError, IndexError, RecursionError) as error:
+                raise ValueError(f"{self._kept.file} is damaged: step {step} cannot be undone.") from error
             connection.execute("DELETE FROM step WHERE id=?", (step,))
-            for change in reversed(_changes(changes)):
+            for change in reversed(changes):
                 _take_back(connection, change)
             _number(connection)
         return what

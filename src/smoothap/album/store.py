@@ -35,7 +35,7 @@ import numpy as np
 from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
 from smoothap.album import growing, postings
 from smoothap.album.database import Database, Form, placeholders
-from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside
+from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
 from smoothap.album.vectors import CODECS, FLOAT32, StoredVectors, check_codec
@@ -57,14 +57,18 @@ FORM = Form(
     "an album",
     2,
     (
-        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
         "CREATE TABLE space (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL, codec TEXT NOT NULL, "
-        "file INTEGER NOT NULL, slots INTEGER NOT NULL, spread REAL NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE dead (space TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (space, slot)) WITHOUT ROWID",
+        "file INTEGER NOT NULL, slots INTEGER NOT NULL, spread REAL NOT NULL, crc INTEGER NOT NULL) "
+        "WITHOUT ROWID, STRICT",
+        "CREATE TABLE dead (space TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (space, slot)) "
+        "WITHOUT ROWID, STRICT",
         "CREATE TABLE photo (id INTEGER PRIMARY KEY, path BLOB NOT NULL, label TEXT, bytes INTEGER NOT NULL, "
         "modified INTEGER NOT NULL, sha256 BLOB NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, "
         "taken INTEGER, camera TEXT, columns TEXT, pack INTEGER NOT NULL, start INTEGER NOT NULL, "
-        "length INTEGER NOT NULL, crc INTEGER NOT NULL, removed INTEGER)",
+        "length INTEGER NOT NULL, crc INTEGER NOT NULL, removed INTEGER, "
+        "CHECK (pack >= 0 AND start >= 0 AND length >= 0), "
+        "CHECK (taken BETWEEN -62135596800 AND 253402300799)) STRICT",  # the years 1 to 9999
         "CREATE UNIQUE INDEX photo_path ON photo (path) WHERE removed IS NULL",
         "CREATE INDEX photo_sha256 ON photo (sha256)",
         "CREATE INDEX photo_removed ON photo (removed) WHERE removed IS NOT NULL",
@@ -96,9 +100,10 @@ class Settings:
         texts = self.uid, self.source, self.root or ""
         maps = (self.model, self.calibration, self.learnt)
         if not (
-            all(type(value) is int and value >= 0 for value in numbers)
-            and all(isinstance(value, str) for value in texts)
+            all(type(value) is int and 0 <= value < 1 << 60 for value in numbers)
+            and all(isinstance(value, str) and "\0" not in value for value in texts)
             and all(value is None or isinstance(value, dict) for value in maps)
+            and (self.learnt is None or _is_learnt(self.learnt))
         ):
             raise ValueError(f"{NAME} is damaged: a setting is of the wrong kind. {_REMEDY}")
 
@@ -271,11 +276,16 @@ class Store:
         if settings.learnt is None:
             return None
         file = self.folder / f"projection-{settings.learnt['number']}.npy"
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos again.")
         content = file.read_bytes()
         if hashlib.sha256(content).hexdigest() != settings.learnt["projection"]:
             raise ValueError(f"{file} is damaged: its checksum is not the one it was written with. {_REMEDY}")
         with file.open("rb") as stream:
-            return Projection.from_array(np.load(stream, allow_pickle=False))
+            projection = Projection.from_array(np.load(stream, allow_pickle=False))
+        if projection.dimension != settings.learnt["dimension"]:
+            raise self.database.damaged("what the album learnt")
+        return projection
 
     def records(self, ids: Iterable[int] | None = None, *, removed: bool = False) -> Iterator[dict[str, Any]]:
         """What is known of photos, each row checked: of all, by rising ids, or of some by their ids, in any order.
@@ -688,11 +698,26 @@ def _row(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _keys(record: Mapping[str, Any]) -> set[postings.Key]:
-    return postings.keys_of(record, json.loads(record["columns"] or "{}"))
+    return postings.keys_of(record, unpacked_columns(record["columns"]))
 
 
 def _is_rising(ids: np.ndarray) -> bool:
     return bool((ids[1:] > ids[:-1]).all())
+
+
+def _is_learnt(values: Mapping[str, Any]) -> bool:
+    """Whether these are what `learn` keeps of what an album learnt."""
+    kinds = {"dimension": int, "collections": int, "photos": int, "number": int, "projection": str}
+    calibration, gain = values.get("calibration"), values.get("gain")
+    return (
+        values.keys() == kinds.keys() | {"calibration", "gain"}
+        and all(type(values[name]) is kind for name, kind in kinds.items())
+        and min(values["dimension"], values["number"]) > 0
+        and isinstance(gain, (list, tuple))
+        and len(gain) == 3
+        and all(isinstance(value, (int, float)) for value in gain)
+        and (calibration is None or isinstance(calibration, dict))
+    )
 
 
 def _whole_photos(ids: Sequence[int] | np.ndarray) -> np.ndarray:
