@@ -125,9 +125,10 @@ def _brought_up_to_date(
             updater.commit()
             file.unlink()
         report = updater.run(walk, whole=True, remove_missing=remove_missing)
-        with suppress(OSError):  # where shards of this run were, and no others
-            (store.folder / SHARDS).rmdir()
-        if (store.folder / SHARDS).is_dir():
+        if not shards:
+            with suppress(OSError):  # where shards of this run were, and no others
+                (store.folder / SHARDS).rmdir()
+        if shards or (store.folder / SHARDS).is_dir():
             write_known(store.folder, store.paths())
     album = album.reopened()
     album.collections.refresh()
