@@ -42,14 +42,15 @@ _FORM = Form(
         "CREATE INDEX mark_photo ON mark (collection, photo, belongs)",
         "CREATE TABLE step (id INTEGER PRIMARY KEY, session TEXT NOT NULL, what TEXT NOT NULL, marks INTEGER NOT NULL, "
         "changes TEXT NOT NULL, crc INTEGER NOT NULL) STRICT",
-        "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, PRIMARY KEY (first, second)) "
+        "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, crc INTEGER NOT NULL, "
+        "PRIMARY KEY (first, second)) "
         "WITHOUT ROWID, STRICT",
     ),
     "Copy it again from where you have another copy, or move it away to begin with no collections.",
 )
 _TABLES = {  # what is checked to be as it was written
     "state": "name, value", "collection": "id, name", "step": "id, session, what, marks, changes",
-    "mark": "position, collection, belongs, photo, path, sha256",
+    "mark": "position, collection, belongs, photo, path, sha256", "distinct_pair": "first, second",
 }  # fmt: skip
 _NOT_FOUND = (  # marks whose photo is not, or not any more, as it is remembered
     "SELECT m.position, m.collection, m.belongs, m.photo, m.path, m.sha256 FROM mark m LEFT JOIN album.photo p "
@@ -374,8 +375,8 @@ class Collections:
     def tell_apart(self, pairs: Iterable[tuple[Photo, Photo]]) -> None:
         """Remember that photos are no copies of each other."""
         with self._writing() as connection:
-            rows = (pair_of(*pair) for pair in pairs)
-            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?)", rows)
+            rows = ((*row, row_crc(row)) for row in (pair_of(*pair) for pair in pairs))
+            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?, ?)", rows)
             _number(connection)
 
     def tell_alike(self, photos: Iterable[Photo]) -> None:
