@@ -119,6 +119,8 @@ def _brought_up_to_date(
     store = album.store
     with store.writing():
         updater = Updater(store, embed, album.model_source, given.root, given.labels, given.columns)
+        for file in (store.folder / SHARDS).glob(".run-*.partial"):  # of workers that were stopped
+            file.unlink(missing_ok=True)
         shards = waiting_shards(store.folder)
         for file in shards:
             updater.take(read_shard(file, album.model, album.model_vectors()[1].shape[1]))

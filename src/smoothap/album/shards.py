@@ -182,6 +182,8 @@ def compute_share(work: ShardWork, share: Share, walk: Walk, album: Path, *, pro
     """Embed what of a source falls to a share and the album lacks; how many files those are, and how many are read."""
     name = f"{share.number:06d}-of-{share.of:06d}"
     left = [file for file in waiting_shards(album) if file.name.startswith(name)]  # by a run that was stopped
+    for file in (album / SHARDS).glob(f".{name}-*.partial"):
+        file.unlink(missing_ok=True)
     known: dict[str, tuple[int, int, bytes]] = {}
     for file in (album / SHARDS / KNOWN, *left):
         if file.is_file():
