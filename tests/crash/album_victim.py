@@ -54,7 +54,7 @@ def check(folder: Path, owners: dict[int, str]) -> int:
         owner = owners.setdefault(photo.id, photo.path)
         assert owner == photo.path, f"id {photo.id} was {owner} and is {photo.path}"
         assert album.thumbnail(photo.id)
-    assert (album.vectors == album.projected(album.model_vectors()[1])).all()
+    assert np.array_equal(album.vectors, album.projected(album.model_vectors()[1]))
     lengths = (album.vectors.astype(float) ** 2).sum(axis=1) if len(album) else 1.0
     assert abs(lengths - 1).max() < 1e-4 if len(album) else True
     assert len(set(album.photos.paths())) == len(album)
