@@ -12,6 +12,7 @@ from smoothap.album.album import Album
 from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity
 from smoothap.album.shards import (
+    KNOWN,
     SHARDS,
     ShardWork,
     Share,
@@ -119,8 +120,9 @@ def _brought_up_to_date(
     store = album.store
     with store.writing():
         updater = Updater(store, embed, album.model_source, given.root, given.labels, given.columns)
-        for file in (store.folder / SHARDS).glob(".run-*.partial"):  # of workers that were stopped
-            file.unlink(missing_ok=True)
+        for pattern in (".run-*.partial", f".{KNOWN}.*.partial"):  # of an earlier run that was stopped
+            for file in (store.folder / SHARDS).glob(pattern):
+                file.unlink(missing_ok=True)
         shards = waiting_shards(store.folder)
         for file in shards:
             updater.take(read_shard(file, album.model, album.model_vectors()[1].shape[1]))
