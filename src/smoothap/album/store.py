@@ -304,21 +304,17 @@ class Store:
         """
         with self.database.reading() as connection:
             settings, space = read_settings(connection), read_space(connection, PHOTO)
-            projection = self._projection(settings)
-            new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
-            ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
-            stored = np.ascontiguousarray(vectors, CODECS[space.codec])
-            items = _whole_photos(ids)
-            growths = [
-                self._append(connection, space.vectors, [stored.data]),
-                self._append(connection, space.items, [items.data]),
-            ]
-            if projection is not None and settings.learnt is not None:
-                # What is projected is what the album keeps, so that it does not matter when it is.
-                learnt = projection(stored.astype(np.float32)).astype(CODECS[space.codec])
-                growths.append(self._append(connection, space.learnt(settings.learnt["number"]), [learnt.data]))
             pack = settings.pack + (growing.length_of(connection, f"thumbnails-{settings.pack}") >= _PACK)
-            places, growth = self._append_thumbnails(connection, pack, thumbnails or [None] * len(ids))
+        projection = self._projection(settings)
+        new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
+        ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
+        stored = np.ascontiguousarray(vectors, CODECS[space.codec])
+        growths = [self._append(space.vectors, [stored.data]), self._append(space.items, [_whole_photos(ids).data])]
+        if projection is not None and settings.learnt is not None:
+            # What is projected is what the album keeps, so that it does not matter when it is.
+            learnt = projection(stored.astype(np.float32)).astype(CODECS[space.codec])
+            growths.append(self._append(space.learnt(settings.learnt["number"]), [learnt.data]))
+        places, growth = self._append_thumbnails(pack, thumbnails or [None] * len(ids))
         full = [
             {**NOTHING_KNOWN, **record, "id": identity, **place}
             for record, identity, place in zip(records, ids, places, strict=True)
@@ -381,8 +377,7 @@ class Store:
             np.ascontiguousarray(projection(stored[start : start + (1 << 14)]), codec).data
             for start in range(0, space.slots, 1 << 14)
         )
-        with self.database.reading() as connection:
-            growth = self._append(connection, space.learnt(number), rows)
+        growth = self._append(space.learnt(number), rows)
         described = {
             **learnt, "number": number, "projection": hashlib.sha256(file.read_bytes()).hexdigest(),
             "calibration": earlier,
@@ -416,11 +411,10 @@ class Store:
         sources = {fresh.vectors: snapshot.original}
         if settings.learnt is not None:
             sources[fresh.learnt(settings.learnt["number"])] = snapshot.vectors
-        with self.database.reading() as connection:
-            growths = [self._append(connection, fresh.items, [items.data])]
-            for name, vectors in sources.items():
-                rows = (_live(vectors, start) for start in range(0, live, 1 << 14))
-                growths.append(self._append(connection, name, rows))
+        growths = [self._append(fresh.items, [items.data])]
+        for name, vectors in sources.items():
+            rows = (_live(vectors, start) for start in range(0, live, 1 << 14))
+            growths.append(self._append(name, rows))
         with self._committing() as (connection, settings):
             self._forget_learnt(connection, snapshot)
             connection.execute("DELETE FROM block WHERE file IN (?, ?)", (space.vectors, space.items))
@@ -434,15 +428,19 @@ class Store:
             write_space(connection, fresh)
         self._sweep()
 
-    def _append(self, connection: sqlite3.Connection, name: str, pieces: Iterable[Any]) -> growing.Growth:
-        return growing.append(connection, self.folder, name, pieces, durable=self._durable)
+    def _append(self, name: str, pieces: Iterable[Any]) -> growing.Growth:
+        with self.database.reading() as connection:
+            last = growing.last_block(connection, name)
+        return growing.append(last, self.folder, name, pieces, durable=self._durable)
 
     def _append_thumbnails(
-        self, connection: sqlite3.Connection, pack: int, thumbnails: Sequence[bytes | None]
+        self, pack: int, thumbnails: Sequence[bytes | None]
     ) -> tuple[list[dict[str, int]], growing.Growth]:
         """Where each thumbnail is, and what was appended: its checksum in four bytes, then the picture."""
         name = f"thumbnails-{pack}"
-        end, places, pieces = growing.length_of(connection, name), list[dict[str, int]](), list[bytes]()
+        with self.database.reading() as connection:
+            end = growing.length_of(connection, name)
+        places, pieces = list[dict[str, int]](), list[bytes]()
         for picture in thumbnails:
             content = b"" if picture is None else zlib.crc32(picture).to_bytes(4, "little") + picture
             places.append({"pack": pack, "start": end, "length": len(content)})
@@ -450,7 +448,7 @@ class Store:
             end += len(content)
         if not any(pieces):
             return places, growing.Growth(name, ())
-        return places, self._append(connection, name, pieces)
+        return places, self._append(name, pieces)
 
     def _replaced(
         self, connection: sqlite3.Connection, records: Sequence[Mapping[str, Any]], space: Space
@@ -493,8 +491,9 @@ class Store:
         self._check_whole(always=True)
         with self.database.reading() as connection:
             query = "SELECT DISTINCT file FROM block WHERE file LIKE 'thumbnails-%'"
-            for (name,) in connection.execute(query).fetchall():
-                growing.check(connection, self.folder, name, growing.length_of(connection, name))
+            packs = {name: growing.blocks_of(connection, name) for (name,) in connection.execute(query).fetchall()}
+        for name, blocks in packs.items():
+            growing.check(self.folder, name, blocks)
         for record in self.records():
             if record["length"] and self.thumbnail(record) is None:
                 raise ValueError(f"The thumbnail of {os.fsdecode(record['path'])!r} is damaged. {REMEDY}")
@@ -531,8 +530,9 @@ class Store:
             lengths[space.learnt(learnt["number"])] = space.slots * snapshot.vectors.shape[1] * size
         with self.database.reading() as connection:
             postings.check(connection)
-            for name, length in () if self._elsewhere else lengths.items():
-                growing.check(connection, self.folder, name, length)
+            blocks = {name: growing.blocks_of(connection, name) for name in lengths}
+        for name, length in () if self._elsewhere else lengths.items():
+            growing.check(self.folder, name, blocks[name], length)
 
     def _stamp(self) -> list[list[Any]]:
         """What changes whenever a file is written to that answers depend on."""
