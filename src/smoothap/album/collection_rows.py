@@ -17,15 +17,16 @@ FORM = Form(
     "the collections of an album",
     1,
     (
-        "CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE collection (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, crc INTEGER NOT NULL)",
+        "CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+        "CREATE TABLE collection (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, crc INTEGER NOT NULL) STRICT",
         "CREATE TABLE mark (position INTEGER PRIMARY KEY, collection INTEGER NOT NULL, belongs INTEGER NOT NULL, "
-        "photo INTEGER, path BLOB NOT NULL, sha256 BLOB NOT NULL, crc INTEGER NOT NULL)",
+        "photo INTEGER, path BLOB NOT NULL, sha256 BLOB NOT NULL, crc INTEGER NOT NULL, "
+        "CHECK (belongs IN (0, 1))) STRICT",
         "CREATE INDEX mark_photo ON mark (collection, photo, belongs)",
         "CREATE TABLE step (id INTEGER PRIMARY KEY, session TEXT NOT NULL, what TEXT NOT NULL, marks INTEGER NOT NULL, "
-        "changes TEXT NOT NULL, crc INTEGER NOT NULL)",
+        "changes TEXT NOT NULL, crc INTEGER NOT NULL) STRICT",
         "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, PRIMARY KEY (first, second)) "
-        "WITHOUT ROWID",
+        "WITHOUT ROWID, STRICT",
     ),
     "Copy it again from where you have another copy, or move it away to begin with no collections.",
 )

@@ -111,6 +111,8 @@ class CollectionStore:
                 for *row, crc in connection.execute(f"SELECT {columns}, crc FROM {name}"):
                     if row_crc(row) != crc:
                         raise database.damaged(f"a row of {name}")
+            if not table.state(connection, "next", "1").isdecimal():
+                raise database.damaged("its count of changes")
         return database
 
     def verify(self) -> None:
@@ -295,8 +297,12 @@ class Collections:
                     "There is nothing to undo." if number is None else f"Step {number} cannot be undone any more."
                 )
             step, what, changes = row
+            try:
+                changes = table.changes(changes)
+            except (TypeError, ValueError, IndexError, RecursionError) as error:
+                raise ValueError(f"{self._kept.file} is damaged: step {step} cannot be undone.") from error
             connection.execute("DELETE FROM step WHERE id=?", (step,))
-            for change in reversed(table.changes(changes)):
+            for change in reversed(changes):
                 table.take_back(connection, change)
             table.number(connection)
         return what

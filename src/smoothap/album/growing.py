@@ -6,6 +6,7 @@ some megabytes in a row, finds damage.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import zlib
@@ -20,7 +21,7 @@ from smoothap._core.files import sync
 
 SCHEMA = (
     "CREATE TABLE block (file TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL, crc INTEGER NOT NULL, "
-    "PRIMARY KEY (file, start)) WITHOUT ROWID"
+    "PRIMARY KEY (file, start)) WITHOUT ROWID, STRICT"
 )
 Block = tuple[int, int, int]  # where it starts, its length, its checksum
 _BLOCK = 1 << 22  # bytes that share a checksum, at least
@@ -79,7 +80,7 @@ def mapped(folder: Path, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> 
     if not all(shape):
         return np.empty(shape, dtype)
     file = folder / name
-    needed = int(np.prod(shape)) * dtype.itemsize
+    needed = math.prod(shape) * dtype.itemsize
     if not file.is_file():
         raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos again.")
     if file.stat().st_size < needed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -19,14 +20,18 @@ FORM = Form(
     "an album",
     2,
     (
-        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
         "CREATE TABLE space (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL, codec TEXT NOT NULL, "
-        "file INTEGER NOT NULL, slots INTEGER NOT NULL, spread REAL NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE dead (space TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (space, slot)) WITHOUT ROWID",
+        "file INTEGER NOT NULL, slots INTEGER NOT NULL, spread REAL NOT NULL, crc INTEGER NOT NULL) "
+        "WITHOUT ROWID, STRICT",
+        "CREATE TABLE dead (space TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (space, slot)) "
+        "WITHOUT ROWID, STRICT",
         "CREATE TABLE photo (id INTEGER PRIMARY KEY, path BLOB NOT NULL, label TEXT, bytes INTEGER NOT NULL, "
         "modified INTEGER NOT NULL, sha256 BLOB NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, "
         "taken INTEGER, camera TEXT, columns TEXT, pack INTEGER NOT NULL, start INTEGER NOT NULL, "
-        "length INTEGER NOT NULL, crc INTEGER NOT NULL, removed INTEGER)",
+        "length INTEGER NOT NULL, crc INTEGER NOT NULL, removed INTEGER, "
+        "CHECK (pack >= 0 AND start >= 0 AND length >= 0), "
+        "CHECK (taken BETWEEN -62135596800 AND 253402300799)) STRICT",  # the years 1 to 9999
         "CREATE UNIQUE INDEX photo_path ON photo (path) WHERE removed IS NULL",
         "CREATE INDEX photo_sha256 ON photo (sha256)",
         "CREATE INDEX photo_removed ON photo (removed) WHERE removed IS NOT NULL",
@@ -57,9 +62,10 @@ class Settings:
         texts = self.uid, self.source, self.root or ""
         maps = (self.model, self.calibration, self.learnt)
         if not (
-            all(type(value) is int and value >= 0 for value in numbers)
-            and all(isinstance(value, str) for value in texts)
+            all(type(value) is int and 0 <= value < 1 << 60 for value in numbers)
+            and all(isinstance(value, str) and "\0" not in value for value in texts)
             and all(value is None or isinstance(value, dict) for value in maps)
+            and (self.learnt is None or _is_learnt(self.learnt))
         ):
             raise ValueError(f"{NAME} is damaged: a setting is of the wrong kind. {REMEDY}")
 
@@ -132,3 +138,18 @@ def read_space(connection: sqlite3.Connection, name: str) -> Space:
 def write_space(connection: sqlite3.Connection, space: Space) -> None:
     row = tuple(asdict(space).values())
     connection.execute(f"REPLACE INTO space VALUES ({placeholders(row)}, ?)", (*row, row_crc(row)))
+
+
+def _is_learnt(values: Mapping[str, Any]) -> bool:
+    """Whether these are what `learn` keeps of what an album learnt."""
+    kinds = {"dimension": int, "collections": int, "photos": int, "number": int, "projection": str}
+    calibration, gain = values.get("calibration"), values.get("gain")
+    return (
+        values.keys() == kinds.keys() | {"calibration", "gain"}
+        and all(type(values[name]) is kind for name, kind in kinds.items())
+        and min(values["dimension"], values["number"]) > 0
+        and isinstance(gain, (list, tuple))
+        and len(gain) == 3
+        and all(isinstance(value, (int, float)) for value in gain)
+        and (calibration is None or isinstance(calibration, dict))
+    )

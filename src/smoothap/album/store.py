@@ -35,7 +35,7 @@ import numpy as np
 from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
 from smoothap.album import growing, postings
 from smoothap.album.database import Database, placeholders
-from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside
+from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
 from smoothap.album.settings import (
@@ -195,11 +195,16 @@ class Store:
         if settings.learnt is None:
             return None
         file = self.folder / f"projection-{settings.learnt['number']}.npy"
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos again.")
         content = file.read_bytes()
         if hashlib.sha256(content).hexdigest() != settings.learnt["projection"]:
             raise ValueError(f"{file} is damaged: its checksum is not the one it was written with. {REMEDY}")
         with file.open("rb") as stream:
-            return Projection.from_array(np.load(stream, allow_pickle=False))
+            projection = Projection.from_array(np.load(stream, allow_pickle=False))
+        if projection.dimension != settings.learnt["dimension"]:
+            raise self.database.damaged("what the album learnt")
+        return projection
 
     def records(self, ids: Iterable[int] | None = None, *, removed: bool = False) -> Iterator[dict[str, Any]]:
         """What is known of photos, each row checked: of all, by rising ids, or of some by their ids, in any order.
@@ -580,7 +585,7 @@ def _row(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _keys(record: Mapping[str, Any]) -> set[postings.Key]:
-    return postings.keys_of(record, json.loads(record["columns"] or "{}"))
+    return postings.keys_of(record, unpacked_columns(record["columns"]))
 
 
 def _is_rising(ids: np.ndarray) -> bool:
