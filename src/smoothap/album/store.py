@@ -236,11 +236,17 @@ class Store:
                 raise ValueError(f"{self.database.file} names a file outside of the photo folder: do not trust it.")
         return records
 
-    def paths(self) -> dict[bytes, tuple[int, int, int, bytes]]:
-        """The id, size, time and content of every photo by its path."""
+    def paths(self, among: Sequence[bytes] | None = None) -> dict[bytes, tuple[int, int, int, bytes]]:
+        """The id, size, time and content of photos by their path: of all, or of those `among` that are there."""
+        query, known = "SELECT path, id, bytes, modified, sha256 FROM photo WHERE removed IS NULL", {}
         with self.database.reading() as connection:
-            query = "SELECT path, id, bytes, modified, sha256 FROM photo WHERE removed IS NULL"
-            return {path: tuple(known) for path, *known in connection.execute(query)}
+            if among is None:
+                return {path: (*facts,) for path, *facts in connection.execute(query)}
+            for start in range(0, len(among), _ROWS_AT_ONCE):
+                some = among[start : start + _ROWS_AT_ONCE]
+                rows = connection.execute(f"{query} AND path IN ({placeholders(some)})", some)
+                known.update({path: (*facts,) for path, *facts in rows})
+        return known
 
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The stored thumbnail of a photo, or None where there is none or it is damaged."""
