@@ -394,7 +394,7 @@ class Collections:
                     self._match(connection)
                 yield connection
         except PermissionError as error:
-            raise ValueError(f"The collections cannot be written: {error.strerror}") from error
+            raise ValueError(f"The collections cannot be written ({error.strerror}): nothing changed.") from error
 
     def _match(self, connection: sqlite3.Connection) -> None:
         """Find photos again that are not where they were remembered.
