@@ -2,11 +2,9 @@
 
     python tools/milvus_server.py --set-up
     python benchmarks/search_in_milvus.py [--rows 100000] [--queries 300] [--index hnsw] [--data FOLDER] [--skip-push]
-                                          [--features FEATURES.npy]
 
 The server runs on this machine, beside the client, and shares its cores. With --data the server's folder and the album
-stay there, so that --skip-push measures searches again. With --features the vectors are real ones, repeated with noise
-as `benchmarks/large_search.py` has them. Both sides answer the same queries, one after the other.
+stay there, so that --skip-push measures searches again. Both sides answer the same queries, one after the other.
 """
 
 import argparse
@@ -22,7 +20,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-from large_search import NOISE, block, real_features
 from search_speed import DIMENSION, clustered, queries_near
 
 from smoothap.album import Album
@@ -55,11 +52,6 @@ def server(data: Path) -> Generator[str]:
         process.wait()
 
 
-def vectors_of(rows: int, features: Path | None) -> np.ndarray:
-    """So many vectors: in random clusters, or real ones of a file, repeated with noise."""
-    return clustered(rows) if features is None else block(0, rows, str(features), NOISE, real_features(features))
-
-
 def patiently_opened(folder: Path, address: str) -> Album:
     """The album in Milvus; a server that was just started again reads it into memory first, which takes minutes."""
     for _ in range(20):
@@ -87,14 +79,13 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--index", default="hnsw")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--features", type=Path)
     parser.add_argument("--skip-push", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         data = options.data or Path(temporary)
         os.environ["XDG_CACHE_HOME"] = str(data / "cache")
         if not (data / "album").exists():
-            Album.from_arrays(vectors_of(options.rows, options.features), path=data / "album")
+            Album.from_arrays(clustered(options.rows), path=data / "album")
         with server(data / "server") as address:
             exact = Album.open(data / "album", engine="exact")
             for what in () if options.skip_push else ("push", "push of nothing new"):
