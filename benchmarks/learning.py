@@ -31,23 +31,23 @@ def run(vectors: np.ndarray, labels: np.ndarray, collections: int, photos: int, 
     with tempfile.TemporaryDirectory() as folder:
         album = Album.from_arrays(vectors, {"path": [f"{row:06d}.jpg" for row in range(len(labels))]}, folder)
         album.collections.put([(name, rows.tolist(), []) for name, rows in kept.items()], "drawn")
-        figures = {}
+        metrics = {}
         started = time.perf_counter()
         learning = learn(album, progress=False)
         seconds = time.perf_counter() - started
         for when, found in (("before", album.model_vectors()[1]), ("after", album.vectors)):
-            figures[when] = [
+            metrics[when] = [
                 mean_average_precision(np.asarray(found[rest]), labels[rest], np.flatnonzero(mask))
                 for mask in (is_taught, ~is_taught)
             ]
-    gains = [after - before for before, after in zip(figures["before"], figures["after"], strict=True)]
+    gains = [after - before for before, after in zip(metrics["before"], metrics["after"], strict=True)]
     check = learning.check
     expected = "" if check is None else f"{100 * check.taught.value:+5.1f} ({100 * check.taught.low:+5.1f} to "
     expected += "" if check is None else f"{100 * check.taught.high:+5.1f}) x{check.strength:.2f}"
     expected += "" if check is None else f", others {100 * check.untaught.value:+5.1f}"
     taught, others = (
         f"{before:5.1f} -> {after:5.1f} ({gain:+5.1f})"
-        for before, after, gain in zip(figures["before"], figures["after"], gains, strict=True)
+        for before, after, gain in zip(metrics["before"], metrics["after"], gains, strict=True)
     )
     return f"{'learnt' if learning.learnt else 'kept':6s}  {taught}  {others}  {seconds:4.1f} s  {expected}"
 

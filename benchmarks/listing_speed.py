@@ -34,14 +34,14 @@ def write_set(root: Path) -> None:
 
 def list_folder(root: Path) -> int:
     """The training images as any folder of images."""
-    from smoothap.data.datasets.folder import labelled_by_folder
+    from smoothap.data.datasets.own import labelled_by_folder
 
     return len(labelled_by_folder(root / "train", "synthetic"))
 
 
 def list_and_split(root: Path) -> int:
     """The same, with its classes in two parts."""
-    from smoothap.data.datasets.folder import labelled_by_folder
+    from smoothap.data.datasets.own import labelled_by_folder
     from smoothap.data.splits import split_by_class
 
     train, test = split_by_class(labelled_by_folder(root / "train", "synthetic"), 0.1)
@@ -50,7 +50,7 @@ def list_and_split(root: Path) -> int:
 
 def list_faces(root: Path) -> int:
     """The training images as VGGFace2: the list is compared with the files, and each has its box."""
-    from smoothap.data.datasets.vggface2 import part_of
+    from smoothap.data.datasets.faces import part_of
 
     return len(part_of(root, "train", aligned=False))
 
@@ -60,8 +60,6 @@ CASES = {case.__name__: case for case in (list_folder, list_and_split, list_face
 
 def measure(case: str, root: Path) -> None:
     """Print the seconds and the peak memory of one case, imports left out of the seconds and not of the memory."""
-    import smoothap.data.datasets.folder
-    import smoothap.data.datasets.vggface2  # noqa: F401
 
     start = time.perf_counter()
     rows = CASES[case](root)

@@ -20,7 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.datasets.emoji import emoji
-from smoothap.data.datasets.folder import folder
+from smoothap.data.datasets.own import folder
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.training.config import QUICK

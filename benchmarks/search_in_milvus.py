@@ -2,9 +2,11 @@
 
     python tools/milvus_server.py --set-up
     python benchmarks/search_in_milvus.py [--rows 100000] [--queries 300] [--index hnsw] [--data FOLDER] [--skip-push]
+                                          [--features FEATURES.npy]
 
 The server runs on this machine, beside the client, and shares its cores. With --data the server's folder and the album
-stay there, so that --skip-push measures searches again. Both sides answer the same queries, one after the other.
+stay there, so that --skip-push measures searches again. With --features the vectors are real ones, repeated with noise
+as `benchmarks/large_search.py` has them. Both sides answer the same queries, one after the other.
 """
 
 import argparse
@@ -20,12 +22,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import torch
 from search_speed import DIMENSION, clustered, queries_near
 
 from smoothap.album import Album
 from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.engines.milvus_push import push
 
+NOISE = 0.5  # that real features are repeated with
 TOOL = Path(__file__).parents[1] / "tools" / "milvus_server.py"
 
 
@@ -50,6 +54,26 @@ def server(data: Path) -> Generator[str]:
     finally:
         process.kill()
         process.wait()
+
+
+def vectors_of(rows: int, features: Path | None) -> np.ndarray:
+    """That many vectors: in random clusters, or real ones of a file (..., d), repeated with noise.
+
+    Of longer ones the first 512 principal components are taken.
+    """
+    if features is None:
+        return clustered(rows)
+    known = torch.from_numpy(np.load(features)).float().flatten(0, -2)
+    known /= known.norm(dim=1, keepdim=True)
+    if known.shape[1] > DIMENSION:
+        known -= known.mean(0)
+        known = known @ torch.linalg.eigh(known.T @ known)[1][:, -DIMENSION:]
+        known /= known.norm(dim=1, keepdim=True)
+    random = torch.Generator().manual_seed(0)
+    chosen = torch.randint(len(known), (rows,), generator=random)
+    vectors = torch.empty(rows, known.shape[1]).normal_(generator=random)
+    vectors.mul_(NOISE / known.shape[1] ** 0.5).add_(known[chosen])
+    return vectors.div_(vectors.norm(dim=1, keepdim=True)).numpy()
 
 
 def patiently_opened(folder: Path, address: str) -> Album:
@@ -79,13 +103,14 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--index", default="hnsw")
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--features", type=Path)
     parser.add_argument("--skip-push", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         data = options.data or Path(temporary)
         os.environ["XDG_CACHE_HOME"] = str(data / "cache")
         if not (data / "album").exists():
-            Album.from_arrays(clustered(options.rows), path=data / "album")
+            Album.from_arrays(vectors_of(options.rows, options.features), path=data / "album")
         with server(data / "server") as address:
             exact = Album.open(data / "album", engine="exact")
             for what in () if options.skip_push else ("push", "push of nothing new"):

@@ -77,7 +77,7 @@ def measure(rows: int, queries: int, per_cluster: int) -> None:
         del vectors
         print(f"{rows:,} x {DIMENSION}, {per_cluster} a cluster, {queries} queries, median of a query", flush=True)
         exact: dict[int, list[set[int]]] = {}
-        for engine in ("exact", "hnsw"):
+        for engine in ("exact", "pq"):
             before, start, worked = resident(), time.perf_counter(), time.process_time()
             album = Album.open(path, engine=engine)
             album.search(asked[0], 10)
@@ -98,7 +98,7 @@ def measure(rows: int, queries: int, per_cluster: int) -> None:
 def _opening(path: Path, folder: str) -> None:
     code = (
         "import json, sys, time\nimport numpy as np\nfrom smoothap.album import Album\n"
-        "start, worked = time.perf_counter(), time.process_time()\nalbum = Album.open(sys.argv[1], engine='hnsw')\n"
+        "start, worked = time.perf_counter(), time.process_time()\nalbum = Album.open(sys.argv[1], engine='pq')\n"
         "opened = time.perf_counter() - start\nalbum.search(np.ones(512), 10)\n"
         "print(json.dumps([opened, time.perf_counter() - start, time.process_time() - worked]))"
     )

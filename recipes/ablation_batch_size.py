@@ -29,7 +29,7 @@ continues where it stopped.
 from dataclasses import replace
 from pathlib import Path
 
-from smoothap.data.datasets.vggface2 import vggface2
+from smoothap.data.datasets.faces import vggface2
 from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
 from smoothap.training.config import TrainingConfig

@@ -28,7 +28,7 @@ aligned the faces with a face detector; we align them by the landmarks that come
 
 from functools import partial
 
-from smoothap.data.datasets.vggface2 import vggface2
+from smoothap.data.datasets.faces import vggface2
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.finetune import smooth_ap

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from smoothap.benchmark.methods import METHODS
-from smoothap.data.datasets.vggface2 import vggface2
+from smoothap.data.datasets.faces import vggface2
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights

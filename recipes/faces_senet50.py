@@ -25,7 +25,7 @@ smoothap evaluate --model runs/senet50/model --data ijbc:DIR.
 
 from pathlib import Path
 
-from smoothap.data.datasets.vggface2 import vggface2
+from smoothap.data.datasets.faces import vggface2
 from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
 from smoothap.training.config import TrainingConfig

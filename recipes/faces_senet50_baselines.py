@@ -28,7 +28,7 @@ from ArcFace: smoothap train recipe:faces-arcface with --loss contrastive and wi
 from pathlib import Path
 
 from smoothap.benchmark.methods import METHODS
-from smoothap.data.datasets.vggface2 import vggface2
+from smoothap.data.datasets.faces import vggface2
 from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
 from smoothap.training.config import TrainingConfig

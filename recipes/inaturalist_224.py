@@ -23,7 +23,7 @@ Options in brackets do it in the other way; "guess" marks what nobody has told. 
 Drawn by size, a class comes up once for every four of its images, and classes with fewer are left out.
 """
 
-from smoothap.data.datasets.inaturalist import inaturalist
+from smoothap.data.datasets.published import inaturalist
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.finetune import smooth_ap

@@ -32,7 +32,7 @@ either: smoothap train recipe:inaturalist-224 --loss blackbox-recall trains with
 
 from smoothap._core.distributed import Processes
 from smoothap.benchmark.methods import METHODS
-from smoothap.data.datasets.inaturalist import inaturalist
+from smoothap.data.datasets.published import inaturalist
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches
 from smoothap.models import Embedder

@@ -25,7 +25,7 @@ rate drops after the same shares of them.
 """
 
 from smoothap._core.distributed import Processes
-from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.published import sop
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
 from smoothap.models import Embedder

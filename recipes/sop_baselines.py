@@ -29,7 +29,7 @@ from dataclasses import replace
 
 from smoothap._core.distributed import Processes
 from smoothap.benchmark.methods import METHODS
-from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.published import sop
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
 from smoothap.models import Embedder

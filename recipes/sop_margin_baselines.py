@@ -28,7 +28,7 @@ of the released code. Two of them cluster the training images, for which one pro
 from dataclasses import replace
 
 from smoothap.benchmark.methods import METHODS
-from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.published import sop
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.recipe import Recipe, Weights

@@ -23,7 +23,7 @@ To compare Smooth-AP at this size, add --loss smooth-ap: nothing else changes.
 
 from dataclasses import replace
 
-from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.published import sop
 from smoothap.losses import RecallAtK
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig

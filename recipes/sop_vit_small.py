@@ -20,7 +20,7 @@ vit_small_patch14_dinov2 and the size to 224.
 from dataclasses import replace
 
 from smoothap._core.distributed import Processes
-from smoothap.data.datasets.sop import sop
+from smoothap.data.datasets.published import sop
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import PairBatches
 from smoothap.models import Embedder

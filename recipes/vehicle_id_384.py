@@ -26,7 +26,7 @@ one image of each vehicle in the gallery instead, which gives results about 18 p
 smoothap evaluate --model runs/vehicle-id-384/model --data vehicle-id-gallery:PATH.
 """
 
-from smoothap.data.datasets.vehicle_id import vehicle_id
+from smoothap.data.datasets.published import vehicle_id
 from smoothap.models import Embedder
 from smoothap.training.config import TrainingConfig
 from smoothap.training.finetune import smooth_ap

@@ -1,6 +1,7 @@
 """Slow, plain loops written from the paper's equations, and brute-force rankings, for the fast code to agree with."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import sklearn
@@ -26,6 +27,16 @@ def smooth_ap_of_sets(scores: Tensor, positives: list[int], negatives: list[int]
             negatives_above = negatives_above + _sigmoid((terms[j] - terms[i]) / tau)
         total = total + among_positives / (among_positives + negatives_above)
     return scores.new_zeros(()) + total / len(positives)
+
+
+def queries_of(embeddings: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, list[int], list[int]]]:
+    """Of each query that has a positive: its cosines with all rows, its positives and its negatives."""
+    units = embeddings / embeddings.norm(dim=1, keepdim=True)
+    for q in range(len(labels)):
+        others = [j for j in range(len(labels)) if j != q]
+        positives = [j for j in others if labels[j] == labels[q]]
+        if positives:
+            yield units @ units[q], positives, [j for j in others if labels[j] != labels[q]]
 
 
 def _sigmoid(value: Tensor | float) -> Tensor | float:
@@ -81,13 +92,13 @@ def authors_loss(embeddings: Tensor, samples_per_class: int, tau: float) -> Tens
 def brute_force(
     queries: np.ndarray, labels: np.ndarray, gallery: np.ndarray | None = None, gallery_labels: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Every figure of every query by comparing all scores with all positives, AP by scikit-learn."""
+    """Every metric of every query by comparing all scores with all positives, AP by scikit-learn."""
     items, item_labels = (queries, labels) if gallery is None else (gallery, gallery_labels)
     scores = queries @ items.T
-    figures = {
+    metrics = {
         name: np.full(len(queries), np.nan) for name in ("average_precision", "map_at_r", "r_precision", "precision_5")
     }
-    figures["first_hit_rank"] = np.zeros(len(queries), int)
+    metrics["first_hit_rank"] = np.zeros(len(queries), int)
     for q in range(len(queries)):
         kept = np.ones(len(items), bool)
         if gallery is None:
@@ -100,12 +111,12 @@ def brute_force(
         precision = np.array([(positive >= score).sum() for score in positive]) / rank
         size = len(positive)
         with sklearn.config_context(skip_parameter_validation=True):  # half of its time
-            figures["average_precision"][q] = average_precision_score(relevant, row)
-        figures["first_hit_rank"][q] = 1 + (row[~relevant] >= positive.max()).sum()
-        figures["r_precision"][q] = (rank <= size).mean()
-        figures["map_at_r"][q] = precision[rank <= size].sum() / size
-        figures["precision_5"][q] = (rank <= 5).sum() / 5
-    return figures
+            metrics["average_precision"][q] = average_precision_score(relevant, row)
+        metrics["first_hit_rank"][q] = 1 + (row[~relevant] >= positive.max()).sum()
+        metrics["r_precision"][q] = (rank <= size).mean()
+        metrics["map_at_r"][q] = precision[rank <= size].sum() / size
+        metrics["precision_5"][q] = (rank <= 5).sum() / 5
+    return metrics
 
 
 def average_precision_of(units: np.ndarray, labels: np.ndarray, query: int, kept: np.ndarray) -> float:

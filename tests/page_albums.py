@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
-from smoothap.album.identity import ModelIdentity
 
 from smoothap.album import Album
+from smoothap.album.identity import ModelIdentity
 from smoothap.data.transforms import Transform
 
 LETTERS = "ARGKQ&@8SEMZ"

@@ -17,7 +17,7 @@ def test_a_worker_whose_parent_is_killed_before_it_looks_for_it_ends_too(tmp_pat
     monkeypatch.setattr(workers, "_SECONDS", 0.05)
     file = tmp_path / "worker"
     if not (parent := os.fork()):
-        multiprocessing.get_context("fork").Process(target=_orphan, args=(file,)).start()
+        multiprocessing.get_context("fork").Process(target=_orphan, args=(file, os.getpid())).start()
         time.sleep(0.05)
         os._exit(0)
     os.waitpid(parent, 0)
@@ -37,8 +37,7 @@ def _runs(process: int) -> bool:
         return False
 
 
-def _orphan(file: Path) -> None:
-    parent = os.getppid()
+def _orphan(file: Path, parent: int) -> None:
     while os.getppid() == parent:  # torch's own watchdog would be started now, and see the wrong parent
         time.sleep(0.01)
     partial = file.with_suffix(".partial")

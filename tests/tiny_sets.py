@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from smoothap.data.datasets.counts import PAPER, Counts
+
 _MARKS = "14,15,26,15,20,20,15,28,25,28"  # eyes, nose and corners of the mouth in an image of 40 x 40
 
 
@@ -15,6 +17,12 @@ def picture(path: Path, label: int, number: int, side: int = 40) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.clip(colour + random.normal(0, 30, (side, side, 3)), 0, 255).astype(np.uint8)
     Image.fromarray(pixels).save(path, "JPEG")
+
+
+def expect_little(monkeypatch) -> None:
+    """Take the tiny sets for whole copies."""
+    for part in PAPER:
+        monkeypatch.setitem(PAPER, part, Counts(0, 1))
 
 
 def write_sop(root: Path) -> Path:

@@ -3,9 +3,9 @@
 import pytest
 import teachable_albums
 from photo_makers import photo_folder, tiny_model
-from smoothap.album.update import labels_by_folder
 
 from smoothap.album import Album
+from smoothap.album.update import labels_by_folder
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from smoothap.models import Embedder
 def test_vectors_are_those_of_the_model_on_each_file(album, model, photos):
     wanted = Embedder.load(model).embed([photos / path for path in album.photos.paths()], progress=False).numpy()
     assert np.abs(album.vectors - wanted).max() < 1e-5
-    assert isinstance(album.vectors, np.memmap)
+    assert isinstance(album.vectors[:].base, np.memmap)
     assert [photo.label for photo in album.photos] == [str(Path(path).parent) for path in album.photos.paths()]
     first = album.photos[0]
     assert (first.width, first.height) == (40, 48)
@@ -105,7 +105,7 @@ def test_a_model_that_is_gone_or_replaced_is_named(tmp_path, model, other_model,
         Album.open(tmp_path / "album").search(photos / "class0/000.png")
 
 
-def test_where_the_model_lies_is_remembered(tmp_path, model, photos):
+def test_where_the_model_is_is_remembered(tmp_path, model, photos):
     here = shutil.copytree(model, tmp_path / "model")
     Album.create(tmp_path / "album", here, photos).update(progress=False)
     moved = shutil.move(here, tmp_path / "moved")
@@ -149,7 +149,7 @@ def test_no_album_is_made_inside_another(album, tmp_path, model, photos):
 
 
 def test_two_writers_are_one_too_many(album, tmp_path):
-    with album._storage.writing(), pytest.raises(ValueError, match="Another process is writing"):
+    with album.store.writing(), pytest.raises(ValueError, match="Another process is writing"):
         Album.open(tmp_path / "album").update()
 
 
@@ -165,28 +165,3 @@ def test_arrays_can_be_kept(tmp_path):
         Album.from_arrays(vectors, path=tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="no album"):
         Album.open(tmp_path / "b")
-
-
-@pytest.fixture(scope="module")
-def small_album(tmp_path_factory):
-    """A folder with an album whose every byte can be flipped."""
-    folder = tmp_path_factory.mktemp("flip") / "album"
-    vectors = np.random.default_rng(0).standard_normal((10, 3))
-    album = Album.from_arrays(
-        vectors, {"path": [f"{row}.jpg" for row in range(10)], "label": list("aabbccddee")}, folder
-    )
-    album.calibrate(album.vectors, album.photos.labels(), "itself")
-    return folder
-
-
-@pytest.mark.parametrize("kind", ["cut", "missing", "empty"])
-@pytest.mark.parametrize("name", ["vectors-000001.npy", "photos-000001.parquet", "album.json"])
-def test_a_file_that_is_cut_or_missing_is_named(small_album, tmp_path, kind, name):
-    album = shutil.copytree(small_album, tmp_path / "copy")
-    file = album / name
-    if kind == "missing":
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes()[: -7 if kind == "cut" else 0])
-    with pytest.raises((ValueError, FileNotFoundError), match=r"damaged|missing|no album"):
-        Album.open(album)

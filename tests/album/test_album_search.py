@@ -5,13 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import defined_score
 from PIL import Image
-from smoothap.album.queries import corrected, expanded
 
-from smoothap.album import Album
+from smoothap.album import Album, Filter
+from smoothap.album.queries import corrected, expanded
+from smoothap.album.vectors import unit
 from smoothap.models import Embedder
 
 
@@ -39,13 +40,44 @@ def same_ranking(hits, vectors, query, k, left_out=()):
         assert abs(hit.score - scores[hit.id]) < 1e-5
 
 
-@given(st.integers(1, 60), st.integers(2, 9), st.integers(1, 80), st.integers(0, 10_000))
-def test_search_equals_brute_force(rows, dimension, k, seed):
-    album = random_album(rows, dimension, seed)
-    query = np.random.default_rng(seed + 1).standard_normal(dimension)
-    same_ranking(album.search(query, k), album.vectors, query, k)
-    itself = seed % rows
-    same_ranking(album.search(itself, k), album.vectors, album.vectors[itself], k, (itself,))
+@settings(deadline=None, max_examples=80)
+@given(
+    rows=st.integers(1, 60), dimension=st.integers(1, 9), k=st.integers(1, 80), seed=st.integers(0, 10_000),
+    dtype=st.sampled_from(["float32", "float16"]), copies=st.booleans(), removed=st.floats(0, 0.9),
+    filtered=st.booleans(), coded=st.booleans(),
+)  # fmt: skip
+def test_search_gives_what_the_definition_gives(rows, dimension, k, seed, dtype, copies, removed, filtered, coded):
+    """To the last bit and in the order of ids among equals, before codes of the vectors are built and after."""
+    random = np.random.default_rng(seed)
+    vectors = random.standard_normal((rows, dimension))
+    if copies:
+        vectors = vectors[random.integers(rows, size=rows)]
+        near = random.integers(rows, size=rows // 3)  # as near to each other as the numbers can tell apart
+        vectors[near] = vectors[0] * (1 + 1e-7 * random.standard_normal((len(near), 1)))
+    album = Album.from_arrays(vectors, {"label": [f"c{row % 3}" for row in range(rows)]}, dtype=dtype)
+    gone = np.flatnonzero(random.random(rows) < removed)
+    album.remove(gone[: rows - 1])
+    ids = album.photos.ids.tolist()
+    where = Filter(columns=(("label", "c1"),)) if filtered else None
+    passing = [identity for identity in ids if not filtered or identity % 3 == 1]
+    stored = {identity: np.array(album.vectors[row]) for row, identity in enumerate(ids)}
+    itself, other = ids[seed % len(ids)], unit(random.standard_normal(dimension))
+    with pytest.MonkeyPatch.context() as patched:
+        if coded:
+            patched.setattr("smoothap.album.engines.codes._WORTH_CODING", 0)
+            patched.setattr("smoothap.album.search._FEW", 0)
+        for query, vector in ((itself, stored[itself]), (other, other), (itself, stored[itself])):
+            scores = {one: defined_score(vector, stored[one]) for one in passing if one is not query}
+            wanted = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+            least = min(max(wanted[len(wanted) // 2][1], -1.0), 1.0) if wanted else 0.0
+            for options, expected in (
+                ({"k": k}, wanted[:k]),
+                ({"everything": True}, wanted),
+                ({"minimum": least}, [one for one in wanted if one[1] >= least]),
+            ):
+                hits = album.search(query, where=where, **options)
+                assert [(hit.id, hit.score) for hit in hits] == expected
+                assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
 
 
 @given(st.integers(2, 60), st.floats(-1, 1), st.integers(0, 10_000))
@@ -64,7 +96,7 @@ def test_all_above_leaves_nothing_out(rows, score, seed):
 
 
 def test_pairs_are_found_across_tiles(monkeypatch):
-    from smoothap.album import _duplicates as duplicates
+    from smoothap.album import duplicates
 
     album = random_album(50, 3, 0)
     whole = album.all_above(0.5)
@@ -76,7 +108,7 @@ def test_pairs_are_found_across_tiles(monkeypatch):
 @pytest.mark.parametrize("score", [0.98, 0.9, 0.0])
 def test_pairs_of_long_vectors_are_those_of_every_pair(monkeypatch, spread, score):
     """Long vectors are compared by a few of their numbers first, which must lose no pair, least of all at the score."""
-    from smoothap.album import _duplicates as duplicates
+    from smoothap.album import duplicates
 
     monkeypatch.setattr(duplicates, "_TILE", 16)
     monkeypatch.setattr(duplicates, "_SHORT", 8)
@@ -96,7 +128,7 @@ def test_pairs_of_long_vectors_are_those_of_every_pair(monkeypatch, spread, scor
 
 
 def test_few_tiles_of_an_album_of_groups_are_compared(monkeypatch):
-    from smoothap.album import _duplicates as duplicates
+    from smoothap.album import duplicates
 
     random = np.random.default_rng(0)
     groups = random.standard_normal((20, 40))[random.permutation(np.arange(20).repeat(16))]

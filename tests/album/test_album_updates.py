@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
-from smoothap.album.update import labels_by_folder
 
 from smoothap.album import Album, prepare
+from smoothap.album.update import labels_by_folder
 from smoothap.models import Embedder
 
 
@@ -36,7 +36,7 @@ def test_only_what_changed_is_touched_and_ids_stay(album, photos, monkeypatch):
 def test_the_number_of_readers_changes_nothing_but_the_speed(tmp_path, album, model, photos, monkeypatch):
     readers = []
     pool = prepare.ThreadPoolExecutor
-    monkeypatch.setattr(preparing, "ThreadPoolExecutor", lambda number, **more: readers.append(number) or pool(number))
+    monkeypatch.setattr(prepare, "ThreadPoolExecutor", lambda number, **more: readers.append(number) or pool(number))
     for workers in (1, 3):
         other = Album.create(tmp_path / f"read by {workers}", model, photos)
         other.update(workers=workers, progress=False)
@@ -48,9 +48,9 @@ def test_the_number_of_readers_changes_nothing_but_the_speed(tmp_path, album, mo
 
 
 def test_a_run_with_nothing_to_do_writes_nothing(album):
-    before = {file.name: file.stat().st_mtime_ns for file in Path(album._storage.folder).iterdir()}
+    before = {file.name: file.stat().st_mtime_ns for file in Path(album.folder).iterdir()}
     album.update(labels=labels_by_folder)
-    assert {file.name: file.stat().st_mtime_ns for file in Path(album._storage.folder).iterdir()} == before
+    assert {file.name: file.stat().st_mtime_ns for file in Path(album.folder).iterdir()} == before
 
 
 def test_ids_are_never_given_twice(album, photos):

@@ -1,22 +1,17 @@
-"""An album keeps when and by which camera a photo was taken; an older album learns it without a vector made again."""
+"""An album keeps when and by which camera a photo was taken."""
 
 import io
 import sys
 import threading
 import time
-from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from photo_makers import photo_bytes
 from PIL import Image
-from smoothap.album._checksums import checksum
-from smoothap.album.description import read_description, write_description
 
 from smoothap.album import Album
-from smoothap.album.photos import OLDER_SCHEMA
 
 
 def camera_photo(seed, taken=None, model=None, maker="Apple"):
@@ -62,38 +57,11 @@ def test_dates_and_cameras_are_kept(tmp_path, model, shots):
 def test_a_place_is_not_kept(tmp_path, model, shots):
     album = Album.create(tmp_path / "album", model, shots)
     album.update(progress=False)
-    assert not {name for name in album.photos.table.column_names if "gps" in name or "place" in name}
     for file in (tmp_path / "album").iterdir():
         assert b"GPS" not in file.read_bytes()
     for photo in album.photos:
         picture = Image.open(io.BytesIO(album.thumbnail(photo.id)))
         assert not picture.getexif()
-
-
-def made_older(folder):
-    """Write the album as a version wrote it that did not know of dates."""
-    description = read_description(folder)
-    (segment,) = description.segments
-    file = folder / f"photos-{segment.number:06d}.parquet"
-    pq.write_table(pq.read_table(file).select(OLDER_SCHEMA.names).cast(OLDER_SCHEMA), file, compression="zstd")
-    write_description(folder, replace(description, segments=(replace(segment, photos=checksum(file)),)))
-
-
-def test_an_older_album_opens_and_is_filled_in_without_the_network(tmp_path, model, shots, monkeypatch):
-    album = Album.create(tmp_path / "album", model, shots)
-    album.update(progress=False)
-    made_older(tmp_path / "album")
-    older = Album.open(tmp_path / "album")
-    assert [photo.taken for photo in older.photos] == [None] * 5
-    assert len(older.search(0, k=3)) == 3
-    vectors = older.vectors.copy()
-    monkeypatch.setattr(Album, "embedder", lambda self: pytest.fail("a vector was made again"))
-    report = older.update(progress=False)
-    assert (report.unchanged, report.added, report.changed) == (5, [], [])
-    assert_known(older)
-    assert np.array_equal(older.vectors, vectors)
-    monkeypatch.setattr("smoothap.album.update.heads_of", lambda *_: pytest.fail("asked twice"))
-    assert older.update(progress=False).unchanged == 5
 
 
 def test_a_changed_photo_has_its_new_date(tmp_path, model, shots):
@@ -127,7 +95,7 @@ def test_a_heic_photo_is_tried_again_once_its_decoder_is_there(tmp_path, model, 
 
 
 def test_of_many_large_photos_few_are_decoded_at_once(tmp_path, model, monkeypatch):
-    from smoothap.album import preparing
+    from smoothap.album import prepare
     from smoothap.data.reading import read_image
 
     (tmp_path / "large").mkdir()
@@ -146,8 +114,8 @@ def test_of_many_large_photos_few_are_decoded_at_once(tmp_path, model, monkeypat
             now.remove(kind)
         return read_image(content, **options)
 
-    monkeypatch.setattr(preparing, "_LARGE_PIXELS", 100)
-    monkeypatch.setattr(preparing, "read_image", reading)
+    monkeypatch.setattr(prepare, "_LARGE_PIXELS", 100)
+    monkeypatch.setattr(prepare, "read_image", reading)
     album = Album.create(tmp_path / "album", model, tmp_path / "large")
     assert len(album.update(progress=False, workers=12).added) == 24
     assert 1 <= max(most) <= 4

@@ -1,14 +1,15 @@
 """Filter first, then rank: against brute force, by every engine, with recall, a minimum and everything."""
 
+import re
 from datetime import date, datetime
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from smoothap.album.filters import cameras_of, day, days_of, folders_of
 
-from smoothap.album import Album, Filter, engines
+from smoothap.album import Album, Filter, postings
+from smoothap.album.filters import cameras_of, day, days_of, folders_of
 
 FOLDERS = ["", "a", "a/b", "ab", "c d", "a%_b"]
 CAMERAS = ["", "Canon EOS 5D", "Canon EOS 5D Mark II", "Apple iPhone 15", None]
@@ -93,52 +94,69 @@ def test_first_answers_that_are_added_to_the_query_pass_too():
     assert [hit.id for hit in found] == [hit.id for hit in wanted if hit.id != 3]
 
 
-class Blurred:
-    """An engine that names what is near by half of the numbers, and no more than its limit."""
-
-    name = "blurred"
-
-    def __init__(self, vectors, limit):
-        self.vectors, self.limit = vectors, limit
-
-    def nearest(self, query, k):
-        return np.argsort(-(self.vectors @ query), kind="stable")[:k]
-
-
-@pytest.mark.parametrize("limit", [0, 3, 20, 60, 120])
-@pytest.mark.parametrize("name", CASES)
-def test_an_engine_that_names_too_few_is_not_believed(name, limit, monkeypatch):
-    album, facts = made(engine="hnsw")
-    monkeypatch.setattr(engines, "EXACT_UP_TO", 0)
-    album._neighbours.__dict__["engine"] = Blurred(album.vectors, limit)
-    where, passes = CASES[name]
-    for query in (0, 7, 33):
-        found = album.search(query, 5, where=where)
-        assert [hit.id for hit in found] == oracle(album, facts, query, passes, 5)
-        if limit < 5:
-            assert "all of them were compared, exactly, and hnsw was not needed" in found.note
-        if limit == 120 and name in ("folder", "until"):
-            assert found.note == ""
+TEXTS = st.sampled_from([None, "", "x", "xy", "é", "0", "\U0001f600"])
+FACTS = st.fixed_dictionaries(
+    {
+        "folder": st.sampled_from([*FOLDERS, "a0", "a/b/c", "é"]), "camera": st.sampled_from(CAMERAS),
+        "taken": st.sampled_from([*DATES, "1969-07-20T20:17:40", "0999-01-01T00:00:00"]),
+        "brand": TEXTS, "label": TEXTS,
+    }
+)  # fmt: skip
+ASKED = st.fixed_dictionaries(
+    {},
+    optional={
+        "folder": st.sampled_from(["a", "a/b", "ab", "é", "none"]),
+        "camera": st.sampled_from(["canon", "5D", "iphone"]),
+        "since": st.dates(date(1960, 1, 1), date(2022, 1, 1)), "until": st.dates(date(1960, 1, 1), date(2022, 1, 1)),
+        "brand": TEXTS.filter(lambda text: text is not None), "label": TEXTS.filter(lambda text: text is not None),
+    },
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("rows_at_once", [0, 100_000])
-def test_hnsw_gives_what_brute_force_gives(rows_at_once, monkeypatch, tmp_path):
-    pytest.importorskip("faiss")
-    monkeypatch.setattr(engines, "EXACT_UP_TO", rows_at_once)
-    album, facts = made(400, engine="hnsw")
-    for where, passes in CASES.values():
-        for query in (0, 7):
-            found = album.search(query, 5, where=where)
-            assert [hit.id for hit in found] == oracle(album, facts, query, passes, 5)
-    assert ("exactly" in found.note) or rows_at_once == 0
+def passes(fact, asked):
+    """Whether a photo passes, by looking at it."""
+    cameras = {name for name in CAMERAS if name}
+    word = asked.get("camera", "").lower()
+    chosen = {name for name in cameras if name.lower() == word} or {name for name in cameras if word in name.lower()}
+    return (
+        ("folder" not in asked or f"{fact['folder']}/".startswith(f"{asked['folder']}/"))
+        and ("camera" not in asked or fact["camera"] in chosen)
+        and (not {"since", "until"} & set(asked) or in_range(fact, asked.get("since"), asked.get("until")))
+        and all((fact[name] or "") == asked[name] for name in ("brand", "label") if name in asked)
+    )
 
 
-def test_no_engine_is_asked_where_few_pass():
-    album, facts = made(200, engine="hnsw")
-    found = album.search(3, 5, where=CASES["folder"][0])
-    assert [hit.id for hit in found] == oracle(album, facts, 3, CASES["folder"][1], 5)
-    assert "hnsw was not needed" in found.note
-    assert "engine" not in vars(album._neighbours)  # nor built
+@settings(deadline=None, max_examples=80)
+@given(st.lists(FACTS, min_size=1, max_size=40), st.lists(ASKED, min_size=1, max_size=5), st.integers(1, 40), st.data())
+def test_what_passes_is_what_passes_by_looking_at_each_photo(facts, questions, block, data):
+    """After photos came and went, with ids in blocks of any size."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(postings, "BLOCK", 8 * block)
+        patched.setattr(postings, "_BITMAP", block)
+        metadata = [
+            {
+                **fact, "path": f"{fact['folder']}/{row}.jpg".lstrip("/"),
+                "columns": {"other": "z"} | ({} if fact["brand"] is None else {"brand": fact["brand"]}),
+            }
+            for row, fact in enumerate(facts)
+        ]  # fmt: skip
+        album = Album.from_arrays(np.ones((len(facts), 2)), metadata)
+        album.remove(data.draw(st.sets(st.integers(0, len(facts) - 1), max_size=len(facts) // 2)))
+        here = {photo.id: facts[photo.id] for photo in album.photos}
+        for asked in questions:
+            columns = tuple((name, asked[name]) for name in ("brand", "label") if name in asked)
+            plain = {name: value for name, value in asked.items() if name not in ("brand", "label")}
+            wanted = [identity for identity, fact in here.items() if passes(fact, asked)]
+            said = ""
+            try:
+                found = album.passing(Filter(**plain, columns=columns))
+            except ValueError as error:  # what no photo has
+                said = str(error)
+            if said:
+                assert re.search("No day is|No photo of the album is|has no column 'brand'", said), said
+                assert not wanted or "no column" in said
+                continue
+            assert (found is None and len(wanted) == len(here)) or album.photos.ids[found].tolist() == wanted
 
 
 def test_a_collection_and_what_is_in_none(tmp_path):

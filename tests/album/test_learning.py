@@ -19,7 +19,7 @@ def maps(vectors, labels, rows):
 
 def untouched(album):
     """Every byte of the album's own files."""
-    return {file.name: file.read_bytes() for file in album._storage.folder.iterdir() if file.is_file()}
+    return {file.name: file.read_bytes() for file in album.folder.iterdir() if file.is_file()}
 
 
 def test_photos_that_were_in_no_collection_are_found_better(taught_album):
@@ -36,8 +36,8 @@ def test_photos_that_were_in_no_collection_are_found_better(taught_album):
     assert others > before[1] - 0.01  # it is the same directions that matter to them
     assert album.learnt.collections == 12
     assert album.learnt.gain[1] > 0
-    again = Album.open(album._storage.folder)
-    assert (again.vectors == album.vectors).all()
+    again = Album.open(album.folder)
+    assert np.array_equal(again.vectors, album.vectors)
 
 
 def test_what_scores_mean_is_learnt_anew(taught_album):
@@ -129,7 +129,7 @@ def test_photos_that_come_while_it_learns_are_projected_too(taught_album, monkey
 
     def slow(*arguments):
         checked = check(*arguments)
-        other = Album.open(album._storage.folder)
+        other = Album.open(album.folder)
         removed.append(other.photos[300].id)
         other.remove(removed)
         return checked
@@ -137,7 +137,7 @@ def test_photos_that_come_while_it_learns_are_projected_too(taught_album, monkey
     monkeypatch.setattr(module, "check", slow)
     assert learn(album, progress=False).learnt
     assert len(album) == len(labels) - 1
-    assert (album.vectors == album._projection(album.model_vectors()[1])).all()
+    assert (album.vectors == album.projected(album.model_vectors()[1])).all()
 
 
 def test_marks_of_what_is_wrong_push_it_away(tmp_path):
@@ -180,5 +180,5 @@ def test_an_album_of_marked_photos_alone_can_learn(tmp_path):
 
 
 def test_an_album_in_memory_says_what_to_do():
-    with pytest.raises(ValueError, match="in memory only"):
+    with pytest.raises(ValueError, match="goes with this object"):
         learn(Album.from_arrays(np.eye(3)))

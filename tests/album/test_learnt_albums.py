@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 from photo_makers import photo_bytes
-from smoothap.album.projection import Learnt, read_description
 
 from smoothap.album import Album
-from smoothap.album.projection import Projection
+from smoothap.album.projection import Learnt, Projection, read_description
 
 
 def projection(seed=0, numbers=5, of=8):
@@ -46,7 +45,7 @@ def test_it_is_still_so_when_opened_again_and_after_an_update(album, photos, mod
     one = taught(album)
     (photos / "new.png").write_bytes(photo_bytes(500))
     (photos / "class0" / "000.png").write_bytes(photo_bytes(501))
-    again = Album.open(album._storage.folder, model=model)
+    again = Album.open(album.folder, model=model)
     assert (again.vectors == album.vectors).all()
     again.update()
     assert len(again) == 13
@@ -69,13 +68,13 @@ def test_a_run_that_was_stopped_in_the_middle_has_projected_what_it_took_in(albu
     monkeypatch.setattr(update.Updater, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         album.update()
-    stopped = Album.open(album._storage.folder)
+    stopped = Album.open(album.folder)
     assert len(stopped._description.segments) > 1
     assert (stopped.vectors == one(stopped.model_vectors()[1])).all()
 
 
 def test_undone_it_is_the_album_of_before(album):
-    folder = album._storage.folder
+    folder = album.folder
     album.calibrate(album.vectors, album.photos.labels(), "labels")
     before, calibration = np.array(album.vectors), album.calibration.to_dict()
     taught(album)
@@ -98,7 +97,7 @@ def test_learning_again_begins_with_the_vectors_of_the_model(album):
     second = taught(album, seed=1)
     assert (album.model_vectors()[1] == originals).all()
     assert (album.vectors == second(originals)).all()
-    assert len([*album._storage.folder.glob("learnt-*")]) == 1
+    assert len([*album.folder.glob("learnt-*")]) == 1
 
 
 def test_exact_copies_stay_ties(tmp_path):
@@ -114,11 +113,11 @@ def test_exact_copies_stay_ties(tmp_path):
 
 def test_an_album_that_learnt_nothing_is_written_as_ever(album):
     """Older versions of smoothap refuse fields that they do not know."""
-    text = (album._storage.folder / "album.json").read_text()
+    text = (album.folder / "album.json").read_text()
     assert "learnt" not in text
     taught(album)
     album.unlearn()
-    assert "learnt" not in (album._storage.folder / "album.json").read_text()
+    assert "learnt" not in (album.folder / "album.json").read_text()
 
 
 def test_a_query_of_the_model_alone_is_refused_with_a_remedy(album):
@@ -140,7 +139,7 @@ def test_what_a_stranger_wrote_about_learning_is_refused(album, wrong):
     from smoothap.album import description
 
     taught(album)
-    folder = album._storage.folder
+    folder = album.folder
     values = json.loads((folder / "album.json").read_text())
     values["learnt"] |= wrong
     del values["format"], values["checksum"]
@@ -151,5 +150,5 @@ def test_what_a_stranger_wrote_about_learning_is_refused(album, wrong):
 
 def test_a_description_comes_back_as_it_was(album):
     taught(album)
-    assert read_description(album._storage.folder) == album._description
+    assert read_description(album.folder) == album._description
     assert album.learnt.gain == (0.1, 0.05, 0.15)

@@ -9,9 +9,13 @@ from smoothap.album._training_set import Lessons
 from smoothap.losses import SmoothAP
 
 
+def collection(name, right, wrong):
+    return Collection(name, 0, lambda key: (right, wrong, ()))
+
+
 def lessons(**collections):
     photos = Album.from_arrays(np.eye(12), {"path": [f"{row}.jpg" for row in range(12)]}).photos
-    given = {name: Collection(name, right, wrong) for name, (right, wrong) in collections.items()}
+    given = {name: collection(name, *marks) for name, marks in collections.items()}
     return Lessons.of(given, photos)
 
 
@@ -79,7 +83,7 @@ def test_without_a_collection_its_photos_play_no_part():
 
 def test_a_batch_of_many_photos_has_some_of_every_collection():
     photos = Album.from_arrays(np.eye(700), {"path": [f"{row}.jpg" for row in range(700)]}).photos
-    many = Lessons.of({f"{n}": Collection(f"{n}", tuple(range(30 * n, 30 * n + 30)), ()) for n in range(20)}, photos)
+    many = Lessons.of({f"{n}": collection(f"{n}", tuple(range(30 * n, 30 * n + 30)), ()) for n in range(20)}, photos)
     batch = _batch(many, np.random.default_rng(0))
     assert len(batch) <= 360
     assert (many.member[batch].sum(axis=0) >= 4).all()

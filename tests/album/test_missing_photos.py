@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from photo_makers import photo_bytes, photo_folder
-from smoothap.album.update import refuse_missing
 
 from smoothap.album import Album
+from smoothap.album.update import refuse_missing
 
 
 def test_another_folder_does_not_empty_the_album(album, tmp_path):
@@ -77,7 +77,7 @@ def test_a_photo_folder_that_cannot_be_read_is_an_error(album, photos, monkeypat
     closed_folder(monkeypatch, photos.name)
     with pytest.raises(ValueError, match=r"photos cannot be read: permission denied"):
         album.update(remove_missing=True)
-    assert len(Album.open(album._storage.folder)) == 12
+    assert len(Album.open(album.folder)) == 12
 
 
 def test_a_disk_that_is_not_mounted_does_not_empty_the_album(album, photos, tmp_path, monkeypatch):
@@ -85,10 +85,10 @@ def test_a_disk_that_is_not_mounted_does_not_empty_the_album(album, photos, tmp_
     shutil.move(photos, tmp_path / "away")
     (photos / "lost+found").mkdir(parents=True)
     closed_folder(monkeypatch, "lost+found")
-    before = {file.name: file.read_bytes() for file in album._storage.folder.iterdir()}
+    before = {file.name: file.read_bytes() for file in album.folder.iterdir()}
     with pytest.raises(ValueError, match=r"8 of the 8 photos .* such as 'class0/000.png', .*--remove-missing"):
         album.update()
-    assert {file.name: file.read_bytes() for file in album._storage.folder.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in album.folder.iterdir()} == before
 
 
 def test_many_missing_photos_are_removed_only_on_demand(tmp_path, model):

@@ -136,16 +136,3 @@ def test_columns_have_their_names_wherever_a_table_is_read(folder):
         progress=False,
     ).album  # fmt: skip
     assert labelled.photos[0].label == "p0"
-
-
-def test_an_album_of_an_older_version_opens_without_columns(folder):
-    from smoothap.album import _tables, photos
-
-    album = indexed(folder, ROWS).album
-    file = next((folder / "album").glob("photos-*.parquet"))
-    older = pq.read_table(file).select(photos.OLDER_SCHEMA.names).cast(photos.OLDER_SCHEMA)
-    pq.write_table(older, file)
-    table = _tables.read_table(file, len(album))
-    assert table.schema.equals(photos.SCHEMA)
-    assert photos.Photos(table).column_names() == []
-    assert len(table) == len(album)

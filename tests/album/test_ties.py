@@ -46,7 +46,7 @@ def test_a_score_is_that_of_the_definition(core_path, album):
 
 @pytest.mark.guarantee(21)
 def test_the_page_shows_the_average_precision_of_the_evaluation(album):
-    report = evaluate(album.vectors, album.photos.labels(), progress=False)
+    report = evaluate(album.vectors[:], album.photos.labels(), progress=False)
     served = ServedAlbum(album, "album", Decoder(Limits()))
     for row in range(0, 300, 7):
         curve = served.answer(SearchRequest(photo=row)).curve
@@ -61,7 +61,7 @@ def test_pairs_at_the_score_itself_are_found(core_path, album):
     assert {(0, 1), (0, 151), (1, 150), (150, 151)} <= {(pair.first, pair.second) for pair in album.all_above(score)}
     above = album.all_above(np.nextafter(score, 2))
     assert (0, 1) not in {(pair.first, pair.second) for pair in above}
-    product = album.vectors @ album.vectors.T
+    product = album.vectors[:] @ album.vectors[:].T
     scores = {(0, row): defined_score(album.vectors[0], album.vectors[row]) for row in range(1, 300)}
     too_low = [pair for pair, score in scores.items() if product[pair] < np.float32(score)]
     assert too_low  # or this would show nothing
@@ -74,7 +74,7 @@ def test_calibration_counts_by_the_definition(core_path, album, monkeypatch):
     """With a score of the curve at each right pair, ties between right and wrong pairs are counted as ties."""
     monkeypatch.setattr(calibration, "POINTS", 4096)
     labels = np.array(album.photos.labels())[:60]
-    vectors = np.ascontiguousarray(album.vectors[:60])
+    vectors = np.array(album.vectors[:60])
     vectors[30:] = vectors[:30]
     learnt = calibrate(vectors, labels, "sixty vectors")
     every = np.array([[defined_score(x, y) for x in vectors] for y in vectors])

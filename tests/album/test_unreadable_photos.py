@@ -13,9 +13,9 @@ import pytest
 from guarantees import short_or_long
 from photo_makers import photo_bytes
 from PIL import Image
-from smoothap.album.walk import kinds_of
 
-from smoothap.album import Album
+from smoothap.album import Album, prepare, update
+from smoothap.album.walk import kinds_of
 from smoothap.data.reading import UnreadableImage
 
 
@@ -104,8 +104,6 @@ def test_a_repaired_photo_is_taken_in_and_leaves_the_list(tmp_path, model, pile)
 
 @pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "I/O error"), MemoryError()])
 def test_a_reason_that_can_pass_is_tried_again(tmp_path, model, pile, monkeypatch, error):
-    from smoothap.album import preparing
-
     content = prepare._content
 
     def failing(file):
@@ -115,7 +113,7 @@ def test_a_reason_that_can_pass_is_tried_again(tmp_path, model, pile, monkeypatc
 
     album = Album.create(tmp_path / "album", model, pile)
     with monkeypatch.context() as patched:
-        patched.setattr(preparing, "_content", failing)
+        patched.setattr(prepare, "_content", failing)
         assert "0.png" in album.update(progress=False).unreadable
         assert "0.png" in album.update(progress=False).unreadable
     assert "0.png" in (tmp_path / "album" / "unreadable.csv").read_text()
@@ -144,8 +142,6 @@ def test_damage_is_not_looked_at_twice(tmp_path, model, pile, monkeypatch):
 
 @pytest.mark.parametrize("error", [OverflowError("too large"), RuntimeError("strange"), ZeroDivisionError()])
 def test_one_bad_file_is_one_line_whatever_is_bad_about_it(tmp_path, model, pile, monkeypatch, error):
-    from smoothap.album import preparing
-
     thumbnail = prepare.thumbnail_of
     calls = []
 
@@ -155,7 +151,7 @@ def test_one_bad_file_is_one_line_whatever_is_bad_about_it(tmp_path, model, pile
             raise error
         return thumbnail(picture)
 
-    monkeypatch.setattr(preparing, "thumbnail_of", failing)
+    monkeypatch.setattr(prepare, "thumbnail_of", failing)
     report = Album.create(tmp_path / "album", model, pile).update(progress=False)
     assert len(report.unreadable) == len(BAD) + 3
     assert len(report.added) == GOOD - 1
@@ -173,10 +169,8 @@ def test_a_photo_that_becomes_unreadable_is_reported_and_kept_as_it_was(tmp_path
 
 
 def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch):
-    from smoothap.album import update
-
     album = Album.create(tmp_path / "album", model, pile)
-    add = update.Updater._add
+    add = update.Updater.take
     batches = []
 
     def interrupted(self, *arguments):
@@ -185,13 +179,13 @@ def test_an_interrupted_run_keeps_what_it_has(tmp_path, model, pile, monkeypatch
         batches.append(1)
         add(self, *arguments)
 
-    monkeypatch.setattr(update, "BATCH", 16)
-    monkeypatch.setattr(update.Updater, "_add", interrupted)
+    monkeypatch.setattr(prepare, "BATCH", 16)
+    monkeypatch.setattr(update.Updater, "take", interrupted)
     with pytest.raises(KeyboardInterrupt):
         album.update(progress=False)
     assert len(Album.open(tmp_path / "album")) == 48
     batches.clear()
-    monkeypatch.setattr(update.Updater, "_add", add)
+    monkeypatch.setattr(update.Updater, "take", add)
     report = album.update(progress=False)
     assert len(report.added) + 48 == len(album) == GOOD
 

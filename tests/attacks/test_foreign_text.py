@@ -21,13 +21,9 @@ from photo_makers import tiny_model
 from smoothap.album.description import _SEALED
 
 from smoothap.album import Album
-from smoothap.data.datasets.counts import Counts
-from smoothap.data.datasets.ijbc import ijbc
-from smoothap.data.datasets.inaturalist import inaturalist, inaturalist_json
-from smoothap.data.datasets.sop import sop
-from smoothap.data.datasets.table import table
-from smoothap.data.datasets.vehicle_id import vehicle_id
-from smoothap.data.datasets.vggface2 import vggface2
+from smoothap.data.datasets.faces import ijbc, vggface2
+from smoothap.data.datasets.own import table
+from smoothap.data.datasets.published import inaturalist, inaturalist_json, sop, vehicle_id
 from smoothap.data.reading import UnreadableImage
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
@@ -38,7 +34,6 @@ from smoothap.training.checkpoint import State
 
 pytestmark = pytest.mark.guarantee(12)
 
-NONE = Counts(0, 0)
 fuzzed = settings(
     max_examples=short_or_long(20, 400),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.data_too_large, HealthCheck.too_slow],
@@ -72,46 +67,49 @@ def write_table(root):
     return root
 
 
-def nothing_expected(*parts):
-    return dict.fromkeys(parts, NONE)
+@pytest.fixture(scope="module", autouse=True)
+def _tiny_copies_are_whole():
+    with pytest.MonkeyPatch.context() as patch:
+        tiny_sets.expect_little(patch)
+        yield
 
 
 # name -> how the set is written, how it is opened, and its files that a stranger may have written
 SETS = {
     "sop": (
         tiny_sets.write_sop,
-        lambda root: sop(root, paper=nothing_expected("train", "test")),
+        sop,
         ["Ebay_train.txt", "Ebay_test.txt"],
     ),
     "vehicle-id": (
         tiny_sets.write_vehicle_id,
-        lambda root: vehicle_id(root, paper=nothing_expected("train", "small", "medium", "large")),
+        vehicle_id,
         ["train_test_split/train_list.txt", "train_test_split/test_list_800.txt"],
     ),
     "inaturalist": (
         tiny_sets.write_inaturalist,
-        lambda root: inaturalist(root, paper=nothing_expected("train", "test")),
+        inaturalist,
         ["Inaturalist_train_set1.txt", "Inaturalist_test_set1.txt"],
     ),
     "inaturalist json": (
         write_json_inaturalist,
-        lambda root: inaturalist_json(root, paper={"train": Counts(0, 3), "test": Counts(0, 1)}),
+        inaturalist_json,
         ["train2018.json", "val2018.json"],
     ),
     "vggface2": (
         tiny_sets.write_vggface2,
-        lambda root: vggface2(root, paper=nothing_expected("train", "test")),
+        vggface2,
         ["train_list.txt", "bb_landmark/loose_bb_train.csv", "identity_meta.csv"],
     ),
     "vggface2 aligned": (
         tiny_sets.write_vggface2,
-        lambda root: vggface2(root, aligned=True, paper=nothing_expected("train", "test")),
+        lambda root: vggface2(root, aligned=True),
         ["bb_landmark/loose_landmark_test.csv"],
     ),
-    "ijbc": (tiny_sets.write_ijbc, lambda root: ijbc(root, paper=NONE), ["protocols/ijbc_metadata.csv"]),
+    "ijbc": (tiny_sets.write_ijbc, ijbc, ["protocols/ijbc_metadata.csv"]),
     "ijbc aligned": (
         tiny_sets.write_ijbc_aligned,
-        lambda root: ijbc(root, aligned=True, paper=NONE),
+        lambda root: ijbc(root, aligned=True),
         ["meta/ijbc_face_tid_mid.txt", "meta/ijbc_name_5pts_score.txt", "meta/ijbc_1N_gallery_G1.csv"],
     ),
     "table": (write_table, lambda root: table(root / "images.csv"), ["images.csv"]),
@@ -298,7 +296,7 @@ def test_a_face_that_lies_nowhere_is_an_unreadable_image(cell, tmp_path):
         cells = first.split(",")
         file.write_text("\n".join([header, ",".join([cells[0], cell, *cells[2:]]), *rest]) + "\n")
     for aligned in (False, True):
-        images = vggface2(tmp_path, aligned=aligned, paper=nothing_expected("train", "test")).train
+        images = vggface2(tmp_path, aligned=aligned).train
         with pytest.raises(UnreadableImage, match="said to"):
             images.read(0)
         images.read(1)

@@ -20,11 +20,9 @@ from smoothap.album.description import Segment, read_description, write_descript
 from smoothap._core.files import cache_folder
 from smoothap.album import Album
 from smoothap.data.datasets import glyphs
-from smoothap.data.datasets.counts import Counts
-from smoothap.data.datasets.folder import folder as image_folder
-from smoothap.data.datasets.inaturalist import inaturalist
-from smoothap.data.datasets.sop import sop
-from smoothap.data.datasets.table import table
+from smoothap.data.datasets.own import folder as image_folder
+from smoothap.data.datasets.own import table
+from smoothap.data.datasets.published import inaturalist, sop
 from smoothap.data.reading import read_image
 from smoothap.losses import SmoothAP
 from smoothap.metrics import Report
@@ -37,7 +35,6 @@ from smoothap.training.log import read_rows
 from smoothap.training.vector_files import open_array
 
 pytestmark = pytest.mark.guarantee(14)
-NONE = {"train": Counts(0, 0), "test": Counts(0, 0)}
 
 
 class Payload:
@@ -182,12 +179,12 @@ def as_set(folder, content):
         yield lambda file=folder / name: table(file)
     root = tiny_sets.write_sop(folder / "sop")
     (root / "Ebay_train.txt").write_bytes(content)
-    yield lambda: sop(root, paper=NONE)
+    yield lambda: sop(root)
     nature = folder / "nature"
     nature.mkdir()
     for name in ("train2018.json", "val2018.json"):
         (nature / name).write_bytes(content)
-    yield lambda: inaturalist(nature, paper=NONE)
+    yield lambda: inaturalist(nature)
 
 
 def as_vectors(folder, content):

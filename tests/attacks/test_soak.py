@@ -26,7 +26,7 @@ from PIL import Image
 from smoothap.album import Album, update
 from smoothap.models import Embedder
 
-SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(8, 3_600)))
+SECONDS = int(os.environ.get("SMOOTHAP_SOAK_SECONDS", short_or_long(5, 3_600)))
 CLIENTS = short_or_long(4, 12)
 TESTS = Path(__file__).parent.parent
 JSON = {"content-type": "application/json"}
@@ -160,7 +160,7 @@ def test_a_served_album_may_change_under_its_visitors(tmp_path, measured):
         told = "".join(iter(server.stdout.readline, "Stop    Ctrl-C\n"))
         port, process = int(re.search(r":(\d+)/", told)[1]), psutil.Process(server.pid)
         statuses, answers, loaded = Counter(), 0, {}
-        visits(port, max(4, SECONDS / 20), 10_000)  # threads, caches and pools come into being
+        visits(port, max(2, SECONDS / 20), 10_000)  # threads, caches and pools come into being
         before = settled(process, port, 0 if SECONDS > 60 else 10**6)
         end, turn = time.monotonic() + SECONDS, 0
         while time.monotonic() < end:

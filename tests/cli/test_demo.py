@@ -30,7 +30,11 @@ def few_emoji(monkeypatch):
 
 def run(out, capsys):
     with suppress(SystemExit):  # of a few steps, which need not teach it anything
-        app(["demo", "--out", str(out), "--minutes", "0.09"], result_action="return_value", exit_on_error=False)
+        app(
+            ["demo", "--out", str(out), "--minutes", "0.09", "--size", "48"],
+            result_action="return_value",
+            exit_on_error=False,
+        )
     return capsys.readouterr().out
 
 

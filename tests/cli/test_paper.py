@@ -66,11 +66,11 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
     def small(name):
         return Analysis(name, name.title(), [{"a": 1}], {"": Figure((1, 1))}, "nothing", "agrees")
 
-    def fails(**_):
+    def fails(*_, **__):
         raise RuntimeError("the cat ate it")
 
     for name in ("indicator", "triplet_example", "operating_region", "cost"):
-        monkeypatch.setattr(f"smoothap.paper.all.{name}", lambda name=name, **_: small(name.replace("_", "-")))
+        monkeypatch.setattr(f"smoothap.paper.all.{name}", lambda *_, name=name, **__: small(name.replace("_", "-")))
     monkeypatch.setattr("smoothap.paper.all.tightness", fails)
     run("all", *given, "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
@@ -92,7 +92,7 @@ def test_all_makes_one_page_on_which_a_failed_analysis_says_why(given, tmp_path,
 
 def test_all_without_a_model_says_what_is_missing(given, tmp_path, monkeypatch):
     for name in ("indicator", "triplet_example", "operating_region", "cost", "tightness"):
-        monkeypatch.setattr(f"smoothap.paper.all.{name}", lambda **_: 1 / 0)
+        monkeypatch.setattr(f"smoothap.paper.all.{name}", lambda *_, **__: 1 / 0)
     run("all", *given[:2], "--out", tmp_path)
     text = (tmp_path / "analyses.html").read_text()
     assert text.count("repeat the command with --model FOLDER") == 5

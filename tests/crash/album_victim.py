@@ -18,10 +18,9 @@ import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from smoothap.album._storage import Storage
-from smoothap.album.projection import Learnt
 
 from smoothap.album import Album, update
-from smoothap.album.projection import Projection
+from smoothap.album.projection import Learnt, Projection
 from smoothap.models import Embedder
 
 

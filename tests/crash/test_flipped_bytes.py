@@ -7,13 +7,12 @@ import pytest
 import torch
 from guarantees import short_or_long
 from photo_makers import photo_bytes, photo_folder, tiny_model
-from smoothap.album.projection import Learnt
 from smoothap.album.parts import PartUpdate, Share
-from smoothap.album.update import labels_by_folder
-from smoothap.album.walk import walk
 
 from smoothap.album import Album
-from smoothap.album.projection import Projection
+from smoothap.album.projection import Learnt, Projection
+from smoothap.album.update import labels_by_folder
+from smoothap.album.walk import walk
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model, write_model
 from smoothap.training import checkpoint

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from guarantees import short_or_long
 from photo_makers import photo_bytes, photo_folder, tiny_model
-from smoothap.album.projection import Learnt
 from smoothap.album.parts import PARTS, PartUpdate, Share, settle_album
-from smoothap.album.walk import walk
 from torn_disk import PowerCut, TornDisk
 
 from smoothap.album import Album, update
-from smoothap.album.projection import Projection
+from smoothap.album.projection import Learnt, Projection
+from smoothap.album.walk import walk
 from smoothap.models import Embedder
 
 pytestmark = pytest.mark.guarantee(10)

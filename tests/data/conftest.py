@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from smoothap.data.datasets.counts import PAPER, Counts
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
@@ -26,3 +28,14 @@ def write_images():
             Image.new("RGB", size, colour).save(target, kind)
 
     return write
+
+
+@pytest.fixture
+def paper_has(monkeypatch):
+    """Take these numbers for those of the paper: paper_has({"sop train": (3, 2)})."""
+
+    def patch(counts: dict[str, tuple[int, int]]) -> None:
+        for part, pair in counts.items():
+            monkeypatch.setitem(PAPER, part, Counts(*pair))
+
+    return patch

@@ -3,8 +3,8 @@ import pytest
 
 from smoothap.data.benchmark import Benchmark
 from smoothap.data.check import check
-from smoothap.data.datasets.folder import folder
-from smoothap.data.datasets.vehicle_id import one_in_the_gallery
+from smoothap.data.datasets.own import folder
+from smoothap.data.datasets.published import one_in_the_gallery
 from smoothap.data.image_set import ImageSet
 
 

@@ -26,7 +26,7 @@ def test_there_are_about_2900_characters(rendered):
     assert np.bincount(images.labels).min() >= 2
 
 
-def test_no_picture_stands_twice_in_the_set(rendered):
+def test_no_picture_is_twice_in_the_set(rendered):
     images, _, _ = rendered
     digests = {hashlib.sha256(images.read(row).tobytes()).digest() for row in range(len(images))}
     assert len(digests) == len(images)
@@ -55,14 +55,6 @@ def test_the_second_time_the_pictures_come_from_the_cache(rendered):
     assert seconds < 2
     assert np.array_equal(first.names, second.names)
     assert first.read(77).tobytes() == second.read(77).tobytes()
-
-
-def test_a_torn_cache_is_rendered_anew(own_cache, monkeypatch):
-    monkeypatch.setattr(glyphs_module, "_FACES", 16)
-    whole = renderings()
-    (cached,) = (own_cache / "smoothap").glob("glyphs-*.npz")
-    cached.write_bytes(cached.read_bytes()[:1000])
-    assert len(renderings()) == len(whole)
 
 
 def test_groups_are_scripts(rendered):

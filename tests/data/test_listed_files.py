@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from smoothap.album.walk import walk
 
+from smoothap.album.walk import walk
 from smoothap.data.datasets.listing import find_listed, image_files
 from smoothap.data.reading import SUFFIXES
 from smoothap.data.tables import label_by

@@ -71,7 +71,7 @@ def test_a_path_a_string_bytes_and_an_open_file_give_the_same_image(tmp_path):
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
-def test_the_image_stands_upright_whatever_its_exif_orientation(orientation, format):
+def test_the_image_is_upright_whatever_its_exif_orientation(orientation, format):
     exif = Image.Exif()
     exif[0x0112] = orientation
     content = encoded(quarters(), format, exif=exif)

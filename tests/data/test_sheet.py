@@ -1,7 +1,7 @@
 import numpy as np
 
 from smoothap.data.benchmark import Benchmark
-from smoothap.data.datasets.folder import folder
+from smoothap.data.datasets.own import folder
 from smoothap.data.sheet import contact_sheet
 
 

@@ -28,7 +28,7 @@ def sets(draw):
 
 
 @given(sets(), st.integers(0, 5))
-def test_no_class_stands_on_both_sides_and_no_image_is_lost(images, seed):
+def test_no_class_is_on_both_sides_and_no_image_is_lost(images, seed):
     train, test = split_by_class(images, 0.5, seed)
     assert set(train.class_names).isdisjoint(test.class_names)
     assert sorted([*train.names, *test.names]) == sorted(images.names)

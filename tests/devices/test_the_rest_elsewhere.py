@@ -100,7 +100,7 @@ def test_evaluation_gives_the_same_bits_elsewhere(any_second, gallery):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"memory_size": 40}, {"micro_batch_size": 5}, {"optimiser": "adam"}, {"clip": 1.0}, {"diagnose_every": 1}],
+    [{}, {"memory_size": 40, "diagnose_every": 1}, {"micro_batch_size": 5, "optimiser": "adam", "clip": 1.0}],
 )
 def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_path, changes):
     here = trained(benchmark, tmp_path / "here", "cpu", **changes)

@@ -59,28 +59,6 @@ def test_the_own_column_is_left_out_whatever_its_label(core_path):
     assert (ours - expected).abs().max() <= 1e-10
 
 
-def test_a_queue_of_the_batch_and_nothing_else_is_the_batch(core_path):
-    embeddings, labels, *_ = two_sets(4, rows=12, classes=3, dtype=torch.float32)
-    plain = embeddings.clone().requires_grad_()
-    queued = embeddings.clone().requires_grad_()
-    first = SmoothAP(0.1)(plain, labels)
-    second = SmoothAP(0.1)(queued, labels, ref_emb=queued, ref_labels=labels, self_index=torch.arange(12))
-    first.backward()
-    second.backward()
-    assert torch.allclose(first, second, atol=1e-6)
-    assert torch.allclose(plain.grad, queued.grad, atol=1e-5)
-
-
-def test_a_queue_is_the_batch_and_the_memory(core_path):
-    embeddings, labels, memory, memory_labels = two_sets(5)
-    reference, reference_labels = torch.cat([embeddings, memory]), torch.cat([labels, memory_labels])
-    self_index = torch.arange(len(labels))
-    ours = SmoothAP(0.1)(embeddings, labels, ref_emb=reference, ref_labels=reference_labels, self_index=self_index)
-    expected = smooth_ap_losses(embeddings, labels, 0.1, False, reference, reference_labels, self_index)
-    has_positive = torch.tensor([(reference_labels == label).sum() > 1 for label in labels])
-    assert abs(ours - expected[has_positive].mean()) <= 1e-10
-
-
 def listed_losses(embeddings, positives, negatives, tau):
     units = embeddings / embeddings.norm(dim=1, keepdim=True)
     values = []

@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import queries_of
 from pytorch_metric_learning.distances import CosineSimilarity
 from pytorch_metric_learning.losses import ContrastiveLoss
 
@@ -16,17 +17,13 @@ def batch(seed, rows=10, classes=3, dimension=4):
 
 def sup_ap_losses(embeddings, labels, tau=0.01, rho=100.0, delta=0.05, offset=1.44, step=0.5):
     """1 - SupAP of each query with a positive, term by term: true ranks among positives, H^- for negatives."""
-    units = embeddings / embeddings.norm(dim=1, keepdim=True)
     losses = []
-    for q in range(len(labels)):
-        scores = units @ units[q]
-        others = [j for j in range(len(labels)) if j != q]
-        positives = [j for j in others if labels[j] == labels[q]]
+    for scores, positives, negatives in queries_of(embeddings, labels):
         precisions = []
         for i in positives:
             among = 1 + sum(int(scores[j] >= scores[i]) for j in positives if j != i)
             above = scores[i] * 0
-            for j in set(others) - set(positives):
+            for j in negatives:
                 x = scores[j] - scores[i]
                 if x <= 0:
                     above = above + torch.sigmoid(x / tau)
@@ -35,8 +32,7 @@ def sup_ap_losses(embeddings, labels, tau=0.01, rho=100.0, delta=0.05, offset=1.
                 else:
                     above = above + rho * x + offset
             precisions.append(among / (among + above))
-        if positives:
-            losses.append(1 - torch.stack(precisions).mean())
+        losses.append(1 - torch.stack(precisions).mean())
     return torch.stack(losses) if losses else embeddings.sum(1) * 0
 
 

@@ -25,7 +25,7 @@ def report_of(classes=30, seed=0, noise=0.0):
     return evaluate(vectors, labels, recall_at=(1, 4), progress=False)
 
 
-def test_every_figure_has_an_interval_around_the_reported_value():
+def test_every_metric_has_an_interval_around_the_reported_value():
     report = report_of()
     values = {
         "mean_average_precision": report.mean_average_precision,
@@ -37,11 +37,11 @@ def test_every_figure_has_an_interval_around_the_reported_value():
         "r_precision": report.r_precision,
         "class_mean_average_precision": report.class_mean_average_precision,
     }
-    assert report.figures() == list(values)
+    assert report.metrics() == list(values)
     found = report.intervals(list(values))
-    for figure, value in values.items():
-        assert found[figure].value == pytest.approx(value, abs=1e-12)
-        assert found[figure].low < value < found[figure].high
+    for metric, value in values.items():
+        assert found[metric].value == pytest.approx(value, abs=1e-12)
+        assert found[metric].low < value < found[metric].high
     assert report.interval("recall_at_1") == pytest.approx(found["recall_at_1"])  # one by one or all at once
     assert report.interval().margin > report.interval(level=0.5).margin
 
@@ -93,8 +93,8 @@ def test_a_difference_is_taken_in_pairs():
     assert difference.is_clear
     mirrored = worse.compare(better)
     assert mirrored[:3] == pytest.approx((-difference.value, -difference.high, -difference.low), abs=0.01)
-    for figure in better.figures():
-        assert np.isfinite(better.compare(worse, figure).margin)
+    for metric in better.metrics():
+        assert np.isfinite(better.compare(worse, metric).margin)
 
 
 def test_a_report_beside_itself_differs_by_nothing():
@@ -122,7 +122,7 @@ def test_one_class_has_no_interval():
     assert np.isnan(report.interval().low)
 
 
-def test_an_unknown_figure_is_told():
+def test_an_unknown_metric_is_told():
     with pytest.raises(ValueError, match="no metric 'recall_at_7' in this report; it has mean_average"):
         report_of().interval("recall_at_7")
 

@@ -41,7 +41,7 @@ def assert_equal(report, expected):
     dimension=st.integers(1, 8),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_every_figure_is_that_of_the_brute_force_ranking_with_ties(seed, rows, classes, dimension, dtype):
+def test_every_metric_is_that_of_the_brute_force_ranking_with_ties(seed, rows, classes, dimension, dtype):
     embeddings = signs(seed, rows, dimension).astype(dtype)
     labels = np.random.default_rng(seed + 1).integers(0, classes, rows)
     assert_equal(evaluate(embeddings, labels, recall_at=(1, 5)), brute_force(embeddings, labels))
@@ -69,7 +69,7 @@ def test_real_cosines_of_any_length_are_ranked_exactly(core_path, samples_per_cl
     assert_equal(report, brute_force(units, labels))
 
 
-def test_many_tiles_give_the_same_figures_as_the_brute_force_ranking(core_path, monkeypatch):
+def test_many_tiles_give_the_same_metrics_as_the_brute_force_ranking(core_path, monkeypatch):
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     embeddings = signs(0, 500, 10).astype(np.float32)
     random = np.random.default_rng(0)
@@ -87,16 +87,7 @@ def test_a_collapsed_model_scores_badly(core_path):
     assert report.recall[1] == 0
 
 
-def test_duplicated_images_never_push_ap_past_one(core_path):
-    random = np.random.default_rng(0)
-    vectors = random.standard_normal((60, 16)).astype(np.float32)
-    doubled = np.concatenate([vectors, vectors, vectors])
-    labels = np.tile(np.arange(60) // 2, 3)
-    report = evaluate(doubled, labels)
-    assert np.nanmax(report.average_precision) <= 1
-
-
-def test_duplicates_of_other_classes_are_exact_ties_wherever_they_stand(core_path, monkeypatch):
+def test_duplicates_of_other_classes_are_exact_ties_wherever_they_are(core_path, monkeypatch):
     """An image that also carries a wrong label ties with itself: its rank counts the other copy."""
     monkeypatch.setattr("smoothap.metrics.counting._LARGEST_TILE", 64)
     random = np.random.default_rng(1)
@@ -110,12 +101,6 @@ def test_duplicates_of_other_classes_are_exact_ties_wherever_they_stand(core_pat
     assert np.allclose(report.average_precision, precise.average_precision, atol=1e-12)
 
 
-def test_the_query_is_removed_by_its_index_not_as_the_first_hit(core_path):
-    embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    report = evaluate(embeddings, [0, 1, 1, 0], recall_at=(1,))
-    assert report.first_hit_rank.tolist() == [3, 2, 2, 3]
-
-
 def test_classes_count_the_same_in_the_class_mean(core_path):
     embeddings = np.array([[1, 0], [1, 0.1], [1, 0.2], [0, 1], [0.5, 1]], np.float64)
     report = evaluate(embeddings, ["a", "a", "a", "b", "b"])
@@ -123,34 +108,23 @@ def test_classes_count_the_same_in_the_class_mean(core_path):
     assert report.class_mean_average_precision == pytest.approx((values[:3].mean() + values[3:].mean()) / 2)
 
 
-def test_ignored_items_count_neither_way_for_their_own_class(core_path):
+@pytest.mark.parametrize("pairs", [False, True])
+def test_what_is_ignored_counts_neither_way(core_path, pairs):
+    """Items for queries of their own class, or pairs."""
     random = np.random.default_rng(3)
     embeddings, labels = random.standard_normal((80, 8)), np.arange(80) % 10
-    ignore = random.random(80) < 0.3
+    ignore = random.random((80, 80) if pairs else 80) < 0.3
     report = evaluate(embeddings, labels, recall_at=(1, 5), ignore=ignore)
     units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     for q in range(80):
-        kept = ~(ignore & (labels == labels[q]))
-        kept[q] = True
-        expected = average_precision_of(units, labels, q, kept)
-        assert report.average_precision[q] == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-
-def test_ignored_pairs_count_neither_way(core_path):
-    random = np.random.default_rng(4)
-    embeddings, labels = random.standard_normal((50, 8)), np.arange(50) % 7
-    ignore = random.random((50, 50)) < 0.3
-    report = evaluate(embeddings, labels, recall_at=(1, 5), ignore=ignore)
-    units = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    for q in range(50):
-        kept = ~ignore[q]
+        kept = ~ignore[q] if pairs else ~(ignore & (labels == labels[q]))
         kept[q] = True
         expected = average_precision_of(units, labels, q, kept)
         assert report.average_precision[q] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch", "memory-mapped", "float16", "bfloat16", "strings", "bytes"])
-def test_any_kind_of_array_and_labels_gives_the_same_figures(core_path, kind, tmp_path):
+def test_any_kind_of_array_and_labels_gives_the_same_metrics(core_path, kind, tmp_path):
     embeddings, labels = signs(5, 120, 7).astype(np.float32), np.arange(120) % 17
     expected = evaluate(embeddings, labels)
     given_labels = labels
@@ -252,7 +226,7 @@ def test_one_number_is_a_recall_too(one):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("place", ["embeddings", "gallery"])
-def test_bad_rows_are_refused_by_row_wherever_they_stand(core_path, value, dtype, place):
+def test_bad_rows_are_refused_by_row_wherever_they_are(core_path, value, dtype, place):
     whole = np.random.default_rng(0).standard_normal((9000, 2)).astype(dtype)
     broken = whole.copy()
     broken[8500] = value

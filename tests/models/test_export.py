@@ -72,19 +72,26 @@ def test_the_graph_makes_of_an_image_of_any_shape_what_pillow_makes_of_it(name, 
         assert (wrong > 0).mean() < (0.02 if shrinks else 0.1), (height, width)
 
 
-def test_the_command_writes_a_file_that_takes_photos_of_any_size_in_any_batch(model, tmp_path, capsys):
+def test_the_command_writes_the_model_of_an_album_that_takes_photos_of_any_size_in_any_batch(model, tmp_path, capsys):
     file, photos = tmp_path / "model.onnx", tmp_path / "photos"
     photos.mkdir()
-    for number in range(6):
+    (photos / "0.png").write_bytes(photo_bytes(0))
+    for number in range(1, 6):
         (photos / f"{number}.jpg").write_bytes(photo_bytes(number, form="JPEG"))
     (photos / "broken.jpg").write_bytes(b"\xff\xd8 no photo")
-    folder = model.save(tmp_path / "model")
-    app(["export", str(folder), "--out", str(file), "--photos", str(photos)], result_action="return_value")
+    album = Album.create(tmp_path / "album", model.save(tmp_path / "model"), photos)
+    album.update(progress=False)
+    capsys.readouterr()
+    words = ["export", str(tmp_path / "album"), "--out", str(file), "--photos", str(photos)]
+    app(words, result_action="return_value")
     printed = capsys.readouterr().out
     assert "(n, height, width, 3) of any size, uint8 RGB -> embeddings (n, 8)" in printed
     assert "Checked on 6 photos" in printed
     assert "From files" in printed
     session = session_of(file)
+    pixels = np.asarray(Image.open(photos / "0.png").convert("RGB"))[None]
+    (found,) = session.run(None, {"images": pixels})
+    np.testing.assert_allclose(found[0], album.vectors[0], atol=2e-3)
     for count in (1, 2, 7):
         images = [picture(90, 120, number) for number in range(count)]
         expected = model.eval().embed(images, progress=False)
@@ -92,18 +99,6 @@ def test_the_command_writes_a_file_that_takes_photos_of_any_size_in_any_batch(mo
         torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=2e-3)
     described = session.get_modelmeta().custom_metadata_map
     assert Transform.from_dict(json.loads(described["transform"])) == model.transform
-
-
-def test_an_album_gives_the_model_that_made_it(model, tmp_path, capsys):
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    (photos / "0.png").write_bytes(photo_bytes(0))
-    album = Album.create(tmp_path / "album", model.save(tmp_path / "model"), photos)
-    album.update(progress=False)
-    app(["export", str(tmp_path / "album"), "--out", str(tmp_path / "it.onnx")], result_action="return_value")
-    pixels = np.asarray(Image.open(photos / "0.png").convert("RGB"))[None]
-    (found,) = session_of(tmp_path / "it.onnx").run(None, {"images": pixels})
-    np.testing.assert_allclose(found[0], album.vectors[0], atol=2e-3)
 
 
 def test_the_bare_file_takes_squares_and_says_how_to_make_them(model, tmp_path, capsys):

@@ -121,13 +121,6 @@ def test_the_caffe_conversion_loads_by_its_names(files):
     assert model.dimension == 256
 
 
-def test_input_is_bgr_of_bytes_less_the_mean():
-    pixel = torch.tensor([10, 20, 30], dtype=torch.uint8).view(1, 3, 1, 1)
-    expected = torch.tensor([30 - 91.4953, 20 - 103.8827, 10 - 131.0912])
-    torch.testing.assert_close(SENET.normalise(pixel).flatten(), expected)
-    assert vggface2_senet50().transform == SENET
-
-
 def test_a_face_model_keeps_its_transform_on_disk(tmp_path):
     assert Embedder.load(vggface2_senet50().save(tmp_path)).transform == SENET
 

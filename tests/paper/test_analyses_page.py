@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from smoothap.paper.all import Section, saved_section, write_analyses_page
+from smoothap.paper.all import failed_section, saved_section, write_analyses_page
 
 HOSTILE = "</code><script>alert(1)</script>\u202e & co"
 
@@ -53,7 +53,7 @@ def page(folder):
     sections = [
         saved_section(folder, "cost"),
         saved_section(folder, "queries-rows"),
-        Section("ablation", {}, failure="no disk"),
+        failed_section("ablation", "no disk"),
     ]
     path = write_analyses_page(folder / "analyses.html", sections, title="Analyses", command="smoothap paper all")
     return Tags(path.read_text(encoding="utf-8"))

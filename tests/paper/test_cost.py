@@ -9,6 +9,7 @@ import torch
 from oracles import authors_loss
 
 from smoothap.losses import SmoothAP
+from smoothap.paper.analysis import Start
 from smoothap.paper.cost import cost, milliseconds, peak_megabytes
 from smoothap.paper.measured_losses import AUTHORS, OURS, AuthorsSmoothAP, balanced, loss_of
 
@@ -49,7 +50,9 @@ def test_a_tensor_of_the_cube_of_the_batch_is_never_cut_into_slices():
 )
 def test_what_cannot_be_measured_is_told_before_the_work(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
-        cost(model="test_resnet", size=16, out=tmp_path, **({"batch_sizes": (8,), "backbone_rounds": 1} | options))
+        cost(
+            Start(model="test_resnet", size=16), out=tmp_path, **({"batch_sizes": (8,), "backbone_rounds": 1} | options)
+        )
 
 
 def test_candidates_take_turns():

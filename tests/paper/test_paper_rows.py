@@ -1,4 +1,4 @@
-"""The paper's rows: those of recipes and sets, and a model's figures beside them where both are of the same kind."""
+"""The paper's rows: those of recipes and sets, and a model's metrics beside them where both are of the same kind."""
 
 import re
 from pathlib import Path
@@ -6,15 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothap.data.datasets import ijbc, inaturalist, sop, vehicle_id, vggface2
+from smoothap.data.datasets.counts import PAPER
 from smoothap.metrics import Report
 from smoothap.paper.paper_rows import PAPER_TABLES, beside_the_paper
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-COUNTS = {
-    "sop": sop.PAPER, "vehicle-id": vehicle_id.PAPER, "inaturalist": inaturalist.PAPER, "vggface2": vggface2.PAPER,
-    "vggface2-aligned": vggface2.PAPER,
-}  # fmt: skip
 
 
 def report(queries, recall_at=(1, 10, 100, 1000), value=0.5, skipped=0):
@@ -40,11 +36,11 @@ def test_the_rows_are_those_of_the_recipes(name, recipes):
     assert not set(figures) - set(re.findall(r"\d+\.\d+", said))
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", ["sop", "vehicle-id", "inaturalist", "vggface2", "vggface2-aligned"])
 def test_the_queries_are_the_images_that_the_paper_counts(name):
-    assert PAPER_TABLES[name].queries == {
-        part: counts.images for part, counts in COUNTS[name].items() if part != "train"
-    }
+    queries = PAPER_TABLES[name].queries
+    assert queries
+    assert queries == {part: PAPER[f"{name.removesuffix('-aligned')} {part}"].images for part in queries}
 
 
 def test_figures_stand_below_the_papers_in_its_own_form():
@@ -92,4 +88,4 @@ def test_a_few_unreadable_images_do_not_part_it_from_the_paper():
 
 def test_the_counts_of_ijbc_are_not_those_of_its_instances():
     assert PAPER_TABLES["ijbc"].queries == {"test": None}  # 148,824 are images, and queries are photos and videos
-    assert ijbc.PAPER.images == 148_824
+    assert PAPER["ijbc test"].images == 148_824

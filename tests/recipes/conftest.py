@@ -1,6 +1,7 @@
 import pytest
 
 from smoothap._core.extras import ensure_torchvision
+from smoothap.data.datasets import counts, faces
 from smoothap.models import embedder
 from smoothap.models.faces.iresnet import IResNet
 from smoothap.models.weights import build_backbone
@@ -18,8 +19,8 @@ def own_cache(tmp_path_factory, monkeypatch):
 @pytest.fixture(autouse=True)
 def any_counts(monkeypatch):
     """A tiny set is no partial copy here; the counts have tests of their own."""
-    for module in ("counts", "ijbc"):
-        monkeypatch.setattr(f"smoothap.data.datasets.{module}.compare_counts", lambda *_, **__: [])
+    for module in (counts, faces):
+        monkeypatch.setattr(module, "compare_counts", lambda *_, **__: [])
 
 
 @pytest.fixture(params=["small networks", pytest.param("whole networks", marks=pytest.mark.slow)])

@@ -1,4 +1,4 @@
-"""Training and evaluation print a model's figures beside the paper's where data and protocol are the paper's."""
+"""Training and evaluation print a model's metrics beside the paper's where data and protocol are the paper's."""
 
 from contextlib import suppress
 

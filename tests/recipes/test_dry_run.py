@@ -10,8 +10,8 @@ from photo_makers import pattern_folder
 from tiny_sets import write_ijbc, write_sop, write_vehicle_id, write_vggface2
 
 from smoothap.cli import app
-from smoothap.data.datasets import counts, ijbc
-from smoothap.data.datasets.vehicle_id import one_in_the_gallery
+from smoothap.data.datasets import counts, faces
+from smoothap.data.datasets.published import one_in_the_gallery
 from smoothap.data.names import open_data
 from smoothap.training import log
 from smoothap.training.dry_run import few_rows
@@ -23,7 +23,7 @@ COUNTS = counts.compare_counts
 @pytest.fixture
 def real_counts(monkeypatch):
     """The tiny sets are partial copies here."""
-    for module in (counts, ijbc):
+    for module in (counts, faces):
         monkeypatch.setattr(module, "compare_counts", COUNTS)
 
 

@@ -270,7 +270,7 @@ def test_each_ablation_changes_one_thing():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_recipe_opens_with_the_paper_s_figure_and_a_command_that_is_one(file):
+def test_a_recipe_opens_with_the_paper_s_number_and_a_command_that_is_one(file):
     opening = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
     parts = dict(re.findall(r"^(Paper|Run|Data|Weights) +(.*)$", opening, re.MULTILINE))
     assert set(parts) == {"Paper", "Run", "Data", "Weights"}

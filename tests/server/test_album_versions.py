@@ -9,7 +9,7 @@ from page_albums import COLOURS, PixelAlbum, letter
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.album import Album
-from smoothap.album import _storage as storage
+from smoothap.album import store as stores
 from smoothap.server import _current_albums as current_albums
 
 
@@ -83,16 +83,16 @@ def test_both_albums_of_a_comparison_are_taken_up(folder, connect):
 
 
 def test_files_that_are_swept_away_while_an_album_is_opened_are_those_of_an_older_version(folder, monkeypatch):
-    check, calls = storage.check, []
+    mapped, calls = stores.growing.mapped, []
 
-    def disturbed(file, *arguments, **options):
-        check(file, *arguments, **options)
-        calls.append(file)
-        if len(calls) == 1:  # between the check of a file and its opening
-            Album.open(folder / "album").remove([4])
+    def disturbed(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:  # between what album.db says and the opening of a file
+            Album.open(folder / "album").remove([4, 5, 6])
+        return mapped(*arguments)
 
-    monkeypatch.setattr(storage, "check", disturbed)
-    assert len(Album.open(folder / "album")) == 7
+    monkeypatch.setattr(stores.growing, "mapped", disturbed)
+    assert len(Album.open(folder / "album")) == 5
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn"])
@@ -102,7 +102,7 @@ def test_an_album_that_cannot_be_opened_again_is_served_as_it_was(folder, connec
     shutil.move(folder / "album", folder / "elsewhere")
     if damage == "torn":
         (folder / "album").mkdir()
-        (folder / "album" / "album.json").write_text((folder / "elsewhere" / "album.json").read_text()[:-9])
+        (folder / "album" / "album.db").write_bytes((folder / "elsewhere" / "album.db").read_bytes()[:-9000])
     assert len(names(client)) == 8
     assert client.post("/api/albums/0/search", json={"photo": 1}).json()["total"] == 7
     assert "last version of the album is served" in caplog.text

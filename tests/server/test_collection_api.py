@@ -272,5 +272,5 @@ def test_an_album_in_memory_says_that_it_keeps_nothing(connect, album):
     client = connect({"letters": album})
     answer = client.post(BASE, json={"name": "dog"})
     assert answer.status_code == 409
-    assert "in memory only" in answer.json()["error"]
+    assert "temporary" in answer.json()["error"]
     assert json.loads(client.get("/api/albums").text)["albums"][0]["keeps"] is False

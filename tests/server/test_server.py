@@ -9,9 +9,9 @@ import pytest
 from page_albums import LETTERS, MODEL, PixelAlbum, Pixels, empty_album, letter
 from PIL import Image
 from sklearn.metrics import average_precision_score, precision_recall_curve
-from smoothap.album.prepare import plain_jpeg
 
 from smoothap.album import Album
+from smoothap.album.prepare import plain_jpeg
 from smoothap.server import _served_album as served_album_module
 from smoothap.server._server import create_app
 
@@ -40,7 +40,7 @@ def test_what_albums_there_are_and_what_they_can(client, connect, albums):
 @pytest.mark.parametrize("photo", [0, 13, 95])
 def test_the_ranking_and_its_average_precision_are_exact(client, album, photo):
     answer = search(client, photo=photo, limit=200)
-    vectors = album.vectors.astype(np.float64)
+    vectors = np.asarray(album.vectors, np.float64)
     scores = np.delete(vectors @ vectors[photo], photo)
     labels = np.array([each.label for each in album.photos])
     right = np.delete(labels == labels[photo], photo)
@@ -177,7 +177,8 @@ def test_names_that_are_no_text_do_not_stop_the_answer(connect):
 def test_an_empty_album_answers(connect):
     client = connect({"nothing": empty_album()})
     assert client.get("/api/albums").json()["albums"][0]["photos"] == 0
-    assert client.get("/api/albums/0/photos").json() == {"version": "in memory", "total": 0, "folded": 0, "photos": []}
+    answer = client.get("/api/albums/0/photos").json()
+    assert (answer["total"], answer["folded"], answer["photos"]) == (0, 0, [])
     assert client.post("/api/albums/0/search", json={"photo": 0}).status_code == 404
     vector = base64.b64encode(np.ones(empty_album().vectors.shape[1], "<f4")).decode()
     assert search(client, vector=vector)["total"] == 0

@@ -1,12 +1,13 @@
 """Photos that wait for the network go through it together, in as many lanes as the device has use for."""
 
+import copy
 import threading
 import time
 
 import numpy as np
 import pytest
 import torch
-from page_albums import PixelAlbum, Pixels, letter
+from page_albums import Pixels, letter
 
 from smoothap.server._served_album import ServedAlbum
 from smoothap.server._together import Together
@@ -78,7 +79,7 @@ def test_a_model_on_a_gpu_has_one_lane_and_one_on_the_cpu_as_many_as_there_are_t
 
     lanes = {}
     for device in ("cpu", "cuda"):
-        placed = PixelAlbum(album.photos, album.vectors, model=album._model)
+        placed = copy.copy(album)
         placed.embedder = lambda device=device: Placed(device)
         served = ServedAlbum(placed, "letters", Undecoded(), embedding := Together())
         served.query(letter("A", "DejaVuSans"))
@@ -96,7 +97,7 @@ def test_photos_that_are_asked_with_at_the_same_time_are_one_batch_for_the_model
             assert go_on.wait(30)
             return super().vectors_of(images)
 
-    slow = PixelAlbum(album.photos, album.vectors, model=album._model)
+    slow = copy.copy(album)
     slow.embedder = Slow
     served = ServedAlbum(slow, "letters", Undecoded())
     images = [letter(character, "DejaVuSans") for character in "ARGKQ"]
@@ -125,7 +126,7 @@ def test_a_server_that_is_ready_has_used_its_network_once_and_counted_nothing(al
             sizes.append(len(images))
             return super().vectors_of(images)
 
-    compiling = PixelAlbum(album.photos, album.vectors, model=album._model)
+    compiling = copy.copy(album)
     compiling.embedder = Compiling
     assert ServedAlbum(compiling, "letters", Undecoded(), Together(counted.append)).warm_up() == ""
     assert (sizes, counted) == ([1], [])
@@ -136,7 +137,7 @@ def test_a_network_that_does_not_fit_its_device_is_said_and_not_waited_for(album
         def vectors_of(self, images):
             raise torch.OutOfMemoryError("no room")
 
-    large = PixelAlbum(album.photos, album.vectors, model=album._model)
+    large = copy.copy(album)
     large.embedder = TooLarge
     assert ServedAlbum(large, "letters", Undecoded()).warm_up() == "The model of letters cannot be used: no room"
 

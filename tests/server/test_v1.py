@@ -321,7 +321,7 @@ def test_a_change_waits_for_another_process_that_writes(shop, folder, monkeypatc
     from smoothap.server import _v1_writing as writing
 
     monkeypatch.setattr(writing, "_PATIENCE", 0.3)
-    with Album.open(folder / "shop")._known_storage().writing():
+    with Album.open(folder / "shop").store.writing():
         answer = shop.delete("/api/v1/albums/shop/photos/2", headers=MAY_WRITE)
     assert answer.status_code == 503
     assert shop.delete("/api/v1/albums/shop/photos/2", headers=MAY_WRITE).status_code == 200

@@ -76,12 +76,10 @@ def small_settings() -> Callable[..., TrainingConfig]:
 def run(pattern_set, small_model, small_settings, tmp_path):
     """Train the small model on small patterns; returns (result, model)."""
 
-    def train_it(
-        folder="run", loss=None, model=None, images=None, *, resume=False, minutes=None, to_beat=-1.0, **changes
-    ):
+    def train_it(folder="run", loss=None, model=None, images=None, *, to_beat=-1.0, **changes):
         model = model or small_model()
-        settings = small_settings(**changes)
-        options = RunOptions(resume=resume, minutes=minutes, device="cpu")
+        given = {name: changes.pop(name) for name in ("resume", "minutes", "workers") if name in changes}
+        settings, options = small_settings(**changes), RunOptions(device="cpu", **given)
         with alone_in(tmp_path / folder):
             result = train(
                 model, loss or SmoothAP(settings.tau), images or pattern_set(), pattern_set(6, seed=1), settings,

@@ -4,8 +4,6 @@ import errno
 import json
 import os
 import signal
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,33 +193,9 @@ def test_a_disk_that_is_full_from_the_start_is_told(run, monkeypatch):
         run()
 
 
-def test_a_killed_data_worker_stops_the_training_with_a_sentence(pattern_set, small_model, small_settings, tmp_path):
-    def kill_a_worker(value):
-        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        os.kill(int(children[-1]), signal.SIGKILL)
-        time.sleep(0.1)
-        return value
-
-    with pytest.raises(TrainingStopped, match=r"images was killed.*fewer --workers; the last good"):
-        train(
-            small_model(), Sabotaged(2, kill_a_worker), pattern_set(), pattern_set(6, seed=1), small_settings(),
-            tmp_path / "run", RunOptions(device="cpu", workers=2),
-        )  # fmt: skip
-
-
 def test_one_image_a_class_is_too_few(run, pattern_set):
     with pytest.raises(ValueError, match=r"12 of the 12 classes of patterns have one image only.*at least 2"):
         run(images=pattern_set(samples_per_class=1))
-
-
-def test_a_batch_that_does_not_divide_is_refused(run):
-    with pytest.raises(ValueError, match=r"a batch of 26 does not divide into parts of 4"):
-        run(batch_size=26)
-
-
-def test_a_batch_of_more_classes_than_there_are_is_refused(run):
-    with pytest.raises(ValueError, match=r"needs 15 classes, and the set has 12"):
-        run(batch_size=60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -244,12 +218,6 @@ def test_a_time_limit_ends_the_training_with_a_model(run, tmp_path):
     assert result.finished
     assert result.steps == 1
     assert [row["step"] for row in read_rows(tmp_path / "run") if "validation_map" in row] == [0, 1]
-
-
-def test_an_older_training_is_not_overwritten(run):
-    run(steps=1)
-    with pytest.raises(ValueError, match=r"already holds a training: go on with --resume"):
-        run(steps=1)
 
 
 def test_sixteen_bits_train_where_they_are_asked_for_and_never_by_default_on_a_cpu(run):

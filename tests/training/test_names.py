@@ -3,8 +3,9 @@ import sys
 
 import pytest
 from photo_makers import pattern_folder, tiny_model
-from smoothap.album.identity import load_model
 
+from smoothap import data
+from smoothap.album.identity import load_model
 from smoothap.data.names import DATA, open_data
 from smoothap.models import open_model
 
@@ -50,6 +51,7 @@ def test_a_missing_extra_is_a_sentence(monkeypatch):
         return real(name, *rest)
 
     real = builtins.__import__
+    monkeypatch.setattr(data, "datasets", data.datasets)  # what is imported below is not left there
     for module in [name for name in sys.modules if name.startswith(("smoothap.data.", "pyarrow"))]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(builtins, "__import__", without_pyarrow)

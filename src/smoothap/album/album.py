@@ -203,11 +203,8 @@ class Album:
 
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out of the album; their files stay, and their ids are given to no other photo."""
-        gone = [int(identity) for identity in ids]
         with self._store.writing():
-            self._reload()
-            self.photos.rows_of(gone)  # an id that is none is an error before anything is changed
-            self._store.remove(gone)
+            self._store.remove(ids)
         self._reload()
 
     def verify(self) -> None:
@@ -282,7 +279,7 @@ class Album:
     def collections(self) -> Collections:
         """Named groups of its photos, which are kept in the album's folder."""
         if self._temporary:
-            raise ValueError("This album goes with this object: give from_arrays a path to keep collections.")
+            raise ValueError("This album is temporary: give from_arrays a path to keep collections.")
         return Collections(self._kept, self.photos)
 
     @property

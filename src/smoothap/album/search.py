@@ -23,6 +23,7 @@ EXACT_UP_TO = 100_000  # vectors; above, product codes propose unless exact sear
 ENGINES = ("auto", "exact", "pq")
 _FEW = 1 << 14  # rows that are scored one by one
 _SPARE = 4  # times as many candidates as should be needed are asked for where a filter takes some of them away
+_ROWS_AT_ONCE = 128  # that are scored
 _ROUNDING = 2.0**-22  # of a query's length
 
 
@@ -119,7 +120,8 @@ class LocalSearch:
         self.vectors, self._key, self._engine = vectors, key, checked_engine(engine)
         self._cosines = Cosines(vectors if vectors.slots is not None else vectors[:])
         bound = error_bound(vectors.shape[1], torch.float32)
-        self._bound = bound * (1 + spread) ** 2 + spread + _ROUNDING
+        # A query may be a photo of the album, whose vector is as far from length 1 as those that it is compared with.
+        self._bound = bound * (1 + spread) ** 2 + spread * (2 + spread) + _ROUNDING
         self._asked, self._lock = 0, threading.Lock()
 
     @property
@@ -163,7 +165,7 @@ class LocalSearch:
             # The k-th best product may be too high by the bound, and what is compared with it too low.
             least = np.partition(products, len(products) - k)[len(products) - k] - 2 * self._bound if k else np.inf
             rows = np.flatnonzero((products >= least) & (products > -np.inf))
-        scores = self._cosines.of(query.vector, rows)
+        scores = self._scores(query, rows)
         best = best_rows(scores, k)
         return Nearest(rows[best], scores[best], self._exact_note(query))
 
@@ -172,7 +174,7 @@ class LocalSearch:
         rows = self._few_passing(query)
         if rows is None:
             rows = np.flatnonzero(self._products(query) >= min_score - self._bound)
-        scores = self._cosines.of(query.vector, rows)
+        scores = self._scores(query, rows)
         rows, scores = rows[scores >= min_score], scores[scores >= min_score]
         best = best_rows(scores, len(rows))
         return Nearest(rows[best], scores[best])
@@ -193,6 +195,11 @@ class LocalSearch:
             return rows
         scores = (self.vectors @ vector)[rows]
         return np.sort(rows[np.argpartition(-scores, number)[:number]])
+
+    def _scores(self, query: VectorQuery, rows: np.ndarray) -> np.ndarray:
+        """The scores of some rows by the definition; few at a time, so that a server holds on to little memory."""
+        parts = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
+        return np.concatenate([np.empty(0), *(self._cosines.of(query.vector, part) for part in parts)])
 
     def _codes_if_worth_it(self) -> CodedVectors | None:
         """The codes, once it is more than a single query that is asked."""
@@ -232,7 +239,7 @@ class LocalSearch:
         if len(rows) < enough:
             return None
         rows = np.setdiff1d(rows, query.left_out)
-        scores = self._cosines.of(query.vector, rows)
+        scores = self._scores(query, rows)
         best = best_rows(scores, k)
         return Nearest(rows[best], scores[best])
 

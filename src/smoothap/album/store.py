@@ -35,7 +35,7 @@ import numpy as np
 from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
 from smoothap.album import growing, postings
 from smoothap.album.database import Database, Form, placeholders
-from smoothap.album.photos import NOTHING_KNOWN, RECORD, is_inside
+from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
 from smoothap.album.vectors import CODECS, FLOAT32, StoredVectors, check_codec
@@ -250,14 +250,13 @@ class Store:
         if len(dead) and not 0 <= dead[0] <= dead[-1] < space.slots:
             raise self.database.damaged("a dead slot that is none")
         slots: np.ndarray | None = None
-        ids = np.array(owners, np.int64)
         if len(dead):
-            slots = np.delete(np.arange(space.slots), dead)
-            ids = ids[slots]
-        if not (np.diff(ids) > 0).all():
+            slots = np.delete(np.arange(space.slots, dtype=np.int32 if space.slots < 2**31 else np.int64), dead)
+        ids = np.array(owners if slots is None else owners[slots], np.int64)
+        if not _is_rising(ids):
             order = np.argsort(ids, kind="stable")
             slots, ids = order if slots is None else slots[order], ids[order]
-        if len(ids) != settings.photos or not (np.diff(ids) > 0).all() or (len(ids) and ids[-1] >= settings.next_id):
+        if len(ids) != settings.photos or not _is_rising(ids) or (len(ids) and ids[-1] >= settings.next_id):
             raise self.database.damaged("its photos and its vectors are not of the same album")
         original, projection = StoredVectors(stored, slots), self._projection(settings)
         vectors = original
@@ -418,10 +417,10 @@ class Store:
     def remove(self, ids: Iterable[int]) -> None:
         """Take photos out; their ids are given to no other."""
         gone = sorted({int(identity) for identity in ids})
-        records = list(self.records(gone))
-        if not records:
+        if not gone:
             return
-        snapshot = self.snapshot()
+        records, snapshot = list(self.records(gone)), self.snapshot()
+        Photos(self, snapshot.ids).rows_of(gone)  # an id that is none is an error before anything is changed
         with self._committing() as (connection, settings):
             self._bury(connection, snapshot, np.array(gone, np.int64))
             for start in range(0, len(gone), _ROWS_AT_ONCE):
@@ -483,11 +482,12 @@ class Store:
 
     def compact(self, *, always: bool = False) -> None:
         """Write live rows to new files, if a fifth of all is dead or it is asked for."""
-        snapshot = self.snapshot()
-        space, live = snapshot.space, len(snapshot.ids)
+        with self.database.reading() as connection:
+            settings, space = _read_settings(connection), _read_space(connection, PHOTO)
+        live = settings.photos
         if not always and (space.slots - live) * _DEAD_SHARE <= space.slots:
             return
-        fresh, settings = replace(space, file=space.file + 1, slots=live), snapshot.settings
+        fresh, snapshot = replace(space, file=space.file + 1, slots=live), self.snapshot()
         items = _whole_photos(snapshot.ids)
         sources = {fresh.vectors: snapshot.original}
         if settings.learnt is not None:
@@ -501,6 +501,10 @@ class Store:
             self._forget_learnt(connection, snapshot)
             connection.execute("DELETE FROM block WHERE file IN (?, ?)", (space.vectors, space.items))
             connection.execute("DELETE FROM dead WHERE space=?", (space.name,))
+            # Thumbnails of which no photo is left go with their file.
+            unused = "SELECT 'thumbnails-' || pack FROM photo WHERE length>0 UNION SELECT 'thumbnails-' || ?"
+            query = f"DELETE FROM block WHERE file LIKE 'thumbnails-%' AND file NOT IN ({unused})"
+            connection.execute(query, (settings.pack,))
             for growth in growths:
                 growth.count(connection)
             _write_space(connection, fresh)
@@ -550,16 +554,10 @@ class Store:
     def _sweep(self) -> None:
         """Remove files of ours that do not count: those of an interrupted change, and replaced ones."""
         with self.database.reading() as connection:
-            settings = _read_settings(connection)
+            learnt = _read_settings(connection).learnt
             needed = {name for (name,) in connection.execute("SELECT DISTINCT file FROM block")}
-            packs = {f"thumbnails-{pack}" for (pack,) in connection.execute("SELECT DISTINCT pack FROM photo")}
-        gone = {name for name in needed if name.startswith("thumbnails-")} - packs - {f"thumbnails-{settings.pack}"}
-        if gone:  # no photo has its picture there any more
-            with self.database.writing() as connection:
-                connection.executemany("DELETE FROM block WHERE file=?", [(name,) for name in gone])
-        needed -= gone
-        if settings.learnt is not None:
-            needed.add(f"projection-{settings.learnt['number']}.npy")
+        if learnt is not None:
+            needed.add(f"projection-{learnt['number']}.npy")
         for file in {file for pattern in _PATTERNS for file in self.folder.glob(pattern)}:
             if file.name not in needed:
                 file.unlink(missing_ok=True)
@@ -586,25 +584,31 @@ class Store:
         if not always and self._is_known_whole():
             return
         self.database.check()
-        live = 0
-        for record in self.records():
-            live += 1
-            if not isinstance(record["id"], int):
-                raise self.database.damaged("a photo without an id")
+        while True:
+            version = self.settings().version
+            try:
+                self._check_rows()
+                break
+            except ValueError:
+                if self.settings().version == version:
+                    raise
+        self._remember_whole()
+
+    def _check_rows(self) -> None:
+        """Refuse rows that are not as they were written, and files that do not go with them."""
+        ids = np.array([record["id"] for record in self.records()], np.int64)
         snapshot = self.snapshot()
-        with self.database.reading() as connection:
-            postings.check(connection)
-            ids = np.fromiter((row[0] for row in connection.execute(_LIVE_IDS)), np.int64, live)
-            space, learnt = snapshot.space, snapshot.settings.learnt
-            size = np.dtype(CODECS[space.codec]).itemsize
-            lengths = {space.vectors: space.slots * space.dimension * size, space.items: space.slots * ITEM.itemsize}
-            if learnt is not None:
-                lengths[space.learnt(learnt["number"])] = space.slots * snapshot.vectors.shape[1] * size
-            for name, length in () if self._elsewhere else lengths.items():
-                growing.check(connection, self.folder, name, length)
         if not np.array_equal(ids, snapshot.ids):
             raise self.database.damaged("its photos and its vectors are not of the same album")
-        self._remember_whole()
+        space, learnt = snapshot.space, snapshot.settings.learnt
+        size = np.dtype(CODECS[space.codec]).itemsize
+        lengths = {space.vectors: space.slots * space.dimension * size, space.items: space.slots * ITEM.itemsize}
+        if learnt is not None:
+            lengths[space.learnt(learnt["number"])] = space.slots * snapshot.vectors.shape[1] * size
+        with self.database.reading() as connection:
+            postings.check(connection)
+            for name, length in () if self._elsewhere else lengths.items():
+                growing.check(connection, self.folder, name, length)
 
     def _stamp(self) -> list[list[Any]]:
         """What changes whenever a file is written to that answers depend on."""
@@ -685,6 +689,10 @@ def _row(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _keys(record: Mapping[str, Any]) -> set[postings.Key]:
     return postings.keys_of(record, json.loads(record["columns"] or "{}"))
+
+
+def _is_rising(ids: np.ndarray) -> bool:
+    return bool((ids[1:] > ids[:-1]).all())
 
 
 def _whole_photos(ids: Sequence[int] | np.ndarray) -> np.ndarray:

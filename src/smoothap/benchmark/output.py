@@ -1,22 +1,28 @@
-"""What a comparison leaves in its folder: the table in three formats, a page, and every number as JSON."""
+"""What a comparison leaves in its folder: the table in three formats, every number as JSON, and a page with figures."""
 
 import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
-from markupsafe import Markup
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from smoothap._core.files import write_atomically
-from smoothap.benchmark.figures import curves_figure, interval_figure, trials_figure
 from smoothap.benchmark.plan import Plan
 from smoothap.benchmark.runner import Comparison, Outcome
+from smoothap.benchmark.search import RATE
+from smoothap.benchmark.statistics import Estimate
 from smoothap.benchmark.table import MAIN, OURS, TableRow, as_csv, as_latex, as_markdown, shown_metrics, tables
 from smoothap.metrics.report import copies_warning
-from smoothap.plots import html as document
-from smoothap.plots.drawing import inline_svg
+from smoothap.plots.drawing import inline_svg, panel_figure, style_axes
+from smoothap.plots.html import write_page
+from smoothap.plots.palette import LIGHT
+
+_ACROSS = 4  # small figures side by side
 
 
 def write_output(plan: Plan, comparison: Comparison, command: str) -> str:
@@ -39,9 +45,17 @@ def write_output(plan: Plan, comparison: Comparison, command: str) -> str:
         "command": command,
         "machine": machine,
         "settings": {name: value for name, value in plan.described().items() if name != "chosen"},
-        "chosen": {outcome.method.name: _chosen(outcome) for outcome in outcomes if outcome.chosen},
+        "chosen": {  # of each split with all trials, as `read_plan` takes them back
+            outcome.method.name: [asdict(outcome.chosen[split]) for split in sorted(outcome.chosen)]
+            for outcome in outcomes
+            if outcome.chosen
+        },
         "tables": {protocol: [asdict(row) for row in rows] for protocol, rows in of_protocol.items()},
-        "runs": [_without_classes(asdict(result)) for outcome in comparison.rows for result in outcome.results],
+        "runs": [
+            {name: value for name, value in asdict(result).items() if name != "by_class"}
+            for outcome in comparison.rows
+            for result in outcome.results
+        ],
         "failures": {outcome.method.name: outcome.failure for outcome in comparison.rows if outcome.failure},
     }
     without_nan = json.loads(json.dumps(results), parse_constant=lambda _: None)  # JSON has no such number
@@ -51,7 +65,7 @@ def write_output(plan: Plan, comparison: Comparison, command: str) -> str:
         write_atomically(plan.out / f"table{suffix}.tex", as_latex(rows) + "\n")
         write_atomically(plan.out / f"table{suffix}.csv", as_csv(rows))
     write_atomically(plan.out / "results.json", json.dumps(without_nan, indent=1) + "\n")
-    _write_page(plan, comparison, of_protocol, warnings, introduction=introduction, note=note, command=command)
+    _write_page(plan, comparison, of_protocol, warnings, lead=introduction, note=note, command=command)
     return f"{introduction}\n\n{text}\n\n{note}"
 
 
@@ -60,69 +74,60 @@ def _write_page(
     comparison: Comparison,
     of_protocol: Mapping[str, list[TableRow]],
     warnings: Mapping[str, str],
-    *,
-    introduction: str,
-    note: str,
-    command: str,
+    **words: str,
 ) -> None:
     """One self-contained HTML file: the figures, the table in all its formats, and what makes it again."""
-    headings = ["Results"] if len(of_protocol) == 1 else [f"Results: {protocol}" for protocol in of_protocol]
-    contents = {f"test-{number}": heading for number, heading in enumerate(headings)}
+    alone = len(of_protocol) == 1
+    headings = ["Results"] if alone else [f"Results: {protocol}" for protocol in of_protocol]
     trained = [outcome for outcome in comparison.rows if outcome.results]
     searched = [outcome for outcome in trained if any(chosen.trials for chosen in outcome.chosen.values())]
-    contents |= {"learning": "Learning curves"} if trained else {}
-    contents |= {"search": "The search"} if searched else {}
-    contents |= {"methods": "Methods and the paper's numbers", "formats": "The table to take away"}
-    document.write_page(
+    sections = {
+        **{f"test-{number}": (heading, True) for number, heading in enumerate(headings)},
+        "learning": ("Learning curves", trained),
+        "search": ("The search", searched),
+        "methods": ("Methods and the paper's numbers", True),
+        "formats": ("The table to take away", True),
+    }
+    curves = [
+        inline_svg(
+            curves_figure(trained, plan.batch_size, over_seconds=over_seconds),
+            f"Learning curves of {len(trained)} methods over {'seconds' if over_seconds else 'images seen'}",
+        )
+        for over_seconds in (False, True)
+        if trained
+    ]
+    formats = {"Markdown": as_markdown, "LaTeX": as_latex, "CSV": as_csv}
+    write_page(
         plan.out / "page.html",
         "benchmark/page.html",
         title=f"Methods compared on {plan.data}",
-        lead=introduction,
-        note=note,
-        contents=contents,
+        contents={name: heading for name, (heading, there) in sections.items() if there},
         protocols=[
-            (rows, shown_metrics(rows), _dots(rows), warnings[protocol]) for protocol, rows in of_protocol.items()
+            (rows, shown_metrics(rows), _intervals(rows), warnings[protocol]) for protocol, rows in of_protocol.items()
         ],
-        curves=_curves(trained, plan.batch_size),
+        curves=curves,
         trials=inline_svg(trials_figure(searched), f"The trials of {len(searched)} methods") if searched else "",
         methods=[outcome.method for outcome in comparison.rows],
-        formats=_formats(of_protocol),
+        formats=[
+            (name if alone else f"{name}, {protocol}", write(rows))
+            for protocol, rows in of_protocol.items()
+            for name, write in formats.items()
+        ],
         settings=json.dumps(plan.described(), indent=1),
-        command=command,
+        **words,
     )
 
 
-def _dots(rows: Sequence[TableRow]) -> Markup | None:
+def _intervals(rows: Sequence[TableRow]) -> str:
     trained = [row for row in rows[1:] if row.metrics]
     if not trained:
-        return None
+        return ""
     untrained, best = rows[0].metrics[MAIN].value, max(trained, key=lambda row: row.metrics[MAIN].value)
     return inline_svg(
         interval_figure(trained, untrained),
         f"mAP of {len(trained)} methods with 95% intervals; the best is {best.title} with "
         f"{best.metrics[MAIN].value:.1f}, untrained is {untrained:.1f}",
     )
-
-
-def _curves(trained: Sequence[Outcome], batch_size: int) -> list[Markup]:
-    if not trained:
-        return []
-    return [
-        inline_svg(
-            curves_figure(trained, batch_size, over_seconds=over_seconds),
-            f"Learning curves of {len(trained)} methods over {'seconds' if over_seconds else 'images seen'}",
-        )
-        for over_seconds in (False, True)
-    ]
-
-
-def _formats(of_protocol: Mapping[str, list[TableRow]]) -> list[tuple[str, str]]:
-    formats = {"Markdown": as_markdown, "LaTeX": as_latex, "CSV": as_csv}
-    return [
-        (f"{name}, {protocol}" if len(of_protocol) > 1 else name, write(rows))
-        for protocol, rows in of_protocol.items()
-        for name, write in formats.items()
-    ]
 
 
 def _introduction(plan: Plan, comparison: Comparison, machine: str) -> str:
@@ -133,7 +138,7 @@ def _introduction(plan: Plan, comparison: Comparison, machine: str) -> str:
     if trials:
         searched = (
             f"For each method, {what} the best of {' or '.join(map(str, trials))} whole trainings at random values, "
-            f"judged on {_validated(plan)}."
+            f"judged on {f'{plan.folds} folds of the training classes' if plan.folds > 1 else 'validation classes'}."
         )
     elif plan.chosen is not None:
         searched = "The learning rate and the numbers of each method are those that an earlier search chose."
@@ -147,12 +152,9 @@ def _introduction(plan: Plan, comparison: Comparison, machine: str) -> str:
 
 def _note(plan: Plan, comparison: Comparison) -> str:
     """What the columns mean."""
-    over = [
-        name
-        for name, several in (("seeds", plan.seeds > 1), ("splits", plan.splits > 1), ("test classes", True))
-        if several
-    ]
-    parts = [f"Per cent, mean ± half of the 95% interval over {_listed(over)}."]
+    over = ["seeds"] * (plan.seeds > 1) + ["splits"] * (plan.splits > 1) + ["test classes"]
+    listed = " and ".join([", ".join(over[:-1]), over[-1]] if over[1:] else over)
+    parts = [f"Per cent, mean ± half of the 95% interval over {listed}."]
     if any(outcome.method.name == OURS and outcome.results for outcome in comparison.rows):
         parts.append("To Smooth-AP: the difference in mAP in pairs of the same seed, split and queries.")
     parts.append("Two methods that share a letter of their group cannot be told apart (5%, Holm's rule for all pairs).")
@@ -163,22 +165,111 @@ def _note(plan: Plan, comparison: Comparison) -> str:
     return " ".join(parts)
 
 
-def _validated(plan: Plan) -> str:
-    return f"{plan.folds} folds of the training classes" if plan.folds > 1 else "validation classes"
-
-
 def _several(count: int, word: str) -> str:
     return f"{count} {word}{'s' if count > 1 else ''}"
 
 
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def interval_figure(rows: Sequence[TableRow], untrained: float) -> Figure:
+    """Dots with 95% intervals, the best on top: mAP, and where Smooth-AP is among them the difference to it.
+
+    A dashed line is the untrained network on the left, no difference on the right; letters are the groups.
+    """
+    rows = sorted(rows, key=lambda row: row.metrics[MAIN].value)
+    compared = any(row.differences for row in rows)
+    figure = panel_figure(9.6 if compared else 7.4, 0.9 + 0.27 * len(rows))
+    panels = figure.subplots(1, 2 if compared else 1, sharey=True, squeeze=False, width_ratios=(3, 2)[: 1 + compared])[
+        0
+    ]
+    places = np.arange(len(rows))
+    _dots(panels[0], rows, [row.metrics[MAIN] for row in rows], untrained)
+    panels[0].set(xlabel="mAP on the test classes, per cent", ylim=(-0.7, len(rows) - 0.3))
+    panels[0].set_yticks(places, [row.title for row in rows])
+    if compared:
+        none = Estimate(0.0, 0.0, 0.0)
+        _dots(panels[1], rows, [row.differences.get(MAIN, none) for row in rows], 0.0)
+        panels[1].set(xlabel="mAP less that of Smooth-AP")
+        panels[1].tick_params(left=False)
+    for place, row in zip(places, rows, strict=True):
+        panels[-1].annotate(
+            row.group, (1, place), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
+            color=LIGHT["soft"], fontsize=9.5,
+        )  # fmt: skip
+    return figure
 
 
-def _chosen(outcome: Outcome) -> list[dict[str, Any]]:
-    """The values of each split with all trials, as `read_plan` takes them back."""
-    return [asdict(outcome.chosen[split]) for split in sorted(outcome.chosen)]
+def _dots(axes: Axes, rows: Sequence[TableRow], values: Sequence[Estimate], line: float) -> None:
+    axes.axvline(line, color=LIGHT["soft"], linestyle="--", linewidth=1.2)
+    for place, (row, value) in enumerate(zip(rows, values, strict=True)):
+        colour = LIGHT["green" if row.name == OURS else "blue"]
+        axes.plot([value.low, value.high], [place, place], color=colour, linewidth=1.8, solid_capstyle="butt")
+        axes.plot(value.value, place, "o", color=colour, markersize=5.5)
+    axes.grid(axis="y", color=LIGHT["line"], linewidth=0.8)
+    axes.set_axisbelow(True)
+    style_axes(axes)
 
 
-def _without_classes(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name != "by_class"}
+def curves_figure(outcomes: Sequence[Outcome], batch_size: int, *, over_seconds: bool) -> Figure:
+    """A small curve for each method, its runs thin and their mean thick, with Smooth-AP's beside it in green."""
+    curves: list[np.ndarray] = []  # images or seconds, and mAP in per cent, of all runs, (runs, n, 2)
+    for outcome in outcomes:
+        shortest = min(len(result.curve) for result in outcome.results)
+        looks = np.array([result.curve[:shortest] for result in outcome.results])
+        across = looks[..., 1] if over_seconds else batch_size * looks[..., 0]
+        curves.append(np.stack([across, 100 * looks[..., 2]], axis=-1))
+    names = [outcome.method.name for outcome in outcomes]
+    ours = curves[names.index(OURS)] if OURS in names else None
+    everything = np.concatenate([of_runs[..., 1].ravel() for of_runs in curves])
+    room = 0.06 * max(float(np.ptp(everything)), 1.0)
+    limits = float(everything.min()) - room, float(everything.max()) + room
+    figure, panels = _small_panels(outcomes, "seconds" if over_seconds else "images seen", "val. mAP")
+    for axes, of_runs in zip(panels, curves, strict=True):
+        if ours is not None and of_runs is not ours:
+            axes.plot(*ours.mean(0).T, color=LIGHT["green"], linewidth=1.6, linestyle="--")
+        colour = LIGHT["green" if of_runs is ours else "blue"]
+        for curve in of_runs:
+            axes.plot(*curve.T, color=colour, linewidth=0.8, alpha=0.4)
+        axes.plot(*of_runs.mean(0).T, "o-", color=colour, linewidth=2, markersize=2.5)
+        axes.set_ylim(limits)
+        axes.xaxis.set_major_locator(MaxNLocator(3, integer=not over_seconds))
+    return figure
+
+
+def trials_figure(outcomes: Sequence[Outcome]) -> Figure:
+    """The validation mAP of every trial over its learning rate; the chosen ones have a ring, a red one at an edge."""
+    figure, panels = _small_panels(outcomes, "learning rate", "val. mAP")
+    for axes, outcome in zip(panels, outcomes, strict=True):
+        for chosen in outcome.chosen.values():
+            rates = [trial.values[RATE] for trial in chosen.trials]
+            values = [100 * trial.validation_map for trial in chosen.trials]
+            axes.plot(rates, values, "o", color=LIGHT["blue"], markersize=3.5, alpha=0.7)
+            best = max((value, rate) for value, rate in zip(values, rates, strict=True) if rate == chosen.values[RATE])
+            axes.plot(
+                best[1], best[0], "o", markersize=9, markerfacecolor="none", markeredgewidth=1.6,
+                markeredgecolor=LIGHT["red" if chosen.edges else "green"],
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.margins(0.08, 0.12)  # room for the rings
+        axes.xaxis.set_major_locator(LogLocator(numticks=4))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    return figure
+
+
+def _small_panels(outcomes: Sequence[Outcome], across: str, up: str) -> tuple[Figure, list[Axes]]:
+    """A figure with a small panel for each method, with their titles and the labels of the outer axes."""
+    columns = min(_ACROSS, len(outcomes))
+    lines = -(-len(outcomes) // columns)
+    figure = panel_figure(2.4 * columns + 0.5, 1.7 * lines + 0.5, 0.06, 0.06)
+    panels = []
+    for place, outcome in enumerate(outcomes):
+        axes = figure.add_subplot(lines, columns, place + 1)
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        style_axes(axes)
+        axes.tick_params(labelsize=8.5)
+        title = "\n+ ".join(stage.title.rpartition(" + ")[2] for stage in outcome.method.stages)
+        axes.set_title(title if outcome.method.start else outcome.method.title, color=LIGHT["ink"], fontsize=9)
+        if place % columns == 0:
+            axes.set_ylabel(up, fontsize=9)
+        if place >= len(outcomes) - columns:
+            axes.set_xlabel(across, fontsize=9)
+        panels.append(axes)
+    return figure, panels

@@ -1,21 +1,25 @@
 """What to compare and how, and the guarantee that a folder holds one comparison."""
 
+from __future__ import annotations
+
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothap._core.files import write_atomically
-from smoothap.data.benchmark import Benchmark
-from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
-from smoothap.models import Embedder, open_model
 from smoothap.training.config import DIMENSION, NETWORK, QUICK, TrainingConfig
+
+if TYPE_CHECKING:
+    from smoothap.data.benchmark import Benchmark
+    from smoothap.data.image_set import ImageSet
+    from smoothap.models import Embedder
 
 _HERE = ("out", "device", "workers", "jobs")  # where and on what it runs, which changes no result
 _GROWING = ("methods", "seeds", "splits", "rounds", "chosen")  # what may be added to a comparison that was begun
@@ -166,6 +170,8 @@ class Plan:
 
     def open_network(self, dimension: int | None, seed: int) -> Embedder:
         """The network that all methods start from with this seed; without a dimension, the features of its backbone."""
+        from smoothap.models import open_model  # brings torch, which the help does without
+
         model = open_model(self.model, dimension=dimension, size=self.size, weights=self.weights, seed=seed)
         model.transform = replace(model.transform, flip=self.flip)
         return model
@@ -186,7 +192,7 @@ class Plan:
         drawn = np.random.default_rng(seed).permutation(images.classes)[: self.classes]
         return images.rows(np.flatnonzero(np.isin(images.labels, drawn)))
 
-    def fitted(self) -> "Plan":
+    def fitted(self) -> Plan:
         """The plan with a batch that is no larger than few training classes allow."""
         classes = min(images.classes for split in range(self.splits) for images in self.training_classes(split))
         return replace(self, batch_size=min(self.batch_size, classes * self.samples_per_class))

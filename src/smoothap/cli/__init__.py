@@ -44,7 +44,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "Make an album of a folder of photos, or bring it up to date.",
             "smoothap index PHOTOS --out ALBUM",
             "smoothap index PHOTOS --model runs/mine/model --out ALBUM",
-            "smoothap index PHOTOS --out ALBUM --part 3/64",
+            "smoothap index PHOTOS --out ALBUM --shard 3/64",
         ),
         "search": (
             "Find the photos of an album that look like a photo.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 Command = TypeVar("Command", bound=Callable[..., None])
+Options = TypeVar("Options")
 NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 
 AsJson = Annotated[bool, Parameter(name="--json")]
@@ -51,6 +52,7 @@ _PARAMETERS = "\n\nParameters\n----------\n"
 def command(*library: Callable[..., Any], without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """A function as a command: its `**options` are the parameters of functions of the library that it does not name.
 
+    A parameter of the library that is a dataclass by default has an option for each of its fields.
     The help of a parameter is what the docstring of the command says, of the library's functions, or `HELP`.
     """
 
@@ -59,7 +61,12 @@ def command(*library: Callable[..., Any], without: Sequence[str] = ()) -> Callab
         for each in (*reversed(library), function):
             hints = get_type_hints(each, include_extras=True)
             told |= _told_by(each)
-            for name, parameter in inspect.signature(each).parameters.items():
+            own = dict(inspect.signature(each).parameters)
+            for start in [own.pop(name) for name in list(own) if each in library and is_dataclass(own[name].default)]:
+                hints = get_type_hints(type(start.default)) | hints
+                begun = vars(start.default).items()
+                own = {name: start.replace(name=name, default=value) for name, value in begun} | own
+            for name, parameter in own.items():
                 if parameter.kind is parameter.VAR_KEYWORD or name in without:
                     continue
                 kind = parameter.kind if each is function else parameter.KEYWORD_ONLY
@@ -88,9 +95,35 @@ def _with_looks(hint: Any, default: object, told: str) -> Any:
     looks: dict[str, Any] = {"help": told} if told else {}
     if kind not in (bool, bool | None) or default is False:
         looks["negative"] = ()
-    if default is False or default == ():
+    if default is False or default in ((), ""):
         looks["show_default"] = False
     return Annotated[(kind, Parameter(**looks), *more)]  # ty: ignore[invalid-type-form]
+
+
+def options_of(title: str | None = None) -> Callable[[type[Options]], type[Options]]:
+    """A dataclass whose fields are options, in a group; their help is in the docstring of the class or in `HELP`."""
+
+    def made(options: type[Options]) -> type[Options]:
+        told, hints = HELP | _told_by(options), get_type_hints(options, include_extras=True)
+        options.__annotations__ = {
+            name: _with_looks(hint, getattr(options, name), told[name]) for name, hint in hints.items()
+        }
+        return Parameter(name="*", group=title)(options)
+
+    return made
+
+
+@options_of()
+@dataclass(frozen=True)
+class Split:
+    """The options of `open_data`: on which classes to test, and what the columns of a table are called."""
+
+    test_fraction: float | None = None
+    test_classes: Path | None = None
+    columns: str | None = None
+
+
+AS_IT_IS = Split()  # the split that comes with a set
 
 
 def changes_of(

@@ -3,9 +3,8 @@
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,40 +24,28 @@ from smoothap.training.precision import score_noise
 _SIDE = 64
 _STEPS = 4
 _TOLERANCE = 1e-3  # of a gradient in float32, beside the same in float64
+Result = tuple[bool, str, float | None]  # of a check: whether it is right, what came out in a sentence, a number
 
 
-Result = tuple[bool, str, float | None]  # of a check: whether it is right, a sentence, a number
+def check_device(device: torch.device) -> list[dict[str, Any]]:
+    """Everything that is checked, with its name, whether it is right, its result and its value.
 
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was tried: what came out, in a sentence, and whether that is right."""
-
-    name: str
-    right: bool
-    result: str
-    value: float | None = None
-
-
-def check_device(device: torch.device | str, network: str = ARCHITECTURE) -> list[Check]:
-    """Everything that is checked, on one device; a check that raises is one that failed.
-
-    for check in check_device("cuda"):
-        print(check.name, check.right, check.result)
+    A check that raises is one that failed.
     """
-    place, results = torch.device(device), []
-    checks: dict[str, Callable[[], Result]] = {
-        "loss": partial(_check_loss, place),
-        "evaluation": partial(_check_evaluation, place),
-        "training": partial(_check_training, place),
-        "16 bits": partial(_check_noise, place, network),
-        "speed": partial(_check_speed, place, network),
+    checks: dict[str, Callable[[torch.device], Result]] = {
+        "loss": _check_loss,
+        "evaluation": _check_evaluation,
+        "training": _check_training,
+        "16 bits": _check_noise,
+        "speed": _check_speed,
     }
+    results = []
     for name, check in checks.items():
         try:
-            results.append(Check(name, *check()))
+            right, result, value = check(device)
         except Exception as error:  # whatever it is, the user is to see it among the other results
-            results.append(Check(name, False, f"{type(error).__name__}: {error}"))
+            right, result, value = False, f"{type(error).__name__}: {error}", None
+        results.append({"name": name, "right": right, "result": result, "value": value})
     return results
 
 
@@ -108,18 +95,18 @@ def _check_training(device: torch.device) -> Result:
     return difference <= _TOLERANCE, f"{said}, to {difference:.0e}", difference
 
 
-def _check_noise(device: torch.device, network: str) -> Result:
+def _check_noise(device: torch.device) -> Result:
     """What 16 bits do to score differences: a result to know, which is right whatever it is."""
-    model, images = _real_network(network, device), _photos(64).to(device)
+    model, images = _real_network(device), _photos(64).to(device)
     exact = _embedded(model, images, torch.float32)
     noise = {dtype: score_noise(exact, _embedded(model, images, dtype)) for dtype in (torch.float16, torch.bfloat16)}
     said = ", ".join(f"{value:.4f} in {str(dtype).removeprefix('torch.')}" for dtype, value in noise.items())
-    return True, f"score differences of {network} are off by {said}", noise[torch.float16]
+    return True, f"score differences of {ARCHITECTURE} are off by {said}", noise[torch.float16]
 
 
-def _check_speed(device: torch.device, network: str) -> Result:
+def _check_speed(device: torch.device) -> Result:
     """Images a second through forward and backward pass."""
-    model, images = _real_network(network, device).train(), _photos(64).to(device)
+    model, images = _real_network(device).train(), _photos(64).to(device)
     labels = (torch.arange(64) // 4).to(device)
     seconds: list[float] = []
     for _ in range(4):
@@ -129,11 +116,11 @@ def _check_speed(device: torch.device, network: str) -> Result:
         gradient.sum().item()  # waits for the device
         seconds.append(time.perf_counter() - began)
     speed = len(images) / min(seconds[1:])
-    return True, f"{network} trains on {speed:.0f} images a second at {_SIDE} x {_SIDE} pixels", speed
+    return True, f"{ARCHITECTURE} trains on {speed:.0f} images a second at {_SIDE} x {_SIDE} pixels", speed
 
 
-def _real_network(network: str, device: torch.device) -> Embedder:
-    return open_model(network, size=_SIDE, weights=None if packaged_weights() else "none").to(device).eval()
+def _real_network(device: torch.device) -> Embedder:
+    return open_model(ARCHITECTURE, size=_SIDE, weights=None if packaged_weights() else "none").to(device).eval()
 
 
 def _small_network() -> Embedder:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from smoothap._core.files import write_atomically
-from smoothap.cli._options import AsJson, check_file, command
+from smoothap.cli._options import AS_IT_IS, AsJson, Split, check_file, command
 from smoothap.data.names import open_data
 from smoothap.plots.text import text_table
 
@@ -36,9 +36,7 @@ def check(
     *,
     read: bool = True,
     as_json: AsJson = False,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
+    split: Split = AS_IT_IS,
 ) -> None:
     """Count a set's images and classes, read every image, and look for exact duplicates.
 
@@ -52,7 +50,7 @@ def check(
     from smoothap.data.check import check as check_benchmark
 
     start = time.perf_counter()
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
+    benchmark = open_data(data, **vars(split))
     listed = time.perf_counter() - start
     findings = check_benchmark(benchmark, read)
     seconds = {"listing": round(listed, 2), "in all": round(time.perf_counter() - start, 2)}
@@ -74,12 +72,10 @@ def show(
     data: str,
     /,
     *,
+    split: Split = AS_IT_IS,
     out: Path,
     classes: int = 6,
     images: int = 8,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
 ) -> None:
     """Draw a contact sheet: some classes to train on, some to test on, a few images of each.
 
@@ -98,7 +94,7 @@ def show(
     if classes < 1 or images < 1:
         raise ValueError("A contact sheet needs at least one class and one image of each.")
     check_file(out, "sheet.png")
-    benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns)
+    benchmark = open_data(data, **vars(split))
     from smoothap.data.sheet import contact_sheet
 
     sheet = contact_sheet(benchmark, classes, images)

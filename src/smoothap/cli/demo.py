@@ -41,6 +41,6 @@ def demo(
     if serve:
         from smoothap.cli.serve import serve as open_page
 
-        open_page(str(out / "before"), str(out / "after"), port=0, open_page=True)
+        open_page(out / "before", out / "after", port=0, open_page=True)
     if not improved:
         sys.exit(NOT_IMPROVED)

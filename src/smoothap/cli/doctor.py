@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import sys
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def doctor(*, check: bool = False, device: str | None = None, as_json: AsJson = 
         from smoothap._core.devices import chosen_device
         from smoothap.cli._self_check import check_device
 
-        result["checks"] = [asdict(found) for found in check_device(chosen_device(device))]
+        result["checks"] = check_device(chosen_device(device))
     print(json.dumps(result, indent=1) if as_json else "\n".join(_lines(result)))
     wrong = [found["name"] for found in result.get("checks", ()) if not found["right"]]
     if wrong:

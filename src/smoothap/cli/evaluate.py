@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,28 +14,10 @@ if TYPE_CHECKING:
     from smoothap.metrics import Report
 
 
-@options.command()
-def evaluate(
-    *,
-    embeddings: Path | None = None,
-    labels: Path | None = None,
-    gallery: Path | None = None,
-    gallery_labels: Path | None = None,
-    model: str | None = None,
-    data: str | None = None,
-    weights: str | None = None,
-    size: int | None = None,
-    recall_at: str | None = None,
-    against: Path | None = None,
-    as_json: options.AsJson = False,
-    out: Path | None = None,
-    device: str | None = None,
-    workers: int | None = None,
-    test_fraction: float | None = None,
-    test_classes: Path | None = None,
-    columns: str | None = None,
-) -> None:
-    """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
+@options.options_of("Vectors in files")
+@dataclass(frozen=True)
+class Files:
+    """Vectors and their classes.
 
     Parameters
     ----------
@@ -46,10 +29,52 @@ def evaluate(
         A .npy file of vectors to rank instead of the others.
     gallery_labels
         A .npy file of their classes.
+    """
+
+    embeddings: Path | None = None
+    labels: Path | None = None
+    gallery: Path | None = None
+    gallery_labels: Path | None = None
+
+
+@options.options_of("A model on a set of images")
+@dataclass(frozen=True)
+class Images(options.Split):
+    """A model, and the images that it embeds.
+
+    Parameters
+    ----------
     model
         The folder of a trained model, or a timm name for its published weights.
     data
         NAME or NAME:PATH, such as emoji, sop:PATH or folder:PATH: its test classes are evaluated.
+    """
+
+    model: str | None = None
+    data: str | None = None
+    weights: str | None = None
+    size: int | None = None
+
+
+_NO_FILES, _NO_IMAGES = Files(), Images()
+
+
+@options.command()
+def evaluate(
+    *,
+    files: Files = _NO_FILES,
+    images: Images = _NO_IMAGES,
+    recall_at: str | None = None,
+    against: Path | None = None,
+    as_json: options.AsJson = False,
+    out: Path | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+) -> None:
+    """Exact retrieval metrics over the full ranking: of embeddings in files, or of a model on a set of images.
+
+    Parameters
+    ----------
     recall_at
         The K of Recall@K, such as 1,10,100; by default those of the set.
     against
@@ -59,22 +84,20 @@ def evaluate(
     out
         A JSON file for the metrics, with the values of each query.
     """
-    if (embeddings is None) == (model is None):
+    model, data = images.model, images.data
+    if (files.embeddings is None) == (model is None):
         raise ValueError("Give --embeddings and --labels, or --model and --data.")
-    if (embeddings is None) != (labels is None) or (gallery is None) != (gallery_labels is None):
+    given = [value is not None for value in vars(files).values()]
+    if given[0] != given[1] or given[2] != given[3]:
         raise ValueError("Vectors and labels go together: --embeddings with --labels, --gallery with --gallery-labels.")
     if model is not None and data is None:
         raise ValueError("--model needs --data, the set to evaluate it on, such as emoji or folder:PATH.")
-    of_images: dict[str, Any] = {
-        "weights": weights, "size": size, "test_fraction": test_fraction, "test_classes": test_classes,
-        "columns": columns,
-    }  # fmt: skip
-    unused = {"data": data, **of_images} if model is None else {"gallery": gallery}
-    for name in (f"--{name.replace('_', '-')}" for name, value in unused.items() if value is not None):
+    unused = images if model is None else files
+    for name in (f"--{name.replace('_', '-')}" for name, value in vars(unused).items() if value is not None):
         needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
         raise ValueError(f"{name} goes with {needed}, which is missing: leave {name} out.")
     if model is not None:
-        options.check_network_options(model, size=size, weights=weights)
+        options.check_network_options(model, size=images.size, weights=images.weights)
     wanted = None if recall_at is None else _whole_numbers(recall_at)
     if out is not None:
         options.check_file(out, "metrics.json")
@@ -93,14 +116,11 @@ def evaluate(
             place_of_list = (out.parent if out else Path()) / "unreadable-images.csv"
             reading = options.chosen_workers(workers, place)
             reports = evaluate_model(
-                model, data, recall_at=wanted, device=str(place), workers=reading, unreadable=place_of_list, **of_images
+                **vars(images), recall_at=wanted, device=str(place), workers=reading, unreadable=place_of_list
             )
         else:
-            assert embeddings is not None
-            assert labels is not None
             ks = wanted or (1, 10, 100, 1000)
-            on = device and str(place)
-            reports = {"": evaluate_files(embeddings, labels, gallery, gallery_labels, ks, device=on)}
+            reports = {"": evaluate_files(**vars(files), recall_at=ks, device=device and str(place))}
         if processes.rank == 0:
             others = {} if against is None else _reports_against(reports, against)
             _print_reports(reports, others, as_json, out)
@@ -140,16 +160,16 @@ def _print_reports(reports: dict[str, Report], others: dict[str, Report], as_jso
                 print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())
                 if name in others:
                     print("Compared with the other evaluation:")
-                    for title, figure in report.main_figures().items():
-                        if figure in others[name].figures():
-                            print(f"{title:<12}{report.compare(others[name], figure)}")
+                    for title, metric in report.main_metrics().items():
+                        if metric in others[name].metrics():
+                            print(f"{title:<12}{report.compare(others[name], metric)}")
 
 
 def _brief(report: Report, whole: dict[str, Any], other: Report | None) -> dict[str, Any]:
     """The metrics of a report without those of each query, their intervals, and how far they are from another's."""
-    brief, figures = {key: whole[key] for key in report.summary()}, report.figures()
-    brief["interval_95"] = {name: [each.low, each.high] for name, each in report.intervals(figures).items()}
+    brief, metrics = {key: whole[key] for key in report.summary()}, report.metrics()
+    brief["interval_95"] = {name: [each.low, each.high] for name, each in report.intervals(metrics).items()}
     if other is not None:
-        shared = [name for name in figures if name in other.figures()]
+        shared = [name for name in metrics if name in other.metrics()]
         brief["difference"] = {name: report.compare(other, name)._asdict() for name in shared}
     return brief

@@ -16,9 +16,9 @@ def export(
     /,
     *,
     out: Path = Path("model.onnx"),
+    no_preprocessing: bool = False,
     photos: Path | None = None,
     limit: int = 200,
-    no_preprocessing: bool = False,
 ) -> None:
     """Write a model as one ONNX file, from a photo of any size to a vector, and check it against torch.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from smoothap.cli._options import AsJson, check_file, command, key_values
+from smoothap.cli._options import AsJson, check_file, command, key_values, options_of
 from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
@@ -17,6 +17,51 @@ if TYPE_CHECKING:
     from smoothap.data.reading import PixelBox
 
 Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
+
+
+@options_of("Look only at photos")
+@dataclass(frozen=True)
+class Only:
+    """The photos that a search looks at.
+
+    Parameters
+    ----------
+    folder
+        In this folder, relative to the photo folder, and in those inside it.
+    since
+        Taken on this day or later: 2024-06-01, 2024-06 or 2024, by the camera's clock.
+    until
+        Taken on this day or before, or in this month or year or before.
+    camera
+        By this camera; a part of its name will do.
+    collection
+        In this collection.
+    in_no_collection
+        In no collection yet.
+    where
+        COLUMN=VALUE: with this value in a column of the table that the album was made of; repeatable.
+    """
+
+    folder: str | None = None
+    since: str | None = None
+    until: str | None = None
+    camera: str | None = None
+    collection: str | None = None
+    in_no_collection: bool = False
+    where: tuple[str, ...] = ()
+
+    def filter(self) -> Filter:
+        """As the album takes it."""
+        from smoothap.album import Filter
+        from smoothap.album.filters import day
+
+        since = None if self.since is None else day(self.since)
+        until = None if self.until is None else day(self.until, last=True)
+        where = tuple(key_values(self.where, "--where").items())
+        return Filter(self.folder, since, until, self.camera, self.collection, self.in_no_collection, where)
+
+
+_ALL_PHOTOS = Only()
 
 
 @command()
@@ -34,13 +79,7 @@ def search(
     alpha: float | None = None,
     right: tuple[int, ...] = (),
     wrong: tuple[int, ...] = (),
-    folder: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    camera: str | None = None,
-    collection: str | None = None,
-    in_no_collection: bool = False,
-    where: tuple[str, ...] = (),
+    only: Only = _ALL_PHOTOS,
     html: Path | None = None,
     engine: str = "auto",
     model: Path | None = None,
@@ -72,21 +111,6 @@ def search(
         Ids of photos that are right, from an earlier search: look for more like them.
     wrong
         Ids of photos that are wrong: look away from them.
-    folder
-        Look only at photos in this folder, relative to the photo folder, and in those inside it.
-    since
-        Look only at photos taken on this day or later: 2024-06-01, 2024-06 or 2024, by the camera's clock.
-    until
-        Look only at photos taken on this day or before, or in this month or year or before.
-    camera
-        Look only at photos by this camera; a part of its name will do.
-    collection
-        Look only at photos in this collection.
-    in_no_collection
-        Look only at photos that are in no collection yet.
-    where
-        COLUMN=VALUE: look only at photos that have this value in a column of the table that the album was made of;
-        repeatable.
     html
         A file for a page of thumbnails, which needs nothing else.
     model
@@ -98,15 +122,11 @@ def search(
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
     if html is not None:
         check_file(html, "found.html", "--html")
-    from smoothap.album import Album, Filter
-    from smoothap.album.filters import day
+    from smoothap.album import Album
     from smoothap.album.queries import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
-    passing = Filter(
-        folder, None if since is None else day(since), None if until is None else day(until, last=True), camera,
-        collection, in_no_collection, tuple(key_values(where, "--where").items()),
-    )  # fmt: skip
+    passing = only.filter()
     hits = opened.search(
         [*photos, *id], k, box=None if box is None else _box(box), minimum=min_score, recall=recall,
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,

@@ -70,9 +70,7 @@ def train(
     min_crop_area: Annotated[float | None, Network, Parameter(show_default=lambda _: "0.08")] = None,
     flip: Annotated[bool | None, Network, Parameter(show_default=lambda _: "--flip")] = None,
     test_on: Annotated[tuple[str, ...], Test] = (),
-    test_fraction: Annotated[float | None, Test] = None,
-    test_classes: Annotated[Path | None, Test] = None,
-    columns: Annotated[str | None, Test] = None,
+    split: Annotated[options.Split, Test] = options.AS_IT_IS,
     minutes: Annotated[float | None, Machine] = None,
     device: Annotated[str | None, Machine] = None,
     workers: Annotated[int | None, Machine] = None,
@@ -148,7 +146,6 @@ def train(
     run = RunOptions(resume, minutes, str(place), options.chosen_workers(workers, place), tensorboard)
     finished: dict[str, FineTuned] = {}
     by_hand = ""  # weights that must be fetched and are not given
-    split: dict[str, Any] = {"test_fraction": test_fraction, "test_classes": test_classes, "columns": columns}
     if recipe is None:
         options.check_network_options(model or NETWORK, weights=weights, dimension=dimension, hidden=hidden)
         if feature_views is not None and not frozen:
@@ -160,13 +157,13 @@ def train(
             feature_views=FEATURE_VIEWS if feature_views is None else feature_views,
             config=replace(chosen, **changes), **({} if method is None else {"loss": method}),
         )  # fmt: skip
-        opening, parts = partial(open_data, data, **split), {"": training}
-        trainings = (("", training(data, out, test_on=test_on, options=run, **split)) for _ in parts)
+        opening, parts = partial(open_data, data, **vars(split)), {"": training}
+        trainings = (("", training(data, out, test_on=test_on, options=run, **vars(split))) for _ in parts)
     else:
         recipe = recipe_file(recipe)
         own = {
             "model": model, "dimension": dimension, "hidden": hidden, "frozen": frozen or None,
-            "feature_views": feature_views, "preset": preset, **split,
+            "feature_views": feature_views, "preset": preset, **vars(split),
         }  # fmt: skip
         for name in (name for name, value in own.items() if value is not None):
             raise ValueError(
@@ -263,12 +260,12 @@ def comparison(before: Report, after: Report, remedy: str) -> str:
 
     ± is half of a 95% interval over classes; that of what is gained is over pairs of the same query.
     """
-    figures = after.main_figures()
+    metrics = after.main_metrics()
     rows = {}
     for side, report in (("before", before), ("after", after)):
-        intervals = report.intervals([*figures.values()])
-        rows[side] = {title: str(intervals[figure]) for title, figure in figures.items()}
-    gains = {title: after.compare(before, figure) for title, figure in figures.items()}
+        intervals = report.intervals([*metrics.values()])
+        rows[side] = {title: str(intervals[metric]) for title, metric in metrics.items()}
+    gains = {title: after.compare(before, metric) for title, metric in metrics.items()}
     rows["gained"] = {title: f"{100 * gain.value:+.1f} ± {100 * gain.margin:.1f}" for title, gain in gains.items()}
     table = text_table([{"": name, **row} for name, row in rows.items()], text=[""])
     lines = [table, after.about_copies()]

@@ -37,14 +37,14 @@ class Unreadable:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Duplicates:
     """Images with the same pixels as another, and an example of each kind."""
 
     across_the_split: int  # test images that are in the training images too
     under_two_labels: int  # images of a split that another class of it has too
     within_a_class: int  # images that their class already has
-    examples: tuple[str, ...]
+    examples: list[str]
 
 
 @dataclass(frozen=True)
@@ -74,61 +74,50 @@ def check(benchmark: Benchmark, read: bool = True) -> Findings:
 
 
 def _part(images: ImageSet) -> Part:
-    samples_per_class = np.bincount(images.labels, minlength=images.classes)
+    sizes = np.bincount(images.labels, minlength=images.classes)
+    spread = int(sizes.min()), float(np.median(sizes)), int(sizes.max())
     instances = None if images.instances is None else len(np.unique(images.instances))
-    median = float(np.median(samples_per_class))
-    return Part(
-        images.name,
-        len(images),
-        images.classes,
-        int(samples_per_class.min()),
-        median,
-        int(samples_per_class.max()),
-        instances,
-    )
+    return Part(images.name, len(images), images.classes, *spread, instances)
 
 
 def _digests(images: ImageSet, unreadable: list[Unreadable], progress: Progress) -> np.ndarray:
     """A digest of the pixels of each image (n,) of 16 bytes, zero where it cannot be read."""
     digests = np.zeros(len(images), dtype="V16")
 
-    def read(row: int) -> str | None:
+    def read(row: int) -> list[Unreadable]:
         try:
             image = images.read(row)
         except UnreadableImage as error:
-            return error.reason
+            return [Unreadable(images.name, str(images.names[row]), error.reason)]
         content = hashlib.blake2b(f"{image.size} ".encode() + image.tobytes(), digest_size=16)
         digests[row] = np.void(content.digest())
-        return None
+        return []
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # Pillow decodes without holding the interpreter
         for start in range(0, len(images), _AHEAD):
-            rows = range(start, min(start + _AHEAD, len(images)))
-            for row, reason in zip(rows, threads.map(read, rows), strict=True):
-                if reason is not None:
-                    unreadable.append(Unreadable(images.name, str(images.names[row]), reason))
+            for failed in threads.map(read, range(start, min(start + _AHEAD, len(images)))):
+                unreadable += failed
                 progress.advance()
     return digests
 
 
 def _duplicates(benchmark: Benchmark, digests: list[np.ndarray]) -> Duplicates:
     """Compare the digests of the images of each of the benchmark's sets."""
-    across = two_labels = within = 0
-    examples: list[str] = []
+    found = Duplicates(0, 0, 0, [])
     for images, digest in zip(benchmark.sets, digests, strict=True):
         rows = np.flatnonzero(digest != np.void(bytes(16)))
         _, content = np.unique(digest[rows], return_inverse=True)
-        pairs, first = np.unique(np.stack([content, images.labels[rows]]), axis=1, return_index=True)
-        within += len(rows) - len(first)
+        pairs = np.unique(np.stack([content, images.labels[rows]]), axis=1)
+        found.within_a_class += len(rows) - pairs.shape[1]
         shared = np.bincount(pairs[0])[content] > 1
-        two_labels += int(shared.sum())
+        found.under_two_labels += int(shared.sum())
         if shared.any():
             one, other = rows[np.flatnonzero(content == content[shared.argmax()])[[0, -1]]]
-            examples.append(f"{images.names[one]} = {images.names[other]} (two labels in {images.name})")
+            found.examples.append(f"{images.names[one]} = {images.names[other]} (two labels in {images.name})")
         if benchmark.train is not None and images is not benchmark.train:
             seen = rows[np.isin(digest[rows], digests[0])]
-            across += len(seen)
+            found.across_the_split += len(seen)
             if len(seen):
-                twin = int(np.flatnonzero(digests[0] == digest[seen[0]])[0])
-                examples.append(f"{benchmark.train.names[twin]} = {images.names[seen[0]]} (train and {images.name})")
-    return Duplicates(across, two_labels, within, tuple(examples))
+                twin = benchmark.train.names[np.flatnonzero(digests[0] == digest[seen[0]])[0]]
+                found.examples.append(f"{twin} = {images.names[seen[0]]} (train and {images.name})")
+    return found

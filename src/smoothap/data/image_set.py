@@ -36,7 +36,7 @@ class ImageSet:
     is_query: np.ndarray | None = None  # (n,) bool; None: leave-one-out, every image is a query in turn
     is_gallery: np.ndarray | None = None  # (n,) bool
     instances: np.ndarray | None = None  # (n,) int64: rows of one instance (a video) are averaged into one vector
-    file: Callable[[int], Path] | None = field(default=None, repr=False)  # where the image of a row lies, if in a file
+    file: Callable[[int], Path] | None = field(default=None, repr=False)  # where the image of a row is, if in a file
     features: StoredFeatures | None = field(default=None, repr=False)  # for trainings behind a frozen backbone
     is_decoded: bool = False  # whether `read` takes the image from memory, or nearly so
 

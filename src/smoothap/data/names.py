@@ -31,25 +31,21 @@ DATA = {
     "emoji:skin-tones": DataSet("emoji:emoji", "", (("skin_tones", True),), drawn=True),
     "emoji:ordered": DataSet("emoji:emoji", "", (("ordered", True),)),
     "glyphs": DataSet("glyphs:glyphs", "", drawn=True),
-    "sop": DataSet("sop:sop", "the folder with Ebay_train.txt"),
-    "vehicle-id": DataSet("vehicle_id:vehicle_id", "the folder with train_test_split"),
-    "vehicle-id-gallery": DataSet("vehicle_id:vehicle_id_gallery", "the folder with train_test_split"),
-    "inaturalist": DataSet("inaturalist:inaturalist", "the folder with train_val2018"),
-    "inaturalist-json": DataSet("inaturalist:inaturalist_json", "the folder with train2018.json and val2018.json"),
-    "vggface2": DataSet("vggface2:vggface2", "the folder with train, test and bb_landmark"),
-    "vggface2-aligned": DataSet(
-        "vggface2:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)
-    ),
-    "ijbc": DataSet("ijbc:ijbc", "the folder with protocols or meta"),
-    "ijbc-aligned": DataSet("ijbc:ijbc", "the folder with meta", (("aligned", True),)),
-    "cub": DataSet("cub:cub", "the folder with images.txt"),
-    "cars": DataSet("cars:cars", "the folder with cars_annos.mat or devkit"),
-    "in-shop": DataSet("in_shop:in_shop", "the folder with list_eval_partition.txt or Eval"),
-    "folder": DataSet(
-        "folder:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True
-    ),
-    "csv": DataSet("table:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True),
-    "parquet": DataSet("table:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True),
+    "sop": DataSet("published:sop", "the folder with Ebay_train.txt"),
+    "vehicle-id": DataSet("published:vehicle_id", "the folder with train_test_split"),
+    "vehicle-id-gallery": DataSet("published:vehicle_id_gallery", "the folder with train_test_split"),
+    "inaturalist": DataSet("published:inaturalist", "the folder with train_val2018"),
+    "inaturalist-json": DataSet("published:inaturalist_json", "the folder with train2018.json and val2018.json"),
+    "vggface2": DataSet("faces:vggface2", "the folder with train, test and bb_landmark"),
+    "vggface2-aligned": DataSet("faces:vggface2", "the folder with train, test and bb_landmark", (("aligned", True),)),
+    "ijbc": DataSet("faces:ijbc", "the folder with protocols or meta"),
+    "ijbc-aligned": DataSet("faces:ijbc", "the folder with meta", (("aligned", True),)),
+    "cub": DataSet("published:cub", "the folder with images.txt"),
+    "cars": DataSet("published:cars", "the folder with cars_annos.mat or devkit"),
+    "in-shop": DataSet("published:in_shop", "the folder with list_eval_partition.txt or Eval"),
+    "folder": DataSet("own:folder", "a folder with a folder of images for each class", chooses_split=True, drawn=True),
+    "csv": DataSet("own:table", "a CSV file with the columns path and label", chooses_split=True, drawn=True),
+    "parquet": DataSet("own:table", "a Parquet file with the columns path and label", chooses_split=True, drawn=True),
 }
 
 
@@ -89,7 +85,7 @@ def open_data(
         raise ValueError(
             f"{name} comes with its split: the test classes can be chosen for album, {_listed('chooses_split')}."
         )
-    if columns is not None and data.opener != "table:table":
+    if columns is not None and data.opener != "own:table":
         raise ValueError(f"{name} has no columns to name: --columns is for csv and parquet.")
     if columns is not None:
         options["columns"] = columns

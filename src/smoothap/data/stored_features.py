@@ -62,7 +62,7 @@ def chosen_views(seeds: np.ndarray, views: int) -> np.ndarray:
 
 
 def stored_type(views: int) -> np.dtype:
-    """A set of one view is a test set, whose figures are to be those of the images, to the last digit."""
+    """A set of one view is a test set, whose metrics are to be those of the images, to the last digit."""
     return np.dtype(np.float32 if views == 1 else np.float16)
 
 
@@ -98,9 +98,9 @@ def open_features(file: Path) -> StoredFeatures | None:
             stream.seek(array.offset)
             for start in range(0, array.nbytes, _BLOCK):
                 digest.update(stream.read(min(_BLOCK, array.nbytes - start)))
-            described = json.loads(stream.read())
-        unreadable = {int(image): str(reason) for image, reason in described["unreadable"].items()}
-        if described["sha256"] != digest.hexdigest() or array.dtype != stored_type(len(array)):
+            manifest = json.loads(stream.read())
+        unreadable = {int(image): str(reason) for image, reason in manifest["unreadable"].items()}
+        if manifest["sha256"] != digest.hexdigest() or array.dtype != stored_type(len(array)):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None

@@ -38,7 +38,7 @@ class Transform:
     `whole`: the image as it is, resized to `size` x `size`, flipped in training; for faces that are cut out already.
 
     A pixel value v of 0 ... 255 enters the network as (v * scale - mean) / std, the channels in `channel_order`, in
-    which `mean` and `std` are given too. The views of faces for SENet-50 are `SENET` and `SENET_VGGFACE2`.
+    which `mean` and `std` are given too. The view of a face for SENet-50 is `SENET`.
     """
 
     name: str = "paper"
@@ -183,8 +183,6 @@ def _random_part(width: int, height: int, min_crop_area: float, random: np.rando
 
 
 # What SENet-50 for faces (VGGFace2) takes. The paper resizes the box of a face, extended by 1.3, to 224 x 224, for
-# training and test; that half of the training faces are mirrored is our guess. VGGFace2's own protocol, the second,
-# cuts 224 out of a shorter side of 256.
-_FACES = {"mean": (91.4953, 103.8827, 131.0912), "std": (1.0, 1.0, 1.0), "channel_order": "BGR", "scale": 1.0}
-SENET = Transform.from_dict({"name": "whole", **_FACES})
-SENET_VGGFACE2 = Transform.from_dict({"name": "released", **_FACES})
+# training and test; that half of the training faces are mirrored is our guess. VGGFace2's own protocol cuts 224 out
+# of a shorter side of 256, as `released` does.
+SENET = Transform("whole", mean=(91.4953, 103.8827, 131.0912), std=(1.0, 1.0, 1.0), channel_order="BGR", scale=1.0)

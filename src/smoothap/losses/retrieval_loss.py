@@ -85,8 +85,6 @@ class RetrievalLoss(nn.Module):
     # temperature of a sigmoid; None where a loss does not say. Training asks for it before it computes in 16 bits.
     tolerated_noise: float | None = None
 
-    # A graph of torch.compile ends before this and begins after it; `SmoothAP` can be part of one.
-    @torch.compiler.disable  # ty: ignore[dynamic-function-decorator-return]
     def forward(
         self,
         embeddings: Tensor,
@@ -106,6 +104,8 @@ class RetrievalLoss(nn.Module):
             checked_call(embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index, self.include_query)
         )
 
+    # A graph of torch.compile ends before this and begins after it; `SmoothAP` can be part of one.
+    @torch.compiler.disable  # ty: ignore[dynamic-function-decorator-return]
     def loss_of(self, call: Call) -> Tensor:
         """The loss of a call that was checked."""
         return Streamed.apply(call.embeddings, call.ref_emb, call, self.request(call))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from smoothap.functional.block import average_precision_of_ranks, ranked_block, smooth_ap_block
 from smoothap.functional.indicators import Indicator, Sigmoid, refuse_tensor
-from smoothap.losses.inputs import Call, checked_call
+from smoothap.losses.inputs import Call
 from smoothap.losses.retrieval_loss import Block, Reduction, Request, RetrievalLoss, send_back, stream
 from smoothap.losses.symmetric import symmetric_smooth_ap
 
@@ -87,20 +87,11 @@ class SmoothAP(RetrievalLoss):
         else:
             self.tau, self.block = float(tau), IndicatorBlock(indicator, indicator)
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor | None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        self_index: Tensor | None = None,
-    ) -> Tensor:
-        """As `RetrievalLoss.forward`; with the sigmoid it is one operator in a graph of torch.compile."""
-        if not torch.compiler.is_compiling() or not isinstance(self.block, SmoothAPBlock):
-            return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index)
-        call = checked_call(embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index, self.include_query)
-        return _stream_in_graph(call, self.request(call))[0]
+    def loss_of(self, call: Call) -> Tensor:
+        """As `RetrievalLoss.loss_of`; with the sigmoid it is one operator in a graph of torch.compile."""
+        if torch.compiler.is_compiling() and isinstance(self.block, SmoothAPBlock):
+            return _stream_in_graph(call, self.request(call))[0]
+        return super().loss_of(call)
 
     def extra_repr(self) -> str:
         indicator = self.block.above if isinstance(self.block, IndicatorBlock) else f"tau={self.tau}"

@@ -36,12 +36,12 @@ class Report:
     positives_at_k: np.ndarray = field(repr=False)  # (all queries, K), among the first K
 
     def __str__(self) -> str:
-        return self._table([f"{_title(figure):<24}{100 * self._value(figure):8.2f} %" for figure in self.figures()])
+        return self._table([f"{_title(metric):<24}{100 * self._value(metric):8.2f} %" for metric in self.metrics()])
 
     def with_intervals(self) -> str:
         """The same table with ± half of the 95% interval over classes."""
-        intervals = self.intervals(self.figures())
-        rows = [(_title(figure), interval) for figure, interval in intervals.items()]
+        intervals = self.intervals(self.metrics())
+        rows = [(_title(metric), interval) for metric, interval in intervals.items()]
         return self._table([f"{name:<24}{100 * each.value:8.2f} ± {100 * each.margin:.2f} %" for name, each in rows])
 
     def _table(self, lines: list[str]) -> str:
@@ -52,16 +52,16 @@ class Report:
             lines.append(self.about_copies())
         return "\n".join(lines)
 
-    def _value(self, figure: str) -> float:
-        name, at, k = figure.partition("_at_")
-        return getattr(self, name)[int(k)] if at and k.isdigit() else getattr(self, figure)
+    def _value(self, metric: str) -> float:
+        name, at, k = metric.partition("_at_")
+        return getattr(self, name)[int(k)] if at and k.isdigit() else getattr(self, metric)
 
-    def figures(self) -> list[str]:
+    def metrics(self) -> list[str]:
         """The names by which `interval` and `compare` know the metrics, such as "recall_at_1"."""
         at_k = [f"{name}_at_{k}" for name in ("recall", "precision") for k in self.recall]
         return ["mean_average_precision", *at_k, "map_at_r", "r_precision", "class_mean_average_precision"]
 
-    def interval(self, figure: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0) -> Interval:
+    def interval(self, metric: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0) -> Interval:
         """A metric with its bootstrap interval over classes.
 
         >>> from smoothap import evaluate
@@ -69,24 +69,24 @@ class Report:
         >>> str(report.interval("recall_at_1"))
         '100.0 ± 0.0'
         """
-        return self.intervals([figure], level=level, seed=seed)[figure]
+        return self.intervals([metric], level=level, seed=seed)[metric]
 
-    def intervals(self, figures: Sequence[str], *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
+    def intervals(self, metrics: Sequence[str], *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
         """Several metrics with their intervals, in all of which the same classes are drawn."""
-        sums = [self._by_class(figure) for figure in figures]
-        return dict(zip(figures, class_intervals(sums, level=level, seed=seed), strict=True))
+        sums = [self._by_class(metric) for metric in metrics]
+        return dict(zip(metrics, class_intervals(sums, level=level, seed=seed), strict=True))
 
     def compare(
-        self, other: "Report", figure: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0
+        self, other: "Report", metric: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0
     ) -> Difference:
         """How much better this report is than another on the same queries, in pairs."""
         if len(self.average_precision) != len(other.average_precision) or not np.array_equal(
             self.classes, other.classes
         ):
             raise ValueError("The two reports are not about the same queries in the same order: evaluate the same set.")
-        mine, theirs = (report._of_queries(figure) for report in (self, other))
+        mine, theirs = (report._of_queries(metric) for report in (self, other))
         differences = np.where(self._counted & other._counted, mine - theirs, np.nan)
-        (interval,) = class_intervals([self._summed(figure, differences)], level=level, seed=seed)
+        (interval,) = class_intervals([self._summed(metric, differences)], level=level, seed=seed)
         paired = differences[~np.isnan(differences)]
         won, lost = (float(np.mean(side)) for side in (paired > 0, paired < 0))
         return Difference(*interval, won, lost)
@@ -95,7 +95,7 @@ class Report:
     def _counted(self) -> np.ndarray:
         return self.first_hit_rank > 0
 
-    def _of_queries(self, figure: str) -> np.ndarray:
+    def _of_queries(self, metric: str) -> np.ndarray:
         """The metric of each query, (all queries,)."""
         known = {
             "mean_average_precision": self.average_precision,
@@ -106,25 +106,25 @@ class Report:
         for column, k in enumerate(self.recall):
             known[f"recall_at_{k}"] = (self.first_hit_rank <= k).astype(np.float64)
             known[f"precision_at_{k}"] = self.positives_at_k[:, column] / k
-        if figure not in known:
-            raise ValueError(f"There is no metric {figure!r} in this report; it has {', '.join(self.figures())}.")
-        return known[figure]
+        if metric not in known:
+            raise ValueError(f"There is no metric {metric!r} in this report; it has {', '.join(self.metrics())}.")
+        return known[metric]
 
-    def _by_class(self, figure: str) -> tuple[np.ndarray, np.ndarray]:
-        return self._summed(figure, np.where(self._counted, self._of_queries(figure), np.nan))
+    def _by_class(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        return self._summed(metric, np.where(self._counted, self._of_queries(metric), np.nan))
 
-    def _summed(self, figure: str, of_queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _summed(self, metric: str, of_queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Over each class that has queries: the sum of the metric and its weight, both (classes,)."""
         counted = ~np.isnan(of_queries)
         sizes = np.bincount(self.classes[counted])
         sums, sizes = np.bincount(self.classes[counted], of_queries[counted])[sizes > 0], sizes[sizes > 0]
-        if figure == "class_mean_average_precision":
+        if metric == "class_mean_average_precision":
             return sums / sizes, np.ones(len(sizes))
         return sums, sizes.astype(np.float64)
 
-    def main_figures(self) -> dict[str, str]:
+    def main_metrics(self) -> dict[str, str]:
         """The names of mAP, the mean Average Precision, and of Recall@K, the share of the queries with a hit in K."""
-        return {_title(figure): figure for figure in self.figures() if figure[:6] in ("mean_a", "recall")}
+        return {_title(metric): metric for metric in self.metrics() if metric[:6] in ("mean_a", "recall")}
 
     def about_copies(self) -> str:
         """A sentence on the queries that have exact copies; nothing where there are none."""
@@ -184,7 +184,7 @@ def _read_json(path: Path | str) -> Any:
         raise ValueError(f"{path} is not a saved report: {str(error)[:200]}") from error
 
 
-def _title(figure: str) -> str:
+def _title(metric: str) -> str:
     """The name of a metric as the table has it."""
     titles = {
         "mean_average_precision": "mAP",
@@ -192,7 +192,7 @@ def _title(figure: str) -> str:
         "r_precision": "R-precision",
         "class_mean_average_precision": "mAP, mean over classes",
     }
-    return titles.get(figure) or figure.capitalize().replace("_at_", "@")
+    return titles.get(metric) or metric.capitalize().replace("_at_", "@")
 
 
 def copies_warning(copies: int, queries: int) -> str:

@@ -111,18 +111,6 @@ class EfficientNetLite0(nn.Module):
         return self.bn2(self.conv_head(features)).mean((2, 3))
 
 
-_OUTER = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
-_FIRST_BLOCK = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
-_LATER_BLOCK = {
-    "_expand_conv": "conv_pw",
-    "_bn0": "bn1",
-    "_depthwise_conv": "conv_dw",
-    "_bn1": "bn2",
-    "_project_conv": "conv_pwl",
-    "_bn2": "bn3",
-}
-
-
 def packaged_weights() -> Path | None:
     """The weight file of the installed package, found without importing it; None where it is not installed."""
     package = package_folder(PACKAGE)
@@ -130,16 +118,7 @@ def packaged_weights() -> Path | None:
     return files[0] if files else None
 
 
-def to_timm_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The package's state dict under the names of timm's `tf_efficientnet_lite0`."""
-    places = [(stage, block) for stage, blocks in enumerate(stage[-1] for stage in _STAGES) for block in range(blocks)]
-
-    def rename(name: str) -> str:
-        first, *rest = name.split(".")
-        if first != "_blocks":
-            return ".".join([_OUTER[first], *rest])
-        stage, block = places[int(rest[0])]
-        layers = _FIRST_BLOCK if stage == 0 else _LATER_BLOCK  # the first stage does not expand
-        return ".".join(["blocks", str(stage), str(block), layers[rest[1]], *rest[2:]])
-
-    return {rename(name): value for name, value in state.items()}
+def to_timm_names(state: dict[str, Tensor], network: nn.Module) -> dict[str, Tensor]:
+    """The package's state dict under the names of the network, which are timm's: its layers are in the same order."""
+    names = [*network.state_dict(), "classifier.weight", "classifier.bias"]
+    return dict(zip(names, state.values(), strict=True))

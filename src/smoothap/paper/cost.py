@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 from torch import Tensor
 
 from smoothap._core.devices import chosen_device, count_memory, peak_bytes
 from smoothap._core.progress import Progress
 from smoothap.data.dataset import ImageDataset, evaluation_batches
-from smoothap.models import Embedder, open_model
+from smoothap.models import Embedder
 from smoothap.paper import measured_losses
-from smoothap.paper.analysis import OUT, Analysis, balanced_images
+from smoothap.paper.analysis import OUT, Analysis, Start
 from smoothap.paper.measured_losses import AUTHORS, BLACKBOX, FASTAP, OURS
-from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
+from smoothap.plots.drawing import LEGEND, LINE_STYLES, doubling_axis, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 
 # For one query, M items, L bins; the paper gives M^2 for Smooth-AP.
@@ -90,16 +90,11 @@ def backbone_milliseconds(model: Embedder, pixels: Tensor, rounds: int, device: 
 
 
 def cost(
+    start: Start = Start(model="resnet50", weights="none", size=224),
     *,
-    data: str | None = None,
-    model: str = "resnet50",
-    weights: str | None = "none",
-    size: int = 224,
     batch_sizes: Sequence[int] = (112, 224, 384, 1024, 4096),
     rounds: int = 9,
     backbone_rounds: int = 3,
-    seed: int = 0,
-    device: str | None = None,
     out: Path = OUT,
 ) -> Analysis:
     """Supplement E: time and memory of four AP losses, alone and behind a backbone.
@@ -125,15 +120,13 @@ def cost(
             )
     if rounds < 1 or backbone_rounds < 1:
         raise ValueError(f"Nothing is measured in {min(rounds, backbone_rounds)} rounds: give at least 1.")
-    on = chosen_device(device)
-    network = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
-    if data is None:
+    on, network = chosen_device(start.device), start.network(512)
+    if start.data:
+        dataset = ImageDataset(start.images(_PIECE), network.transform, report=out / "unreadable.csv")
+        pixels = next(iter(evaluation_batches(dataset, _PIECE))).images
+    else:
         side = network.transform.size
         pixels = torch.randint(0, 256, (_PIECE, 3, side, side), dtype=torch.uint8)
-    else:
-        images = balanced_images(data, _PIECE, seed)
-        dataset = ImageDataset(images, network.transform, report=out / "unreadable.csv")
-        pixels = next(iter(evaluation_batches(dataset, _PIECE))).images
     per_image = backbone_milliseconds(network, pixels, backbone_rounds, on)
     rows: list[dict[str, Any]] = []
     with Progress("Measuring losses", len(batch_sizes) * len(COMPLEXITY), "cells") as line:
@@ -161,12 +154,12 @@ def cost(
     return Analysis(
         name="cost",
         title="What the AP losses cost",
-        figures={"": _figure(rows)},
-        table=rows,
         paper=(
             "Supplement E, M = 112, |P| = 4, ResNet-50 (705.0 ms forward and backward on the authors' GPU): "
             "Blackbox AP 3.7 ms, FastAP 4.2 ms, Smooth-AP 6.6 ms, a very small overhead on the backbone."
         ),
+        figures={"": _figure(rows)},
+        table=rows,
         agreement=_agreement(rows),
         numbers={
             "device": str(on), "threads": torch.get_num_threads(), "torch": torch.__version__,
@@ -175,7 +168,7 @@ def cost(
             "paper_backbone_ms": PAPER_BACKBONE,
             "how": (
                 "loss: median of forward and backward of float32 embeddings, the losses taking turns; backbone: "
-                f"forward and backward of {len(pixels)} {data or 'random'} images, scaled "
+                f"forward and backward of {len(pixels)} {start.data or 'random'} images, scaled "
                 "to the batch; peak: growth of a fresh process"
             ),
         },
@@ -223,9 +216,7 @@ def _figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
             axes.plot(list(backbone), list(backbone.values()), "-", color=LIGHT["ink"], linewidth=1.4, label="backbone")
             if any(row["paper loss ms"] for row in rows):
                 axes.plot([], [], "o", mfc="none", mew=1.8, markersize=9, color=LIGHT["soft"], label="the paper's, GPU")
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(list(backbone), [f"{batch:,}" for batch in backbone])
-        axes.xaxis.set_minor_locator(NullLocator())
+        doubling_axis(axes, list(backbone))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         axes.grid(True, color=LIGHT["line"], linewidth=0.8)
         style_axes(axes, title)

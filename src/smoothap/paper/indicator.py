@@ -12,10 +12,9 @@ from smoothap.functional import average_precision
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT
 from smoothap.functional.indicators import Exponential, Indicator, Linear, Sigmoid, Step
 from smoothap.losses import SmoothAP
-from smoothap.paper.analysis import Analysis, embedded_batch
+from smoothap.paper.analysis import Analysis, Start
 from smoothap.plots.drawing import panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.config import NETWORK
 
 TEMPERATURES = (0.001, 0.01, 0.1)
 _REACH = 0.5
@@ -28,17 +27,7 @@ def relaxations(width: float = 0.2) -> dict[str, Indicator]:
     return {"indicator": Step(), **sigmoids, "linear": Linear(width), "exponential": Exponential(width)}
 
 
-def indicator(
-    *,
-    data: str | None = None,
-    model: str = NETWORK,
-    weights: str | None = None,
-    size: int | None = 64,
-    batch_size: int = 128,
-    width: float = 0.2,
-    seed: int = 0,
-    device: str | None = None,
-) -> Analysis:
+def indicator(start: Start = Start(), *, batch_size: int = 128, width: float = 0.2) -> Analysis:
     """Figure 2: the indicator, sigmoids at three temperatures, linear and exponential relaxations, and their slopes.
 
     Parameters
@@ -51,9 +40,7 @@ def indicator(
     """
     differences = torch.linspace(-_REACH, _REACH, _POINTS, dtype=torch.float64)
     possible = torch.linspace(-2, 2, 4001, dtype=torch.float64)  # cosines differ by at most 2
-    batch = None
-    if data is not None:
-        batch = embedded_batch(data, model, weights=weights, size=size, batch_size=batch_size, seed=seed, device=device)
+    batch = start.embedded(batch_size) if start.data else None
     curves: dict[str, tuple[list[float], list[float]]] = {}
     rows: list[dict[str, Any]] = []
     for name, function in relaxations(width).items():
@@ -85,7 +72,7 @@ def indicator(
         agreement=_agreement(rows, width),
         numbers={
             "differences": f"{_POINTS} from {-_REACH} to {_REACH}", "gradient": NEGLIGIBLE_GRADIENT, "width": width,
-            "data": data or "", "batch": None if batch is None else batch_size,
+            "data": start.data, "batch": None if batch is None else batch_size,
         },
     )  # fmt: skip
 

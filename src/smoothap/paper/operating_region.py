@@ -1,6 +1,7 @@
 """Supplement C: how much of the difference matrix is where the sigmoid has a slope, against the batch size."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 from torch import Tensor
 
 from smoothap._core.progress import Progress
 from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
-from smoothap.models import open_model
 from smoothap.models.embedding import embed_sets
-from smoothap.paper.analysis import OUT, Analysis
-from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
+from smoothap.paper.analysis import OUT, Analysis, Start
+from smoothap.plots.drawing import LEGEND, LINE_STYLES, PLAIN, doubling_axis, draw_lines, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.training.config import NETWORK
 
@@ -80,16 +80,12 @@ def regions(
 
 
 def operating_region(
+    start: Start = Start(data="emoji"),
     *,
-    data: str = "emoji",
     model: Sequence[str] = (NETWORK,),
-    weights: str | None = None,
-    size: int | None = 64,
     batch_sizes: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
     samples_per_class: int = 4,
     tau: float = 0.01,
-    seed: int = 0,
-    device: str | None = None,
     out: Path = OUT,
 ) -> Analysis:
     """Supplement C: the share of the differences of scores that the sigmoid gives a gradient, by batch size.
@@ -103,7 +99,7 @@ def operating_region(
     batch_sizes
         Where the training images have too few classes for the largest, the test images join them.
     """
-    benchmark, largest = open_data(data), max(batch_sizes)
+    benchmark, largest = open_data(start.data), max(batch_sizes)
     if benchmark.train is None:
         raise ValueError(f"{benchmark.name} has no training images: choose another set.")
     sets = [benchmark.train]
@@ -113,10 +109,10 @@ def operating_region(
     rows: list[dict[str, Any]] = []
     labels = np.zeros(0, np.int64)
     for name in model:
-        embedder = open_model(name, size=size, weights=weights, seed=seed).to(device)
+        embedder = replace(start, model=name).network().to(start.device)
         vectors, labels = embed_sets(embedder, sets, unreadable=out / "unreadable.csv")
         label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
-        rows += regions(label, vectors, labels, batch_sizes, samples_per_class, tau, seed)
+        rows += regions(label, vectors, labels, batch_sizes, samples_per_class, tau, start.seed)
     width = operating_width(tau)
     return Analysis(
         name="operating-region",
@@ -130,8 +126,8 @@ def operating_region(
         ),
         agreement=_agreement(rows, width, tau),
         numbers={
-            "data": data, "tau": tau, "gradient": NEGLIGIBLE_GRADIENT, "width": width,
-            "samples_per_class": samples_per_class, "seed": seed,
+            "data": start.data, "tau": tau, "gradient": NEGLIGIBLE_GRADIENT, "width": width,
+            "samples_per_class": samples_per_class, "seed": start.seed,
             "images": len(labels), "classes": len(np.unique(labels)),
             "derivative": "of G(D; tau) with respect to D",
             "embedded": "once, forward only; the batches are those of an epoch of training",
@@ -167,25 +163,19 @@ def _share_figure(rows: Sequence[Mapping[str, Any]], tau: float) -> Figure:
         (_NEAR, "Negatives in the region\nof a positive, on average"),
         (_BUSY, "Positives with at least\none negative in the region"),
     )
-    sizes = sorted({row["B"] for row in rows})
+    of_model = {name: [row for row in rows if row["model"] == name] for name in dict.fromkeys(r["model"] for r in rows)}
     for place, (name, title) in enumerate(panels):
         axes = figure.add_subplot(1, 3, place + 1, xlabel="batch size")
-        models = dict.fromkeys(row["model"] for row in rows)
-        for model, (colour, marker, dash) in zip(models, cycle(LINE_STYLES), strict=False):
-            of_model = [row for row in rows if row["model"] == model]
-            at = [row["B"] for row in of_model]
-            axes.plot(
-                at, [row[name] for row in of_model], dash, marker=marker, color=LIGHT[colour], linewidth=2.2,
-                markersize=6, label=model,
-            )  # fmt: skip
-            if name == _FULL:
-                axes.plot(at, [row[_OTHERS] for row in of_model], ":", color=LIGHT[colour], linewidth=1.6)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=35)
-        axes.xaxis.set_minor_locator(NullLocator())
+        at = {model: [row["B"] for row in each] for model, each in of_model.items()}
+        curves = {model: (at[model], [row[name] for row in each]) for model, each in of_model.items()}
+        draw_lines(axes, curves, styles=LINE_STYLES)
+        for model, (colour, _, _) in zip(of_model if name == _FULL else (), cycle(LINE_STYLES), strict=False):
+            others = [row[_OTHERS] for row in of_model[model]]
+            axes.plot(at[model], others, ":", color=LIGHT[colour], linewidth=1.6)
+        doubling_axis(axes, sorted({row["B"] for row in rows}), rotation=35)
         if name == _NEAR:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_major_formatter(PLAIN)
             axes.yaxis.set_minor_formatter(NullFormatter())
         else:
             drawn = (name, _OTHERS) if name == _FULL else (name,)

@@ -6,32 +6,31 @@ And Section 4's claim that Smooth-AP is closer to AP than FastAP and Blackbox AP
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import cycle, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor, nn
 
 from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
 from smoothap.functional import average_precision
 from smoothap.losses import SmoothAP
-from smoothap.models import open_model
-from smoothap.paper.analysis import OUT, Analysis
-from smoothap.plots.drawing import LEGEND, LINE_STYLES, panel_figure, style_axes
-from smoothap.plots.palette import LIGHT
-from smoothap.training.config import NETWORK, QUICK, RunOptions
+from smoothap.paper.analysis import OUT, Analysis, Start
+from smoothap.plots.drawing import LEGEND, LINE_STYLES, PLAIN, draw_lines, panel_figure, style_axes
+from smoothap.training.config import QUICK, RunOptions
 from smoothap.training.finetune import train_and_test
 from smoothap.training.log import read_rows
 from smoothap.training.loop import alone_in
 
 _PAPERS_TAU = 0.01
 MARGIN = 0.02  # of Blackbox AP, as its authors set it
-_CURVES = (("green", "-"), ("blue", "--"), ("blue", ":"), ("red", "-."))  # of Smooth-AP, then of `BASELINES`
+_STYLES = [(colour, "", dash) for colour, _, dash in LINE_STYLES]  # too many steps for markers
+_BASELINE_STYLES = [("green", "", "-"), ("blue", "", "--"), ("blue", "", ":"), ("red", "", "-.")]  # Smooth-AP first
 
 
 def histogram_ap(scores: Tensor, relevant: Tensor, bins: int) -> Tensor:
@@ -97,16 +96,11 @@ class MeasuredSmoothAP(nn.Module):
 
 
 def tightness(
+    start: Start = Start(data="emoji"),
     *,
-    data: str = "emoji",
-    model: str = NETWORK,
-    weights: str | None = None,
-    size: int = 64,
     batch_size: int = 128,
     tau: Sequence[float] = (0.1, 0.01, 0.001),
     steps: int | None = None,
-    seed: int = 0,
-    device: str | None = None,
     out: Path = OUT,
 ) -> Analysis:
     """Figure 4: the error of the AP approximation at every step of one epoch, for each temperature.
@@ -122,20 +116,21 @@ def tightness(
     steps
         Stop after that many steps instead of an epoch.
     """
+    data, seed = start.data, start.seed
     images, validation = open_data(data).train_and_validation(seed)
     settings = replace(QUICK, batch_size=batch_size, epochs=1, steps=steps, seed=seed, head_init="random")
-    parts = (Path(model).name, data, size, batch_size, steps or "epoch", seed)
+    parts = (Path(start.model).name, data, start.size, batch_size, steps or "epoch", seed)
     trainings = out / "tightness" / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
     total = settings.total_steps(len(BalancedBatches(images.labels, batch_size, settings.samples_per_class, seed=seed)))
     curves: dict[float, list[dict[str, Any]]] = {}
     of_baselines: dict[float, np.ndarray] = {}  # (steps, baselines)
     for temperature in tau:
-        network = open_model(model, dimension=512, size=size, weights=weights, seed=seed)
         place = trainings / f"tau-{temperature:g}"
         loss = MeasuredSmoothAP(temperature, total)
         measured = replace(settings, tau=temperature, diagnose_every=1)
+        options = RunOptions(resume=True, device=start.device)
         with alone_in(place):
-            train_and_test(network, loss, images, validation, measured, place, RunOptions(resume=True, device=device))
+            train_and_test(start.network(512), loss, images, validation, measured, place, options)
         of_baselines[temperature] = loss.errors.cpu().numpy()
         curves[temperature] = [
             {name: row[name] for name in ("step", "approximation_error", "loss")}
@@ -208,15 +203,14 @@ def _figure(errors: Mapping[float, Sequence[float]]) -> Figure:
     figure = panel_figure(10, 3.9)
     for place, scale in enumerate(("linear", "log")):
         axes = figure.add_subplot(1, 2, place + 1, xlabel="training step", yscale=scale)
-        for (tau, values), (colour, _, dash) in zip(errors.items(), cycle(LINE_STYLES), strict=False):
-            steps = range(1, len(values) + 1)
-            axes.plot(steps, values, dash, color=LIGHT[colour], linewidth=2.2, label=f"τ = {tau:g}")
+        curves = {f"τ = {tau:g}": (range(1, len(values) + 1), values) for tau, values in errors.items()}
+        draw_lines(axes, curves, styles=_STYLES)
         if scale == "linear":
             axes.set_ylim(bottom=0)
             axes.legend(fontsize=11, **LEGEND)
             axes.set_ylabel("AP approximation error, AP$_e$")
         else:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_major_formatter(PLAIN)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         style_axes(axes, "Error of the approximation" if place == 0 else "The same by powers of ten")
     return figure
@@ -227,9 +221,9 @@ def _baselines_figure(ours: Sequence[float], tau: float, baselines: Mapping[str,
     figure = panel_figure(7.5, 4.2)
     axes = figure.add_subplot(xlabel="training step", yscale="log", ylabel="AP approximation error, AP$_e$")
     curves = {f"Smooth-AP, τ = {tau:g}": ours, **baselines}
-    for (name, values), (colour, dash) in zip(curves.items(), _CURVES, strict=True):
-        axes.plot(range(1, len(values) + 1), values, dash, color=LIGHT[colour], linewidth=2.2, label=name)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    steps = range(1, len(ours) + 1)
+    draw_lines(axes, {name: (steps, values) for name, values in curves.items()}, styles=_BASELINE_STYLES)
+    axes.yaxis.set_major_formatter(PLAIN)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.legend(fontsize=10, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.08), **LEGEND)
     style_axes(axes, "Smooth-AP and its baselines on the same batches")

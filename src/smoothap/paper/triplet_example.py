@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from smoothap.functional import average_precision, smooth_ap
-from smoothap.paper.analysis import Analysis, embedded_batch
+from smoothap.paper.analysis import Analysis, Start
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.config import NETWORK
 
 FIFTHS = 5
 # The instances in the order of their scores, highest first; s0 to s3 are the positives. The paper gives no scores.
@@ -87,17 +86,7 @@ def spending(embeddings: Tensor, labels: Tensor, *, tau: float, margin: float) -
 
 
 def triplet_example(
-    *,
-    data: str | None = None,
-    model: str = NETWORK,
-    weights: str | None = None,
-    size: int | None = 64,
-    batch_size: int = 128,
-    tau: float = 0.01,
-    step: float = 0.02,
-    margin: float = 0.1,
-    seed: int = 0,
-    device: str | None = None,
+    start: Start = Start(), *, batch_size: int = 128, tau: float = 0.01, step: float = 0.02, margin: float = 0.1
 ) -> Analysis:
     """Section 4: six violating terms with their gradients, and what two moves of s4 - s1 are worth to either loss.
 
@@ -127,7 +116,7 @@ def triplet_example(
             "Smooth-AP gradient": float(gradients[row, j]),
             "AP gained if exchanged": float(average_precision(exchanged, POSITIVE)) - precision,
         }
-    moves = [_move(start, end, tau, margin) for start, end in MOVES]
+    moves = [_move(high, low, tau, margin) for high, low in MOVES]
     differences = [round(0.85 - 0.005 * place, 4) for place in range(211)]  # where s1 stays above s2
     moved = torch.stack([_with_difference(difference) for difference in differences])
     curves = {
@@ -145,13 +134,12 @@ def triplet_example(
     }  # fmt: skip
     table = list(rows.values())
     figures, measured = {"": _figure(table, curves, moves, tau, margin)}, ""
-    if data is not None:
-        batch = embedded_batch(data, model, weights=weights, size=size, batch_size=batch_size, seed=seed, device=device)
-        spent = spending(*batch, tau=tau, margin=margin)
+    if start.data:
+        spent = spending(*start.embedded(batch_size), tau=tau, margin=margin)
         numbers["spending"] = asdict(spent)
-        figures["batch"] = _spending_figure(spent, data, tau)
+        figures["batch"] = _spending_figure(spent, start.data, tau)
         measured = (
-            f" Of the {spent.terms:,} violating terms in a batch of {spent.batch} ({data}), the fifth that is "
+            f" Of the {spent.terms:,} violating terms in a batch of {spent.batch} ({start.data}), the fifth that is "
             f"worth most AP receives {100 * spent.shares['Smooth-AP'][0]:.0f}% of Smooth-AP's gradient and "
             f"{100 * spent.shares['triplet'][0]:.0f}% of the triplet loss's."
         )

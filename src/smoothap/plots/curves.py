@@ -1,7 +1,7 @@
 """Precision-recall and learning curves."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,46 +40,42 @@ def precision_recall_figure(before: RankedRow, after: RankedRow) -> Figure:
 
 def loss_figure(curve: Sequence[dict[str, Any]]) -> Figure | None:
     """The loss of each step, thin, and its running mean over a twentieth of them; None where none was recorded."""
-    steps, losses = _recorded(curve, "loss")
-    if not len(steps):
-        return None
-    figure, axes = _curve_axes("training loss")
-    window = max(1, len(losses) // 20)
-    mean = np.convolve(losses, np.full(window, 1 / window), "valid")
-    axes.plot(steps, losses, color=LIGHT["blue"], linewidth=1, alpha=0.45)
-    axes.plot(steps[window - 1 :], mean, color=LIGHT["blue"], linewidth=2.4)
-    axes.set_ylim(0, 1.08 * max(losses.max(), 1e-9))
-    return figure
+
+    def draw(axes: Axes, steps: np.ndarray, losses: np.ndarray) -> None:
+        window = max(1, len(losses) // 20)
+        mean = np.convolve(losses, np.full(window, 1 / window), "valid")
+        axes.plot(steps, losses, color=LIGHT["blue"], linewidth=1, alpha=0.45)
+        axes.plot(steps[window - 1 :], mean, color=LIGHT["blue"], linewidth=2.4)
+        axes.set_ylim(0, 1.08 * max(losses.max(), 1e-9))
+
+    return _curve_figure(curve, "loss", "training loss", draw)
 
 
 def validation_figure(curve: Sequence[dict[str, Any]]) -> Figure | None:
     """mAP on the validation classes wherever it was measured; None where it never was."""
-    steps, values = _recorded(curve, "validation_map")
-    if not len(steps):
-        return None
-    figure, axes = _curve_axes("validation mAP")
-    axes.plot(steps, values, "o-", color=LIGHT["green"], linewidth=2.4, markersize=5)
-    low, high = values.min(), values.max()
-    room = max(high - low, 0.02)
-    axes.set_ylim(max(0, low - 0.15 * room), high + 0.25 * room)
-    axes.annotate(
-        f"{100 * high:.1f}%", (steps[values.argmax()], high), (0, 7), textcoords="offset points", ha="center",
-        color=LIGHT["ink"], fontsize=10,
-    )  # fmt: skip
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0 if room > 0.05 else 1))
-    return figure
+
+    def draw(axes: Axes, steps: np.ndarray, values: np.ndarray) -> None:
+        axes.plot(steps, values, "o-", color=LIGHT["green"], linewidth=2.4, markersize=5)
+        low, high = values.min(), values.max()
+        room = max(high - low, 0.02)
+        axes.set_ylim(max(0, low - 0.15 * room), high + 0.25 * room)
+        axes.annotate(
+            f"{100 * high:.1f}%", (steps[values.argmax()], high), (0, 7), textcoords="offset points", ha="center",
+            color=LIGHT["ink"], fontsize=10,
+        )  # fmt: skip
+        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0 if room > 0.05 else 1))
+
+    return _curve_figure(curve, "validation_map", "validation mAP", draw)
 
 
-def _recorded(curve: Sequence[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and values of the rows that hold a finite one."""
+def _curve_figure(curve: Sequence[dict[str, Any]], name: str, label: str, draw: Callable[..., None]) -> Figure | None:
+    """A figure over the steps whose rows hold a finite value of this name; None where there are none."""
     rows = [(row["step"], row[name]) for row in curve if row.get(name) is not None and math.isfinite(row[name])]
-    columns = np.array(rows, np.float64).reshape(-1, 2)
-    return columns[:, 0], columns[:, 1]
-
-
-def _curve_axes(label: str) -> tuple[Figure, Axes]:
+    if not rows:
+        return None
     figure = Figure(figsize=(4.6, 2.5), layout="constrained")
     axes = figure.add_subplot(xlabel="step", ylabel=label)
     style_axes(axes)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=(1, 2, 2.5, 5, 10)))
-    return figure, axes
+    draw(axes, *np.array(rows, np.float64).T)
+    return figure

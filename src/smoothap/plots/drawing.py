@@ -2,6 +2,8 @@
 
 import io
 import re
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,15 @@ import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from smoothap._core.files import write_atomically
 from smoothap.plots.html import escaped
 from smoothap.plots.palette import LIGHT
 
-LINE_STYLES = (("blue", "o", "--"), ("green", "s", "-"), ("red", "^", "-."), ("soft", "D", ":"))  # with their markers
+Style = tuple[str, str, str]  # of a line: its colour, its marker and its dashes
+LINE_STYLES: tuple[Style, ...] = (("blue", "o", "--"), ("green", "s", "-"), ("red", "^", "-."), ("soft", "D", ":"))
+PLAIN = FuncFormatter(lambda value, _: f"{value:g}")  # of the ticks of an axis by powers of ten
 LEGEND: dict[str, Any] = {"frameon": False, "labelcolor": LIGHT["ink"]}
 
 
@@ -35,6 +40,21 @@ def style_axes(axes: Axes, title: str = "") -> None:
         label.set(color=LIGHT["ink"], fontsize=10.5)
     if title:
         axes.set_title(title, loc="left", fontsize=11.5, color=LIGHT["ink"], fontweight="bold")
+
+
+def draw_lines(
+    axes: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, styles: Sequence[Style], **looks: Any
+) -> None:
+    """A line of (x, y) under each name, in the styles one after the other: a colour, a marker and dashes."""
+    for (name, (x, y)), (colour, marker, dash) in zip(curves.items(), cycle(styles), strict=False):
+        axes.plot(x, y, dash, marker=marker, color=LIGHT[colour], linewidth=2.2, markersize=6, label=name, **looks)
+
+
+def doubling_axis(axes: Axes, values: Sequence[int], **looks: Any) -> None:
+    """An axis on which each doubling takes the same room, with a tick at each value."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:,}" for value in values], **looks)
+    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def inline_svg(figure: Figure, description: str) -> Markup:

@@ -94,7 +94,7 @@ def _introduction(test_set: ImageSet, queries: int, report: Report) -> str:
 
 def _metrics(before: Report, after: Report) -> list[tuple[str, Interval, Interval, Difference]]:
     """Name, before, after and their difference, each with its interval, the main ones first."""
-    names = {figure: title for title, figure in after.main_figures().items() if figure in before.figures()}
+    names = {metric: title for title, metric in after.main_metrics().items() if metric in before.metrics()}
     names |= {
         "map_at_r": "mAP@R",
         "r_precision": "R-precision",

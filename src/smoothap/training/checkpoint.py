@@ -81,7 +81,7 @@ def write(folder: Path, state: State, config: dict[str, Any]) -> None:
         tensors |= {"memory.embeddings": state.memory.embeddings, "memory.labels": state.memory.labels}
     content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
     file = folder / f"checkpoint-{state.step}.safetensors"
-    described = {
+    manifest = {
         **{name: getattr(state, name) for name in _COUNTERS},
         "config": config,
         "kernels": kernels(),
@@ -92,7 +92,7 @@ def write(folder: Path, state: State, config: dict[str, Any]) -> None:
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     write_atomically(file, content)
-    _SEALED.write(folder / FILE, described)
+    _SEALED.write(folder / FILE, manifest)
     for old in folder.glob("checkpoint-*.safetensors"):
         if old != file:
             old.unlink(missing_ok=True)
@@ -100,18 +100,18 @@ def write(folder: Path, state: State, config: dict[str, Any]) -> None:
 
 def read(folder: Path, state: State, config: dict[str, Any]) -> None:
     """Put what the folder holds into `state`; a changed byte or another training's settings are refused."""
-    described = _SEALED.read(folder / FILE)
-    _refuse_another(folder, described["config"], config)
-    if described["kernels"] != kernels():
-        _note(f"layers computed by {described['kernels']} and goes on with {kernels()}")
-    _use_threads(described["threads"])
-    if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", described["tensors"]):
-        raise ValueError(f"{folder / FILE} names {described['tensors']!r}, which is no file of a checkpoint")
-    content = (folder / described["tensors"]).read_bytes()
-    if hashlib.sha256(content).hexdigest() != described["sha256"]:
-        raise ValueError(f"{folder / described['tensors']} is damaged: its checksum differs. {_REMEDY}")
+    manifest = _SEALED.read(folder / FILE)
+    _refuse_another(folder, manifest["config"], config)
+    if manifest["kernels"] != kernels():
+        _note(f"layers computed by {manifest['kernels']} and goes on with {kernels()}")
+    _use_threads(manifest["threads"])
+    if not re.fullmatch(r"checkpoint-\d{1,20}\.safetensors", manifest["tensors"]):
+        raise ValueError(f"{folder / FILE} names {manifest['tensors']!r}, which is no file of a checkpoint")
+    content = (folder / manifest["tensors"]).read_bytes()
+    if hashlib.sha256(content).hexdigest() != manifest["sha256"]:
+        raise ValueError(f"{folder / manifest['tensors']} is damaged: its checksum differs. {_REMEDY}")
     try:
-        _put(load(content), described, state)
+        _put(load(content), manifest, state)
     except (SafetensorError, KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
         raise ValueError(f"{folder / FILE} is the checkpoint of another training: {error}") from error
 
@@ -162,7 +162,7 @@ def _note(change: str) -> None:
         )
 
 
-def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) -> None:
+def _put(tensors: dict[str, Tensor], manifest: dict[str, Any], state: State) -> None:
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "loss": {}, "optimiser": {}, "memory": {}}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
@@ -173,10 +173,10 @@ def _put(tensors: dict[str, Tensor], described: dict[str, Any], state: State) ->
     for name, value in parts["optimiser"].items():
         number, _, slot = name.partition(".")
         slots.setdefault(int(number), {})[slot] = value
-    state.optimiser.load_state_dict({"state": slots, "param_groups": described["groups"]})
-    state.scaler.load_state_dict(described["scaler"])
+    state.optimiser.load_state_dict({"state": slots, "param_groups": manifest["groups"]})
+    state.scaler.load_state_dict(manifest["scaler"])
     if state.memory is not None:
         state.memory.embeddings = parts["memory"]["embeddings"].to(state.memory.embeddings.device)
         state.memory.labels = parts["memory"]["labels"].to(state.memory.labels.device)
     for name in _COUNTERS:
-        setattr(state, name, described[name])
+        setattr(state, name, manifest[name])

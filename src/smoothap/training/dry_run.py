@@ -25,7 +25,8 @@ from smoothap.training.log import read_rows
 
 _STEPS, _STEPS_ON_CPU, _STEPS_OF_A_WORKER = 20, 4, 4  # workers have batches ready, which say nothing of their speed
 _FORWARD = 3.0  # times as many images pass the network a second without a gradient as with one
-_IMAGES = 200  # about as many are validated on, and in each test
+_IMAGES = 200  # about as many are in each test
+_FEW_CLASSES = 1e-9  # the share of the classes to validate on: as few as there may be
 
 
 @dataclass
@@ -51,7 +52,7 @@ def run_dry(
 ) -> DryRun:
     """Run a few steps of each training in a temporary folder below `out`, with its batches from all of its images.
 
-    Validation and tests take a few hundred images. A partial copy of the data is taken as it is.
+    Validation takes a few classes, tests a few hundred images. A partial copy of the data is taken as it is.
     """
     found, device, folder, hours = DryRun(), chosen_device(options.device), Path(out) / ".dry-run", 0.0
     with partial_copies_taken() as lacking:
@@ -70,7 +71,8 @@ def run_dry(
     few_steps = (_STEPS_ON_CPU if device.type == "cpu" else _STEPS) + _STEPS_OF_A_WORKER * options.workers
     for name, training in trainings.items():
         config: TrainingConfig = training.keywords["config"]
-        short = replace(config, steps=min(few_steps, config.steps or few_steps))
+        fraction = min(config.validation_fraction, _FEW_CLASSES)
+        short = replace(config, steps=min(few_steps, config.steps or few_steps), validation_fraction=fraction)
         count_memory(device)
         with joined_processes() as processes, _temporary(folder, processes):
             try:
@@ -133,25 +135,15 @@ def _temporary(folder: Path, processes: Processes) -> Generator[None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _FewTests(Benchmark):
-    """A benchmark that validates on few images."""
-
-    def train_and_validation(self, seed: int = 0, fraction: float = 0.1) -> tuple[ImageSet, ImageSet]:
-        training, validation = super().train_and_validation(seed, fraction)
-        rows = few_rows(validation)
-        return training, validation.rows(rows) if len(rows) else validation
-
-
 def _with_few_tests(whole: Benchmark, missing: list[str]) -> Benchmark:
-    """A benchmark with all of its training images, and few to validate and test on."""
-    tests = {images.name: images for images in whole.sets if images is not whole.train}
-    few = {name: images.rows(rows) for name, images in tests.items() if len(rows := few_rows(images))}
-    missing += [
-        f"{name} has no two classes of two images and more: nothing can be tested on it."
-        for name in tests.keys() - few.keys()
-    ]
-    return _FewTests(whole.name, whole.train, few, whole.warnings)
+    """A benchmark with all of its training images, and few to test on."""
+    few: dict[str, ImageSet] = {}
+    for images in (images for images in whole.sets if images is not whole.train):
+        if len(rows := few_rows(images)):
+            few[images.name] = images.rows(rows)
+        else:
+            missing.append(f"{images.name} has no two classes of two images and more: nothing can be tested on it.")
+    return replace(whole, tests=few, averages={})
 
 
 def few_rows(images: ImageSet) -> np.ndarray:

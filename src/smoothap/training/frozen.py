@@ -164,7 +164,7 @@ def _identity(dataset: ImageDataset, backbone: Embedder, views: int) -> str:
     for name, value in backbone.backbone.state_dict().items():
         weights.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
         weights.update(value.cpu().reshape(-1).contiguous().view(torch.uint8).numpy())
-    described = {
+    config = {
         "format": _FORMAT,
         "architecture": backbone.architecture,
         "weights": weights.hexdigest(),
@@ -173,7 +173,7 @@ def _identity(dataset: ImageDataset, backbone: Embedder, views: int) -> str:
         "images": dataset.identity(),
         "files": _stamps(dataset.images),
     }
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _stamps(images: ImageSet) -> str:

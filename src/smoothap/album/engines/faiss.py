@@ -38,12 +38,10 @@ class ProductCodes:
     """Codes of the slots of vectors (n, d) up to `coded`; those behind are all candidates."""
 
     def __init__(self, index: Any, vectors: StoredVectors, coded: int) -> None:
-        self._index, self._coded, self.limit = index, coded, min(_LIMIT, len(vectors))
-        number, slots = len(vectors), vectors.slots
-        self._rows = None if slots is None else np.full(len(vectors.stored), -1, np.int32)
-        if self._rows is not None:
-            self._rows[slots] = np.arange(number, dtype=np.int32)
-        self._slots = len(vectors.stored)
+        self._index, self._vectors, self._coded, self.limit = index, vectors, coded, min(_LIMIT, len(vectors))
+        slots = vectors.slots
+        is_rising = slots is None or bool((slots[1:] > slots[:-1]).all())
+        self._order = None if is_rising else np.argsort(slots)
 
     def nearest(self, query: np.ndarray, k: int) -> np.ndarray:
         """Rows among which the k nearest to the query (d,) should be: many more, since codes blur the order."""
@@ -51,9 +49,17 @@ class ProductCodes:
         # faiss.contrib.torch_utils, which other libraries import, replaces search by one that wants tensors.
         find = getattr(self._index, "search_numpy", self._index.search)
         _, found = find(_padded(query[None]), wanted)
-        slots = np.concatenate([found[0][found[0] >= 0], np.arange(self._coded, self._slots)])
-        rows = slots if self._rows is None else self._rows[slots]
-        return np.sort(rows[rows >= 0]).astype(np.int64)
+        slots = np.concatenate([found[0][found[0] >= 0], np.arange(self._coded, len(self._vectors.stored))])
+        return np.sort(self._rows_of(slots))
+
+    def _rows_of(self, slots: np.ndarray) -> np.ndarray:
+        """The rows that are in some slots, but for those that are dead."""
+        live = self._vectors.slots
+        if live is None:
+            return slots
+        places = np.minimum(np.searchsorted(live, slots, sorter=self._order), len(live) - 1)
+        rows = places if self._order is None else self._order[places]
+        return rows[live[rows] == slots]
 
 
 def open_codes(vectors: StoredVectors, key: str) -> ProductCodes:

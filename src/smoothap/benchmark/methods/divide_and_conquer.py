@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods.wrapped import margin_loss
+from smoothap.benchmark.methods.baselines import margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
 from smoothap.models import Embedder

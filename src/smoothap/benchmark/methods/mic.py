@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from smoothap.benchmark.methods.baselines import margin_loss
 from smoothap.benchmark.methods.divide_and_conquer import backbone_features, k_means
-from smoothap.benchmark.methods.wrapped import margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.models import Embedder
 from smoothap.training.head_init import class_means

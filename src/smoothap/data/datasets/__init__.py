@@ -1,6 +1,3 @@
-"""The sets, one in a file, and what they share: files that a list names, crops of faces, published counts."""
+"""The sets: published photos and faces, the user's own, emoji and glyphs; and the lists and counts that they share."""
 
-__all__ = [
-    *("cars", "counts", "cub", "emoji", "faces", "folder", "glyphs", "ijbc", "in_shop", "inaturalist", "listing"),
-    *("sop", "table", "vehicle_id", "vggface2"),
-]
+__all__ = ["counts", "emoji", "faces", "glyphs", "listing", "own", "published"]

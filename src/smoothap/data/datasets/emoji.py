@@ -33,13 +33,9 @@ def emoji(folder: Path | None = None, *, skin_tones: bool = False, ordered: bool
         train, test = split_at_classes(everything, np.arange(everything.classes) >= everything.classes // 2)
     else:
         train, test = split_by_class(everything, 0.5, seed)
-    warnings = compare_counts(everything, _COUNTS[skin_tones], strict=False) if folder is None else []
-    return Benchmark(
-        everything.name,
-        train,
-        {"test": test},
-        warnings=tuple(warning.replace("the paper", "the release we know") for warning in warnings),
-    )
+    known = compare_counts(everything, _COUNTS[skin_tones], strict=False) if folder is None else []
+    warnings = tuple(warning.replace("the paper", "the release we know") for warning in known)
+    return Benchmark(everything.name, train, {"test": test}, warnings)
 
 
 def drawings(folder: Path, skin_tones: bool) -> ImageSet:

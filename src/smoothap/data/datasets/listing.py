@@ -24,6 +24,11 @@ def find_file(root: Path, *candidates: str) -> Path:
     raise FileNotFoundError(f"There is no {paths} in {root}: give the folder into which the set was unpacked.")
 
 
+def find_folder(root: Path, name: str) -> Path:
+    """The folder of that name in `root` where there is one, else `root` itself."""
+    return root / name if (root / name).is_dir() else root
+
+
 def image_files(root: Path) -> pa.Array:
     """The images under `root` as sorted paths relative to it, with forward slashes.
 
@@ -79,19 +84,6 @@ def missing_files(where: str, missing: list[str], listed: int, remedy: str) -> V
     return ValueError(
         f"{where}: {len(missing):,} of {listed:,} listed files are missing, such as {missing[0][:200]}. {remedy}"
     )
-
-
-def listed_set(
-    name: str,
-    folder: Path,
-    paths: pa.Array,
-    classes: pa.Array,
-    listing: Path | str,
-    recall_at: tuple[int, ...],
-    groups: pa.Array | None = None,
-) -> ImageSet:
-    """The images below `folder` that `listing` names, with the class and the group of each in words."""
-    return set_of_files(name, folder, find_listed(folder, paths, listing), classes, recall_at, groups=groups)
 
 
 def set_of_files(

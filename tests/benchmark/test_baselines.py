@@ -6,8 +6,7 @@ from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
 from wrapped_losses import built
 
-from smoothap.benchmark.methods.miners import DistanceWeightedMiner, SemiHardMiner
-from smoothap.benchmark.methods.wrapped import ContrastiveWithMemory
+from smoothap.benchmark.methods.baselines import ContrastiveWithMemory, DistanceWeightedMiner, Items, SemiHardMiner
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
     embeddings = normalize(embeddings[labels] + 0.01 * embeddings, dim=1)  # no positive is farther than a negative
     self_index = torch.arange(24)
     for _ in range(20):
-        anchors, positives, _ = SemiHardMiner()(embeddings, labels, embeddings.clone(), labels, self_index)
+        anchors, positives, _ = SemiHardMiner()(embeddings, labels, Items(embeddings.clone(), labels, self_index))
         assert not (positives == self_index[anchors]).any()
 
 
@@ -93,15 +92,15 @@ def test_negatives_are_drawn_as_often_as_by_the_library(batch):
     for miner in (DistanceWeightedMiner(), LibraryMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)):
         torch.manual_seed(0)
         drawn = torch.zeros(3, 29, 29)  # triplets of an anchor, and how often each positive and negative was drawn
-        for _ in range(2000):
+        for _ in range(1000):
             anchors, positives, negatives = miner(embeddings, labels)
             for place, others in enumerate((anchors, positives, negatives)):
                 drawn[place].index_put_((anchors, others), torch.ones(len(anchors)), accumulate=True)
-        counts.append(drawn / 2000)
+        counts.append(drawn / 1000)
     assert counts[0][0].equal(counts[1][0])
     assert not counts[0][0][26].any()
     for ours, theirs in zip(counts[0][1:], counts[1][1:], strict=True):
-        assert (ours - theirs).abs().max() < 0.15  # of up to 6; five deviations of a difference of two such counts
+        assert (ours - theirs).abs().max() < 0.21  # of up to 6; five deviations of a difference of two such counts
         assert ours.max() > 0.5
 
 

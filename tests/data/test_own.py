@@ -2,7 +2,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from smoothap.data.datasets.table import table
+from smoothap.data.datasets.own import folder, table
 
 PATHS = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"]
 
@@ -65,16 +65,12 @@ def test_a_table_of_queries_and_gallery_only_has_no_training_images(write_table)
         ("path,label,is_query,is_gallery\n1.jpg,a,0,1\n2.jpg,a,0,1\n", "at least one row that is true"),
         ("path,label,is_query,is_gallery\n1.jpg,a,1,1\n2.jpg,a,0,0\n", "1 classes have rows to train on"),
         ("path,label\n1.jpg,a\n2.jpg,a\n", "leaves one side of the split empty"),
+        ("path,label\n1.jpg,a\n9.jpg,b\n", r"1 of 2 listed files are missing, such as 9.jpg. Paths are relative"),
     ],
 )
 def test_a_mistake_in_the_table_is_explained(write_table, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         table(write_table(text))
-
-
-def test_a_missing_file_is_named(write_table):
-    with pytest.raises(ValueError, match=r"1 of 2 listed files are missing, such as 9.jpg. Paths are relative"):
-        table(write_table("path,label\n1.jpg,a\n9.jpg,b\n"))
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path):
@@ -87,3 +83,53 @@ def test_text_that_is_not_utf8_is_explained(tmp_path, write_table):
     path.write_bytes("path,label\n1.jpg,caf\u00e9\n".encode("latin-1"))
     with pytest.raises(ValueError, match="UTF"):
         table(path)
+
+
+def test_a_folder_is_a_class_and_the_classes_are_split(tmp_path, write_images):
+    write_images(tmp_path, [f"{name}/{number}.jpg" for name in "abcd" for number in range(3)])
+    benchmark = folder(tmp_path, test_fraction=0.25)
+    test = benchmark.tests["test"]
+    assert (benchmark.train.classes, test.classes, len(test)) == (3, 1, 3)
+    assert test.read(0).size == (8, 6)
+    assert test.groups is None
+
+
+def test_nested_folders_give_groups(tmp_path, write_images):
+    write_images(tmp_path, ["birds/owl/1.jpg", "birds/crow/1.jpg", "fish/cod/1.jpg", "fish/eel/1.jpg"])
+    train, test = folder(tmp_path).train, folder(tmp_path).tests["test"]
+    assert sorted([*train.class_names, *test.class_names]) == ["birds/crow", "birds/owl", "fish/cod", "fish/eel"]
+    for part in (train, test):
+        assert [part.group_names[group] for group in part.groups] == [name.split("/")[0] for name in part.names]
+
+
+def test_folders_called_train_and_test_are_the_split(tmp_path, write_images):
+    write_images(tmp_path, ["train/a/1.jpg", "train/b/1.jpg", "test/c/1.jpg", "test/c/2.jpg"])
+    benchmark = folder(tmp_path)
+    assert list(benchmark.train.class_names) == ["a", "b"]
+    assert list(benchmark.tests["test"].names) == ["c/1.jpg", "c/2.jpg"]
+    assert benchmark.tests["test"].read(1).size == (8, 6)
+
+
+@pytest.mark.parametrize(
+    ("paths", "complaint"),
+    [
+        (["train/a/1.jpg", "train/b/1.jpg", "test/b/1.jpg"], "in train and in test, such as 'b'"),
+        (["a/1.jpg", "stray.jpg"], r"1 images are directly in .* such as stray.jpg"),
+        ([], "no images in"),
+    ],
+)
+def test_images_without_a_class_or_with_one_on_both_sides_are_refused(tmp_path, write_images, paths, complaint):
+    write_images(tmp_path, paths)
+    with pytest.raises(ValueError, match=complaint):
+        folder(tmp_path)
+
+
+def test_test_classes_of_one_image_are_warned_about(tmp_path, write_images):
+    write_images(tmp_path, ["train/a/1.jpg", "test/b/1.jpg", "test/c/1.jpg", "test/c/2.jpg"])
+    assert folder(tmp_path).warnings == ("1 test classes have one image only: as queries they have nothing to find.",)
+
+
+def test_the_parts_of_a_set_decode_photos_no_larger_than_they_are_asked_to(tmp_path, write_images):
+    write_images(tmp_path, ["a/1.jpg", "b/1.jpg"], size=(640, 480))
+    test = folder(tmp_path).tests["test"]
+    assert [test.read(0).size, test.read(0, 60).size] == [(640, 480), (80, 60)]
