@@ -474,7 +474,7 @@ class Store:
         """Search in the vectors of the model again, with their calibration."""
         snapshot = self.snapshot()
         if (learnt := snapshot.settings.learnt) is None:
-            raise ValueError("This album has not learnt anything that could be taken back.")
+            raise ValueError("This album has learnt nothing that could be undone.")
         with self._committing() as (connection, settings):
             self._forget_learnt(connection, snapshot)
             _write_settings(connection, replace(settings, learnt=None, calibration=learnt["calibration"]))
