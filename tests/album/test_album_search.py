@@ -61,12 +61,12 @@ def test_search_gives_what_the_definition_gives(rows, dimension, k, seed, dtype,
     where = Filter(columns=(("label", "c1"),)) if filtered else None
     passing = [identity for identity in ids if not filtered or identity % 3 == 1]
     stored = {identity: np.array(album.vectors[row]) for row, identity in enumerate(ids)}
-    itself, other = ids[seed % len(ids)], unit(random.standard_normal(dimension))
+    itself, other = ids[seed % len(ids)], random.standard_normal(dimension).astype(np.float32)
     with pytest.MonkeyPatch.context() as patched:
         if coded:
             patched.setattr("smoothap.album.engines.codes._WORTH_CODING", 0)
             patched.setattr("smoothap.album.search._FEW", 0)
-        for query, vector in ((itself, stored[itself]), (other, other), (itself, stored[itself])):
+        for query, vector in ((itself, stored[itself]), (other, unit(other)), (itself, stored[itself])):
             scores = {one: defined_score(vector, stored[one]) for one in passing if one is not query}
             wanted = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
             least = min(max(wanted[len(wanted) // 2][1], -1.0), 1.0) if wanted else 0.0

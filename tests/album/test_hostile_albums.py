@@ -1,19 +1,17 @@
-"""Albums made by someone who means harm, with checksums that are right."""
+"""Albums made by someone who means harm, with checksums that are right: refused with a sentence, and nothing runs."""
 
-import io
+import json
+import os
 import pickle
-import shutil
-from dataclasses import replace
+import sqlite3
+from contextlib import closing, contextmanager
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from smoothap.album._checksums import checksum
-from smoothap.album.description import Segment, read_description, write_description
 
-from smoothap.album import Album
-from smoothap.album.photos import SCHEMA, new_record, table_of
+from smoothap.album import Album, Filter, Learnt, Projection
+from smoothap.album.photos import RECORD
+from smoothap.album.postings import row_crc
 
 
 class Payload:
@@ -26,116 +24,255 @@ class Payload:
 
 @pytest.fixture
 def folder(tmp_path):
-    Album.from_arrays(np.eye(3), path=tmp_path / "album")
-    return tmp_path / "album"
+    metadata = [
+        {"path": f"a/{row}.jpg", "label": "x", "camera": "c", "taken": "2020-01-01T00:00:00", "columns": {"brand": "b"}}
+        for row in range(3)
+    ]
+    album = Album.from_arrays(np.eye(3), metadata, tmp_path / "album")
+    projection = Projection(np.eye(2, 3, dtype=np.float32), np.full(2, 0.1, np.float32))
+    album.learn(projection, Learnt(2, 5, 20, (0.2, 0.1, 0.3)), None)
+    album.collections.mark("dog", right=[0], wrong=[1])
+    return album.folder
 
 
-def sign(folder, **changes):
-    """Put the files' checksums into the description, as their maker would."""
-    description = read_description(folder)
-    segment = Segment(1, 3, checksum(folder / "vectors-000001.npy"), checksum(folder / "photos-000001.parquet"))
-    write_description(folder, replace(description, segments=(segment,), **changes))
+def use(folder):
+    """All that a user does with an album; what is wrong with it must be said as a sentence, whenever."""
+    album = Album.open(folder)
+    album.search(0, everything=True)
+    for where in (
+        Filter(folder="a"),
+        Filter(camera="c"),
+        Filter(columns=(("brand", "b"),)),
+        Filter(columns=(("label", ""),)),
+    ):
+        album.search(0, 2, where=where)
+    for photo in album.photos:
+        repr(photo)
+        if album.root is not None:
+            album.photo_path(photo.id)
+    album.photos.labels(), album.photos.values_of("brand"), album.photos.contents()
+    repr((album.model, album.calibration, album.learnt))
+    for collection in album.collections.all().values():
+        repr((collection.right, collection.wrong, collection.away))
+    album.collections.steps()
+    album.collections.undo()
+    album.verify()
+    album.remove([2])
+    album.unlearn()
+    repr(album.calibration)
 
 
-def pickled_array(mark):
-    stream = io.BytesIO()
-    np.save(stream, np.array([Payload(mark)] * 3, dtype=object), allow_pickle=True)
-    return stream.getvalue()
+@contextmanager
+def edited(file, *, loosely=True):
+    """A connection that writes whatever it is told; `loosely` also what the types of the tables do not allow."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        schema = connection.execute("SELECT sql, name FROM sqlite_master WHERE sql LIKE '% STRICT'").fetchall()
+        if loosely:
+            connection.execute("PRAGMA writable_schema=ON")
+            plain = [(sql.removesuffix("STRICT").rstrip(" ,"), name) for sql, name in schema]
+            connection.executemany("UPDATE sqlite_master SET sql=? WHERE name=?", plain)
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints=ON")
+        yield connection
+    if loosely:
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("PRAGMA writable_schema=ON")
+            connection.executemany("UPDATE sqlite_master SET sql=? WHERE name=?", schema)
+
+
+def sign(connection, table, columns):
+    """Give rows the checksums that their maker would."""
+    names = ", ".join(columns)
+    for key, *row in connection.execute(f"SELECT {columns[0]}, {names} FROM {table}").fetchall():
+        connection.execute(f"UPDATE {table} SET crc=? WHERE {columns[0]} IS ?", (row_crc(row), key))
+
+
+def set_setting(name, value):
+    def change(connection):
+        text = value if isinstance(value, (str, bytes)) and value[:1] in ("[", b"\xff") else json.dumps(value)
+        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", (name, text, row_crc((name, text))))
+
+    return change
+
+
+def set_learnt(**changes):
+    def change(connection):
+        (text,) = connection.execute("SELECT value FROM setting WHERE name='learnt'").fetchone()
+        set_setting("learnt", {**json.loads(text), **changes})(connection)
+
+    return change
+
+
+def set_space(column, value):
+    def change(connection):
+        connection.execute(f"UPDATE space SET {column}=?", (value,))
+        sign(connection, "space", ("name", "dimension", "codec", "file", "slots", "spread"))
+
+    return change
+
+
+def set_photo(column, value):
+    def change(connection):
+        connection.execute(f"UPDATE photo SET {column}=? WHERE id=1", (value,))
+        sign(connection, "photo", RECORD)
+
+    return change
+
+
+def set_posting(column, value):
+    def change(connection):
+        connection.execute(f"UPDATE posting SET {column}=? WHERE name='label'", (value,))
+        for row in connection.execute("SELECT name, value, block, number, ids FROM posting").fetchall():
+            connection.execute("UPDATE posting SET crc=? WHERE name=?", (row_crc(row), row[0]))
+
+    return change
+
+
+def run(*statements):
+    def change(connection):
+        for statement in statements:
+            connection.execute(statement)
+
+    return change
+
+
+def hidden(kind, name, sql):
+    """An entry of the schema that SQLite would not let anybody make."""
+    return run(
+        "PRAGMA writable_schema=ON",
+        f"INSERT INTO sqlite_master VALUES ('{kind}', '{name}', 'setting', 0, '{sql}')",
+    )
+
+
+EVIL = "CREATE TRIGGER {} AFTER UPDATE ON setting BEGIN DELETE FROM photo; END"
+TABLES = "does not have the tables of an album"
+SCHEMA = {
+    "a trigger": (run(EVIL.format("evil")), TABLES),
+    "a trigger by a name of SQLite's own": (hidden("trigger", "sqlite_stat1", EVIL.format("sqlite_stat1")), TABLES),
+    "a view": (run("CREATE VIEW v AS SELECT 1"), TABLES),
+    "a table": (run("CREATE TABLE t (x)"), TABLES),
+    "a virtual table": (run("CREATE VIRTUAL TABLE t USING fts5(x)"), TABLES),
+    "a view instead of a table": (
+        run("ALTER TABLE dead RENAME TO gone", "CREATE VIEW dead AS SELECT 'photo' space, 0 slot"), TABLES,
+    ),
+    "an index": (run("CREATE INDEX i ON photo (abs(id))"), TABLES),
+    "no index": (run("DROP INDEX photo_path"), TABLES),
+    "no table": (run("DROP TABLE dead"), TABLES),
+    "another format": (run("PRAGMA user_version=99"), "is of format 99, and this version of smoothap reads"),
+}  # fmt: skip
+DAMAGED = r"damaged|outside of the photo folder|not described|is missing|does not"
+VALUES = {
+    **{f"setting {name}={value!r:.40}": set_setting(name, value) for name, value in [
+        ("version", "x"), ("version", -1), ("version", 10**30), ("photos", 2), ("photos", 2**70), ("photos", 1.5),
+        ("next_id", 1), ("next_id", True), ("model", [1]), ("model", {}), ("model", {"dimension": "x"}), ("root", 5),
+        ("root", "a\0b"), ("uid", None), ("source", 3), ("calibration", {}), ("calibration", {"scores": 1}),
+        ("learnt", {}), ("learnt", {"number": 1}), ("pack", "../x"), ("unknown", 1), ("uid", "[" * 100_000),
+        ("uid", b"\xff\xfe"),
+    ]},
+    **{f"learnt {changes!r:.60}": set_learnt(**changes) for changes in [
+        {"number": "../x"}, {"number": -1}, {"number": 2}, {"dimension": 0}, {"dimension": "x"}, {"gain": [0.1]},
+        {"gain": [0.1, "x", 0.2]}, {"projection": 3}, {"calibration": {}}, {"calibration": 7}, {"photos": None},
+    ]},
+    **{f"space {column}={value!r:.40}": set_space(column, value) for column, value in [
+        ("dimension", 0), ("dimension", 2**40), ("dimension", 2**62), ("dimension", "x"), ("dimension", 2),
+        ("codec", "x"), ("codec", "float16"), ("codec", b"float32"), ("file", -1), ("file", "../x"), ("file", 2),
+        ("slots", 0), ("slots", 2), ("slots", 4), ("slots", -1), ("slots", 2**62), ("spread", -1.0), ("spread", "x"),
+        ("spread", 1e300), ("name", "face"),
+    ]},
+    **{f"photo {column}={value!r:.40}": set_photo(column, value) for column, value in [
+        *(("path", path) for path in [
+            b"/etc/passwd", b"../x", b"a/../../x", b"..", b"a\n/../../b", b"x\0y", b"", "text.jpg", 7,
+        ]),
+        ("id", 7), ("label", b"x"), ("bytes", "x"), ("modified", "x"), ("modified", b"x"), ("sha256", "x"),
+        ("sha256", 5), ("width", b"x"), ("height", 1e300), ("taken", "x"), ("taken", 2**62), ("taken", -(2**62)),
+        ("camera", b"x"), ("columns", "{"), ("columns", "[1]"), ("columns", '{"brand": 5}'), ("columns", b"x"),
+        ("columns", "[" * 100_000), ("pack", "1/../../x"), ("start", "x"), ("start", -5), ("length", "x"),
+        ("length", -3), ("removed", 1),
+    ]},
+    **{f"posting {column}={value!r:.40}": set_posting(column, value) for column, value in [
+        ("ids", b"x"), ("ids", b"\xff\xff"), ("ids", "text"), ("ids", bytes(5000)), ("block", -1), ("block", 2**62),
+        ("block", "x"), ("value", "text"), ("value", b"\xff\xfe"), ("number", "x"), ("number", -1),
+    ]},
+    **{f"dead {value!r}": run(f"INSERT INTO dead VALUES ('photo', {value})") for value in (
+        "99", "-1", "1", "'x'", str(2**62), "1.5",
+    )},
+    **{f"block {change}": run(f"UPDATE block SET {change} WHERE file LIKE 'vectors%'") for change in (
+        "start=1", "start='x'", "length=0", "length='x'", "length=1<<62", "length=-36", "crc='x'", "file='../x'",
+    )},
+}  # fmt: skip
+
+
+def check_refused(folder, sentence):
+    """The album is refused, by an error that is ours and says so."""
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence) as refused:
+        use(folder)
+    assert not isinstance(refused.value, (json.JSONDecodeError, UnicodeError))
 
 
 @pytest.mark.guarantee(14)
-@pytest.mark.parametrize("make", [pickled_array, lambda mark: pickle.dumps(Payload(mark))])
-@pytest.mark.parametrize("name", ["vectors-000001.npy", "photos-000001.parquet"])
-def test_no_pickle_is_run(folder, tmp_path, make, name):
-    mark = tmp_path / "mark"
-    (folder / name).write_bytes(make(mark))
-    sign(folder)
-    with pytest.raises(ValueError, match=r"not opened|no table"):
+@pytest.mark.parametrize("what", SCHEMA)
+def test_a_database_with_other_things_in_it_is_refused_before_anything_runs(folder, what):
+    change, sentence = SCHEMA[what]
+    with edited(folder / "album.db", loosely=False) as connection:
+        change(connection)
+    with pytest.raises(ValueError, match=sentence):
         Album.open(folder)
-    assert not mark.exists()
-
-
-@pytest.mark.guarantee(14)
-def test_a_pickle_as_description_is_not_run(folder, tmp_path):
-    (folder / "album.json").write_bytes(pickle.dumps(Payload(tmp_path / "mark")))
-    with pytest.raises(ValueError, match="damaged"):
-        Album.open(folder)
-    assert not (tmp_path / "mark").exists()
+    with edited(folder / "album.db", loosely=False) as connection:
+        assert connection.execute("SELECT count(*) FROM photo").fetchone() == (3,)
 
 
 @pytest.mark.guarantee(17)
-@pytest.mark.parametrize("path", [b"/etc/passwd", b"../x", b"a/../../x", b"..", b"a\n/../../b", b"x\0y", b""])
-def test_paths_out_of_the_folder_are_refused(folder, path):
-    rows = [{**new_record(number, f"{number}.jpg")} for number in range(3)]
-    rows[1]["path"] = path
-    pq.write_table(table_of(rows), folder / "photos-000001.parquet")
-    sign(folder)
-    with pytest.raises(ValueError, match="outside of the photo folder"):
-        Album.open(folder)
-
-
-@pytest.mark.parametrize(
-    "array", [np.eye(3), np.eye(4, dtype=np.float32), np.asfortranarray(np.arange(9, dtype=np.float32).reshape(3, 3))]
-)
-def test_vectors_of_another_form_are_refused(folder, array):
-    np.save(folder / "vectors-000001.npy", array)
-    sign(folder)
-    with pytest.raises(ValueError, match="should hold float32"):
-        Album.open(folder)
-
-
-def test_a_table_of_another_form_is_refused(folder):
-    pq.write_table(pa.table({"id": ["a", "b", "c"]}), folder / "photos-000001.parquet")
-    sign(folder)
-    with pytest.raises(ValueError, match=r"no table of photos|should hold"):
-        Album.open(folder)
-
-
-def test_a_table_with_holes_is_refused(folder):
-    rows = [new_record(number, f"{number}.jpg") for number in range(3)]
-    rows[0]["id"] = None
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), folder / "photos-000001.parquet")
-    sign(folder)
-    with pytest.raises(ValueError, match="damaged"):
-        Album.open(folder)
-
-
-def test_ids_beyond_the_count_are_refused(folder):
-    sign(folder, next_id=1)
-    with pytest.raises(ValueError, match="damaged"):
-        Album.open(folder)
-
-
-@pytest.mark.parametrize(
-    "text", ["{}", "[]", "null", '{"checksum": 1}', '{"format": 1, "checksum": ""}', "[" * 100_000, "\udcff", "1e999"]
-)
-def test_a_description_of_another_form_is_refused(folder, text):
-    (folder / "album.json").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(ValueError, match=r"damaged|format"):
-        Album.open(folder)
+@pytest.mark.parametrize("what", VALUES)
+def test_values_that_no_album_has_are_refused_with_a_sentence(folder, what):
+    with edited(folder / "album.db") as connection:
+        VALUES[what](connection)
+    check_refused(folder, DAMAGED)
 
 
 @pytest.mark.guarantee(14)
-def test_an_index_is_not_read_from_the_album_nor_from_an_open_folder(folder, tmp_path, monkeypatch):
-    pytest.importorskip("faiss")
-    from smoothap.album import _faiss_cache
+@pytest.mark.parametrize(
+    "name", ["album.db", "vectors-photo-1", "items-photo-1", "projection-1.npy", "collections/collections.db"]
+)
+@pytest.mark.parametrize("content", ["pickle", "array", "text", "empty"])
+def test_no_pickle_is_run_in_the_place_of_any_file(folder, tmp_path, name, content):
+    mark = tmp_path / "mark"
+    if content == "array":
+        with (folder / name).open("wb") as stream:
+            np.save(stream, np.array([Payload(mark)] * 3, dtype=object), allow_pickle=True)
+    else:
+        made = {"pickle": pickle.dumps(Payload(mark)), "text": b"hello " * 1000, "empty": b""}
+        (folder / name).write_bytes(made[content])
+    check_refused(folder, r"damaged|is of format|does not have the tables")
+    assert not mark.exists()
 
-    cache = tmp_path / "cache" / "smoothap" / "indices"
-    assert Album.open(folder, engine="hnsw").search(0, 1)
-    index = next(cache.glob("*.faiss"))
-    reads = []
-    read_index = _faiss_cache.faiss().read_index
-    monkeypatch.setattr(_faiss_cache.faiss(), "read_index", lambda path: reads.append(path) or read_index(path))
-    Album.open(folder, engine="hnsw").search(0, 1)
-    assert len(reads) == 1
-    shutil.copy(index, folder)
-    shutil.copy(index.with_suffix(".sha256"), folder)
-    cache.chmod(0o777)  # anyone could have put it there
-    Album.open(folder, engine="hnsw").search(0, 1)
-    assert len(reads) == 1
-    cache.chmod(0o700)
-    damaged = bytearray(index.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
-    index.write_bytes(damaged)
-    assert Album.open(folder, engine="hnsw").search(0, 1)
-    assert len(reads) == 1
+
+STEPS = ["{", "[[1, 2, 3]]", '[[1, [null, "x"], [[0, "zz", "", 1, 1]]]]']
+COLLECTIONS = [
+    EVIL.format("evil").replace("setting", "mark").replace("photo", "collection"), "PRAGMA user_version=7",
+    "UPDATE mark SET belongs='x'", "UPDATE mark SET belongs=7", "UPDATE mark SET path='text'",
+    "UPDATE mark SET photo='x'", "UPDATE state SET value='x' WHERE name='next'", "UPDATE collection SET name=x'ff'",
+    *(f"UPDATE step SET changes='{changes}'" for changes in STEPS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", COLLECTIONS)
+def test_collections_that_nobody_wrote_are_refused_with_a_sentence(folder, statement):
+    tables = {
+        "state": ("name", "value"), "collection": ("id", "name"), "step": ("id", "session", "what", "marks", "changes"),
+        "mark": ("position", "collection", "belongs", "photo", "path", "sha256"),
+    }  # fmt: skip
+    with edited(folder / "collections" / "collections.db") as connection:
+        connection.execute(statement)
+        for table, columns in tables.items() if "TRIGGER" not in statement else ():
+            sign(connection, table, columns)
+    check_refused(folder, r"collections\.db (is damaged|is of format|does not have the tables)")
+    assert Album.open(folder).search(0, 2)
+
+
+def test_a_photo_behind_a_link_out_of_the_folder_is_not_opened(folder, tmp_path):
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "0.jpg").symlink_to("/etc/hostname")
+    album = Album.open(folder, root=tmp_path / "photos")
+    with pytest.raises(ValueError, match="leads out of the photo folder"):
+        album.photo_path(0)
+    assert os.fspath(album.photo_path(1)).startswith(os.fspath(tmp_path))

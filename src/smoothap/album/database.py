@@ -14,11 +14,17 @@ from urllib.parse import quote
 from smoothap._core.files import DiskFullError, FolderBusy
 
 _BUSY = 30.0  # seconds that a transaction waits for others, each of which takes a moment
+_STATISTICS = {  # what ANALYZE, by whatever tool, leaves
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a file of one kind has: its tables and indexes, the number of its format, and what to do with a bad one."""
+    """What a file of one kind has: its tables and indexes, the number of its format, and what to do with a bad one.
+
+    Tables are STRICT: then `check` finds values of another type in a file that a stranger made.
+    """
 
     what: str
     format: int
@@ -37,6 +43,8 @@ class Database:
         self, file: Path, form: Form, *, create: bool = False, durable: bool = True, attached: Path | None = None
     ) -> None:
         self.file, self.form = file, form
+        if sqlite3.sqlite_version_info < (3, 37):
+            raise ValueError(f"Albums need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}.")
         self._lock = threading.RLock()
         if not create and not file.is_file():
             raise FileNotFoundError(f"{file} is missing: copy the whole folder again.")
@@ -114,9 +122,9 @@ class Database:
                 f"{self.file} is of format {number}, and this version of smoothap reads format {self.form.format}. "
                 f"{self.form.remedy}"
             )
-        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'"
+        query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
         there = {row[0] for row in self._connection.execute(query)}
-        if there != set(self.form.schema):
+        if there - _STATISTICS != set(self.form.schema):
             raise ValueError(f"{self.file} does not have the tables of {self.form.what}. {self.form.remedy}")
 
     @contextmanager

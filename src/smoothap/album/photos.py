@@ -68,7 +68,7 @@ class Photo:
             record["id"], os.fsdecode(record["path"]), record["label"], record["bytes"], record["modified"] / 1e9,
             record["sha256"].hex(), record["width"], record["height"],
             None if taken is None else _EPOCH + timedelta(seconds=taken), record["camera"] or None,
-            json.loads(record["columns"] or "{}"),
+            unpacked_columns(record["columns"]),
         )  # fmt: skip
 
 
@@ -161,7 +161,7 @@ class Photos(Sequence[Photo]):
 
     def columns_of(self, rows: np.ndarray) -> list[dict[str, str]]:
         """What else the user's table says of the photos in some rows."""
-        return [json.loads(record["columns"] or "{}") for record in self.records(rows)]
+        return [unpacked_columns(record["columns"]) for record in self.records(rows)]
 
     def column_names(self) -> list[str]:
         """The names of the columns that the user's table has beside path and label, in order."""
@@ -257,6 +257,19 @@ def seconds_of(when: datetime) -> int:
 def packed_columns(columns: Mapping[str, str]) -> str | None:
     """The user's own columns of a photo as the table holds them."""
     return json.dumps(dict(sorted(columns.items()))) if columns else None
+
+
+def unpacked_columns(text: str | None) -> dict[str, str]:
+    """The user's own columns of a photo, from what the table holds."""
+    try:
+        columns = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        columns = None
+    if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
+        raise ValueError(
+            "album.db is damaged: the columns of a photo. Copy the album again, or index the photos again."
+        )
+    return columns
 
 
 def spelled(text: str) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 
 SCHEMA = (
     "CREATE TABLE posting (name TEXT NOT NULL, value BLOB NOT NULL, block INTEGER NOT NULL, number INTEGER NOT NULL, "
-    "ids BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, value, block)) WITHOUT ROWID"
+    "ids BLOB NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, value, block), "
+    "CHECK (block BETWEEN 0 AND 0xffffffffff AND number > 0)) WITHOUT ROWID, STRICT"
 )
 BLOCK = 1 << 15
 _BITMAP = BLOCK // 8  # bytes; a list of ids is shorter

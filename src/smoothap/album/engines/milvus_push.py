@@ -10,7 +10,6 @@ on with what was there.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import secrets
 import time
@@ -32,7 +31,7 @@ from smoothap.album.engines.milvus import (
     read_state,
 )
 from smoothap.album.engines.milvus_server import MOST_ROWS, PATIENCE, MilvusAddress, MilvusServer
-from smoothap.album.photos import spelled
+from smoothap.album.photos import spelled, unpacked_columns
 from smoothap.album.search import VectorQuery
 from smoothap.album.store import PHOTO
 
@@ -288,7 +287,7 @@ def index_of(kind: str, rows: int, dimension: int) -> tuple[str, dict[str, int]]
 def _fields(record: Mapping[str, Any]) -> dict[str, Any]:
     """What filters ask for, of a photo as the table has it."""
     folder = record["path"].rpartition(b"/")[0].decode(errors="backslashreplace")
-    columns = json.loads(record["columns"] or "{}")
+    columns = unpacked_columns(record["columns"])
     return {
         "folder": folder[:LONGEST_TEXT],
         "label": (record["label"] or "")[:LONGEST_TEXT],
