@@ -5,8 +5,8 @@
                                           [--features FEATURES.npy]
 
 The server runs on this machine, beside the client, and shares its cores. With --data the server's folder and the album
-stay there, so that --skip-push measures searches again. With --features the vectors are real ones, repeated with noise
-as `benchmarks/large_search.py` has them. Both sides answer the same queries, one after the other.
+stay there, so that --skip-push measures searches again. With --features the vectors are real ones, repeated with noise.
+Both sides answer the same queries, one after the other.
 """
 
 import argparse

@@ -14,7 +14,8 @@ import pytest
 from guarantees import short_or_long
 
 from smoothap.album import Album
-from smoothap.album.collections import FILE, STEPS_KEPT
+from smoothap.album.collection_rows import STEPS_KEPT
+from smoothap.album.collections import FILE
 from smoothap.album.photos import NoSuchPhoto
 
 TESTS = Path(__file__).parent.parent

@@ -264,7 +264,7 @@ def test_a_server_that_refuses_a_mark_takes_it_off_the_page(kept, opened, monkey
     def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("smoothap._core.files.write_atomically", refused)
+    monkeypatch.setattr("smoothap.album.collection_rows.write_mark", refused)
     page.click(".tile:nth-child(1) .yes")
     page.get_by_text("Permission denied): nothing changed").wait_for()
     monkeypatch.undo()

@@ -5,7 +5,7 @@ from smoothap.album.album import Album
 from smoothap.album.calibration import Calibration
 from smoothap.album.collections import Collection, Collections
 from smoothap.album.filters import Filter
-from smoothap.album.ingest import Indexed, album_place, index_photos
+from smoothap.album.ingest import Indexed, album_place, embed_shard, index_photos
 from smoothap.album.learning import Learning, learn
 from smoothap.album.photos import Hit, Hits, Photo, Photos
 from smoothap.album.projection import Learnt, Projection
@@ -13,5 +13,5 @@ from smoothap.album.update import UpdateReport
 
 __all__ = [
     "Album", "Calibration", "Check", "Collection", "Collections", "Filter", "Hit", "Hits", "Indexed", "Learning",
-    "Learnt", "Photo", "Photos", "Projection", "UpdateReport", "album_place", "index_photos", "learn",
+    "Learnt", "Photo", "Photos", "Projection", "UpdateReport", "album_place", "embed_shard", "index_photos", "learn",
 ]  # fmt: skip

@@ -227,7 +227,8 @@ class Album:
         root = self._known_root()
         with self._store.writing():
             embed = embedding_here(self.embedder, files_below(root), workers, progress=progress)
-            updater = Updater(self._store, embed, self._model.source, root, labels, columns)
+            among = None if whole else [file.path for file in files.files]
+            updater = Updater(self._store, embed, self._model.source, root, labels, columns, among)
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         if not self._temporary:
@@ -386,7 +387,7 @@ class Album:
         alpha: float = ALPHA,
         right: Iterable[int] = (),
         wrong: Iterable[int] = (),
-        where: Filter | None = None,
+        where: Filter | Mapping[str, Any] | None = None,
     ) -> Hits:
         """The k photos most like the query, best first.
 
@@ -394,7 +395,8 @@ class Album:
         the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
         score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
         many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
-        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at. `space` is which
+        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at: a `Filter`, or a
+        dict of what it has and of columns of the album's table, such as {"brand": "acme"}. `space` is which
         vectors are compared: those of whole photos.
         """
         if space != PHOTO:
@@ -402,7 +404,7 @@ class Album:
         check_list(k, minimum)
         check_expansion(expand, alpha)
         vector, query_ids = query_vector(self, query, box)
-        wrong = list(wrong)
+        wrong, where = list(wrong), where if where is None or isinstance(where, Filter) else Filter.of(where)
         vector = corrected(vector, *(self.vectors[self.photos.rows_of(ids)] for ids in (right, wrong)))
         asked = VectorQuery(vector, self.photos.rows_of([*query_ids, *wrong]), self.passing(where), where)
         if expand:

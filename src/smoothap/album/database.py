@@ -43,6 +43,8 @@ class Database:
         self, file: Path, form: Form, *, create: bool = False, durable: bool = True, attached: Path | None = None
     ) -> None:
         self.file, self.form = file, form
+        if sqlite3.sqlite_version_info < (3, 37):
+            raise ValueError(f"Albums need SQLite 3.37 or newer, and this Python has {sqlite3.sqlite_version}.")
         self._lock = threading.RLock()
         if not create and not file.is_file():
             raise FileNotFoundError(f"{file} is missing: copy the whole folder again.")

@@ -7,14 +7,14 @@ import re
 from calendar import monthrange
 from dataclasses import dataclass, fields
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothap.album.photos import Photos
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from smoothap.album.collections import Collections
 
@@ -40,6 +40,17 @@ class Filter:
     collection: str | int | None = None
     in_no_collection: bool = False
     columns: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Filter:
+        """The filter that a dict describes: names that a filter has, and columns of the album's table for all others.
+
+        >>> Filter.of({"folder": "shoes", "brand": "acme"}).columns
+        (('brand', 'acme'),)
+        """
+        own = {field.name for field in fields(cls)} - {"columns"}
+        given = {name: value for name, value in values.items() if name in own}
+        return cls(**given, columns=tuple((name, str(value)) for name, value in values.items() if name not in own))
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) != field.default for field in fields(self))

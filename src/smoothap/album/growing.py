@@ -10,7 +10,7 @@ import math
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ SCHEMA = (
     "CREATE TABLE block (file TEXT NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL, crc INTEGER NOT NULL, "
     "PRIMARY KEY (file, start)) WITHOUT ROWID, STRICT"
 )
+Block = tuple[int, int, int]  # where it starts, its length, its checksum
 _BLOCK = 1 << 22  # bytes that share a checksum, at least
 
 
@@ -31,7 +32,7 @@ class Growth:
     """Bytes that were appended to a file and do not count yet: `blocks` are (start, length, crc) of what is new."""
 
     name: str
-    blocks: tuple[tuple[int, int, int], ...]
+    blocks: tuple[Block, ...]
 
     def count(self, connection: sqlite3.Connection) -> None:
         """Make them count, in a transaction."""
@@ -41,21 +42,16 @@ class Growth:
 
 def length_of(connection: sqlite3.Connection, name: str) -> int:
     """How many bytes of a file count."""
-    row = _last_block(connection, name)
+    row = last_block(connection, name)
     return 0 if row is None else row[0] + row[1]
 
 
 def append(
-    connection: sqlite3.Connection,
-    folder: Path,
-    name: str,
-    pieces: Iterable[bytes | memoryview],
-    *,
-    durable: bool,
+    last: Block | None, folder: Path, name: str, pieces: Iterable[bytes | memoryview], *, durable: bool
 ) -> Growth:
-    """Write bytes behind those that count, by the only writer, and bring them to the disk."""
-    start, length, crc = _last_block(connection, name) or (0, 0, 0)
-    blocks: list[tuple[int, int, int]] = []
+    """Write bytes behind those that count, by the only writer, and bring them to the disk; `last` is the last block."""
+    start, length, crc = last or (0, 0, 0)
+    blocks: list[Block] = []
     is_new = not (folder / name).exists()
     if (0 if is_new else (folder / name).stat().st_size) < start + length:
         raise _damaged(folder / name, "it is shorter than the album says")
@@ -92,17 +88,20 @@ def mapped(folder: Path, name: str, dtype: np.dtype, shape: tuple[int, ...]) -> 
     return np.memmap(file, dtype, "r", shape=shape)
 
 
-def check(connection: sqlite3.Connection, folder: Path, name: str, length: int) -> None:
-    """Refuse a file that is not, to the byte, what was appended to it; `length` is what it should have."""
-    blocks = connection.execute("SELECT start, length, crc FROM block WHERE file=? ORDER BY start", (name,)).fetchall()
-    end = 0
+def blocks_of(connection: sqlite3.Connection, name: str) -> list[Block]:
+    """All blocks of a file that count, in order."""
+    return connection.execute("SELECT start, length, crc FROM block WHERE file=? ORDER BY start", (name,)).fetchall()
+
+
+def check(folder: Path, name: str, blocks: Sequence[Block], expected: int | None = None) -> None:
+    """Refuse a file that is not, to the byte, what was appended to it; `expected` is the length that it should have."""
+    length = 0
     for start, size, _ in blocks:
-        if start != end or size < 1:
-            end = -1
-            break
-        end += size
-    if end != length:
-        raise _damaged(folder / name, "the checksums do not cover it")
+        if start != length or size < 1:
+            raise _damaged(folder / name, "its checksums do not cover it")
+        length += size
+    if expected not in (None, length):
+        raise _damaged(folder / name, "its checksums do not cover it")
     if not length:
         return
     content = mapped(folder, name, np.dtype(np.uint8), (length,))
@@ -116,6 +115,7 @@ def _damaged(file: Path, reason: str) -> ValueError:
     return ValueError(f"{file} is damaged: {reason}. Copy the album again, or delete it and index the photos again.")
 
 
-def _last_block(connection: sqlite3.Connection, name: str) -> tuple[int, int, int] | None:
+def last_block(connection: sqlite3.Connection, name: str) -> Block | None:
+    """The last block of a file that counts."""
     query = "SELECT start, length, crc FROM block WHERE file=? ORDER BY start DESC LIMIT 1"
     return connection.execute(query, (name,)).fetchone()

@@ -26,7 +26,7 @@ import weakref
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,25 @@ import numpy as np
 
 from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
 from smoothap.album import growing, postings
-from smoothap.album.database import Database, Form, placeholders
+from smoothap.album.database import Database, placeholders
 from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
+from smoothap.album.settings import (
+    FORM,
+    NAME,
+    PHOTO,
+    REMEDY,
+    Settings,
+    Space,
+    read_settings,
+    read_space,
+    write_settings,
+    write_space,
+)
 from smoothap.album.vectors import CODECS, FLOAT32, StoredVectors, check_codec
 
-NAME = "album.db"
 COLLECTIONS = "collections"  # the folder in an album for what users keep
-PHOTO = "photo"  # the space of whole photos
 PATIENCE = 600.0  # seconds that one of many writers waits for the others
 _DEAD_SHARE = 5  # one slot in so many may be dead
 _REMEMBERED = 16  # versions for which a removed photo is still known to readers of an earlier one
@@ -50,100 +60,9 @@ _LARGE = 1 << 26  # bytes: a larger album that was found whole is not read again
 _PACK = 1 << 26  # bytes of thumbnails in one file, about
 _LARGEST_THUMBNAIL = 1 << 22  # bytes: the length is in a file that a stranger may have made
 _ROWS_AT_ONCE = 500  # ids in one query
-_REMEDY = "Copy the album again, or delete it and index the photos again."
 ITEM = np.dtype([("photo", "<i8"), ("box", "<f4", 4)])  # a box is (x, y, width, height); all 0: the whole photo
 _PATTERNS = ("vectors-*", "items-*", "learnt-*", "projection-*", "thumbnails-*", ".*.partial")
-FORM = Form(
-    "an album",
-    2,
-    (
-        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
-        "CREATE TABLE space (name TEXT PRIMARY KEY, dimension INTEGER NOT NULL, codec TEXT NOT NULL, "
-        "file INTEGER NOT NULL, slots INTEGER NOT NULL, spread REAL NOT NULL, crc INTEGER NOT NULL) "
-        "WITHOUT ROWID, STRICT",
-        "CREATE TABLE dead (space TEXT NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (space, slot)) "
-        "WITHOUT ROWID, STRICT",
-        "CREATE TABLE photo (id INTEGER PRIMARY KEY, path BLOB NOT NULL, label TEXT, bytes INTEGER NOT NULL, "
-        "modified INTEGER NOT NULL, sha256 BLOB NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, "
-        "taken INTEGER, camera TEXT, columns TEXT, pack INTEGER NOT NULL, start INTEGER NOT NULL, "
-        "length INTEGER NOT NULL, crc INTEGER NOT NULL, removed INTEGER, "
-        "CHECK (pack >= 0 AND start >= 0 AND length >= 0), "
-        "CHECK (taken BETWEEN -62135596800 AND 253402300799)) STRICT",  # the years 1 to 9999
-        "CREATE UNIQUE INDEX photo_path ON photo (path) WHERE removed IS NULL",
-        "CREATE INDEX photo_sha256 ON photo (sha256)",
-        "CREATE INDEX photo_removed ON photo (removed) WHERE removed IS NOT NULL",
-        growing.SCHEMA,
-        postings.SCHEMA,
-    ),
-    _REMEDY,
-)
 _COLUMNS = ", ".join(RECORD)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is known of an album as a whole; each field is a row of the table `setting`, as JSON."""
-
-    uid: str  # of this album and no other
-    version: int = 0  # counts changes
-    photos: int = 0
-    next_id: int = 0
-    model: dict[str, Any] | None = None
-    source: str = ""  # where the model was found: name:NAME, or folder:PATH relative to the album
-    root: str | None = None  # the photo folder, relative to the album
-    calibration: dict[str, Any] | None = None
-    learnt: dict[str, Any] | None = None
-    pack: int = 1  # the file that thumbnails are appended to
-
-    def __post_init__(self) -> None:
-        numbers = (self.version, self.photos, self.next_id, self.pack)
-        texts = self.uid, self.source, self.root or ""
-        maps = (self.model, self.calibration, self.learnt)
-        if not (
-            all(type(value) is int and 0 <= value < 1 << 60 for value in numbers)
-            and all(isinstance(value, str) and "\0" not in value for value in texts)
-            and all(value is None or isinstance(value, dict) for value in maps)
-            and (self.learnt is None or _is_learnt(self.learnt))
-        ):
-            raise ValueError(f"{NAME} is damaged: a setting is of the wrong kind. {_REMEDY}")
-
-
-@dataclass(frozen=True)
-class Space:
-    """Vectors of one kind: their dimension and codec, the number of their files, and how many slots count.
-
-    `spread` is how far the length of a vector may be from 1.
-    """
-
-    name: str
-    dimension: int
-    codec: str = FLOAT32
-    file: int = 1
-    slots: int = 0
-    spread: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not (
-            all(type(value) is int and value >= 0 for value in (self.dimension, self.file, self.slots))
-            and self.dimension >= 1
-            and self.codec in CODECS
-            and 0 <= self.spread < 1
-        ):
-            raise ValueError(f"{NAME} is damaged: a space of vectors is not described as one. {_REMEDY}")
-
-    @property
-    def vectors(self) -> str:
-        """The name of the file of its vectors."""
-        return f"vectors-{self.name}-{self.file}"
-
-    @property
-    def items(self) -> str:
-        """The name of the file that says what its slots are of."""
-        return f"items-{self.name}-{self.file}"
-
-    def learnt(self, number: int) -> str:
-        """The name of the file of its projected vectors."""
-        return f"learnt-{self.name}-{self.file}-{number}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +123,8 @@ class Store:
             try:
                 database = Database(partial, FORM, create=True, durable=not temporary)
                 with database.writing() as connection:
-                    _write_settings(connection, Settings(secrets.token_hex(16), **settings))
-                    _write_space(connection, Space(PHOTO, dimension, codec))
+                    write_settings(connection, Settings(secrets.token_hex(16), **settings))
+                    write_space(connection, Space(PHOTO, dimension, codec))
                 database.close()
                 partial.replace(folder / NAME)
                 sync(folder)
@@ -222,7 +141,7 @@ class Store:
     def settings(self) -> Settings:
         """The album as a whole, as it is now."""
         with self.database.reading() as connection:
-            return _read_settings(connection)
+            return read_settings(connection)
 
     def is_current(self, version: int) -> bool:
         """Whether the album is still of this version."""
@@ -233,7 +152,7 @@ class Store:
         missing: FileNotFoundError | None = None
         for _ in range(5):  # a writer may have replaced files since this one read which there are
             with self.database.reading() as connection:
-                settings, space = _read_settings(connection), _read_space(connection, PHOTO)
+                settings, space = read_settings(connection), read_space(connection, PHOTO)
                 query = "SELECT slot FROM dead WHERE space=? ORDER BY slot"
                 dead = np.array([slot for (slot,) in connection.execute(query, (PHOTO,))], np.int64)
                 if self._elsewhere:
@@ -280,7 +199,7 @@ class Store:
             raise FileNotFoundError(f"{file} is missing: copy the whole album again, or index the photos again.")
         content = file.read_bytes()
         if hashlib.sha256(content).hexdigest() != settings.learnt["projection"]:
-            raise ValueError(f"{file} is damaged: its checksum is not the one it was written with. {_REMEDY}")
+            raise ValueError(f"{file} is damaged: its checksum is not the one it was written with. {REMEDY}")
         with file.open("rb") as stream:
             projection = Projection.from_array(np.load(stream, allow_pickle=False))
         if projection.dimension != settings.learnt["dimension"]:
@@ -317,11 +236,17 @@ class Store:
                 raise ValueError(f"{self.database.file} names a file outside of the photo folder: do not trust it.")
         return records
 
-    def paths(self) -> dict[bytes, tuple[int, int, int, bytes]]:
-        """The id, size, time and content of every photo by its path."""
+    def paths(self, among: Sequence[bytes] | None = None) -> dict[bytes, tuple[int, int, int, bytes]]:
+        """The id, size, time and content of photos by their path: of all, or of those `among` that are there."""
+        query, known = "SELECT path, id, bytes, modified, sha256 FROM photo WHERE removed IS NULL", {}
         with self.database.reading() as connection:
-            query = "SELECT path, id, bytes, modified, sha256 FROM photo WHERE removed IS NULL"
-            return {path: tuple(known) for path, *known in connection.execute(query)}
+            if among is None:
+                return {path: (*facts,) for path, *facts in connection.execute(query)}
+            for start in range(0, len(among), _ROWS_AT_ONCE):
+                some = among[start : start + _ROWS_AT_ONCE]
+                rows = connection.execute(f"{query} AND path IN ({placeholders(some)})", some)
+                known.update({path: (*facts,) for path, *facts in rows})
+        return known
 
     def thumbnail(self, record: Mapping[str, Any]) -> bytes | None:
         """The stored thumbnail of a photo, or None where there is none or it is damaged."""
@@ -369,9 +294,9 @@ class Store:
     def _committing(self) -> Generator[tuple[sqlite3.Connection, Settings]]:
         """One change of the album, which gives it a new version."""
         with self.database.writing() as connection:
-            settings = _read_settings(connection)
+            settings = read_settings(connection)
             settings = replace(settings, version=settings.version + 1)
-            _write_settings(connection, settings)
+            write_settings(connection, settings)
             forgotten = settings.version - _REMEMBERED
             connection.execute("DELETE FROM photo WHERE removed IS NOT NULL AND removed<?", (forgotten,))
             yield connection, settings
@@ -379,7 +304,7 @@ class Store:
     def set(self, **values: Any) -> None:
         """Change settings."""
         with self._committing() as (connection, settings):
-            _write_settings(connection, replace(settings, **values))
+            write_settings(connection, replace(settings, **values))
 
     def add(
         self, records: Sequence[Mapping[str, Any]], vectors: np.ndarray, thumbnails: Sequence[bytes | None] = ()
@@ -389,22 +314,18 @@ class Store:
         A record without an id is of a new photo; one with the id of a photo takes its place.
         """
         with self.database.reading() as connection:
-            settings, space = _read_settings(connection), _read_space(connection, PHOTO)
-            projection = self._projection(settings)
-            new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
-            ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
-            stored = np.ascontiguousarray(vectors, CODECS[space.codec])
-            items = _whole_photos(ids)
-            growths = [
-                self._append(connection, space.vectors, [stored.data]),
-                self._append(connection, space.items, [items.data]),
-            ]
-            if projection is not None and settings.learnt is not None:
-                # What is projected is what the album keeps, so that it does not matter when it is.
-                learnt = projection(stored.astype(np.float32)).astype(CODECS[space.codec])
-                growths.append(self._append(connection, space.learnt(settings.learnt["number"]), [learnt.data]))
+            settings, space = read_settings(connection), read_space(connection, PHOTO)
             pack = settings.pack + (growing.length_of(connection, f"thumbnails-{settings.pack}") >= _PACK)
-            places, growth = self._append_thumbnails(connection, pack, thumbnails or [None] * len(ids))
+        projection = self._projection(settings)
+        new_ids = iter(range(settings.next_id, settings.next_id + len(records)))
+        ids = [int(next(new_ids) if record.get("id") is None else record["id"]) for record in records]
+        stored = np.ascontiguousarray(vectors, CODECS[space.codec])
+        growths = [self._append(space.vectors, [stored.data]), self._append(space.items, [_whole_photos(ids).data])]
+        if projection is not None and settings.learnt is not None:
+            # What is projected is what the album keeps, so that it does not matter when it is.
+            learnt = projection(stored.astype(np.float32)).astype(CODECS[space.codec])
+            growths.append(self._append(space.learnt(settings.learnt["number"]), [learnt.data]))
+        places, growth = self._append_thumbnails(pack, thumbnails or [None] * len(ids))
         full = [
             {**NOTHING_KNOWN, **record, "id": identity, **place}
             for record, identity, place in zip(records, ids, places, strict=True)
@@ -419,9 +340,9 @@ class Store:
             )
             taken = ((one["id"], key) for one in before for key in _keys(one))
             postings.change(connection, taken, ((one["id"], key) for one in full for key in _keys(one)))
-            _write_space(connection, replace(space, slots=space.slots + len(ids), spread=spread))
+            write_space(connection, replace(space, slots=space.slots + len(ids), spread=spread))
             number, next_id = settings.photos + len(ids) - len(before), max([settings.next_id - 1, *ids]) + 1
-            _write_settings(connection, replace(settings, photos=number, next_id=next_id, pack=pack))
+            write_settings(connection, replace(settings, photos=number, next_id=next_id, pack=pack))
         return ids
 
     def remove(self, ids: Iterable[int]) -> None:
@@ -438,7 +359,7 @@ class Store:
                 query = f"UPDATE photo SET removed=? WHERE id IN ({placeholders(some)})"
                 connection.execute(query, (settings.version, *some))
             postings.change(connection, ((one["id"], key) for one in records for key in _keys(one)), ())
-            _write_settings(connection, replace(settings, photos=settings.photos - len(records)))
+            write_settings(connection, replace(settings, photos=settings.photos - len(records)))
         self.compact()
 
     def revise(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
@@ -467,8 +388,7 @@ class Store:
             np.ascontiguousarray(projection(stored[start : start + (1 << 14)]), codec).data
             for start in range(0, space.slots, 1 << 14)
         )
-        with self.database.reading() as connection:
-            growth = self._append(connection, space.learnt(number), rows)
+        growth = self._append(space.learnt(number), rows)
         described = {
             **learnt, "number": number, "projection": hashlib.sha256(file.read_bytes()).hexdigest(),
             "calibration": earlier,
@@ -477,23 +397,23 @@ class Store:
             self._forget_learnt(connection, snapshot)
             growth.count(connection)
             plain = None if calibration is None else dict(calibration)
-            _write_settings(connection, replace(settings, learnt=described, calibration=plain))
+            write_settings(connection, replace(settings, learnt=described, calibration=plain))
         self._sweep()
 
     def unlearn(self) -> None:
         """Search in the vectors of the model again, with their calibration."""
         snapshot = self.snapshot()
         if (learnt := snapshot.settings.learnt) is None:
-            raise ValueError("This album has not learnt anything that could be taken back.")
+            raise ValueError("This album has learnt nothing that could be undone.")
         with self._committing() as (connection, settings):
             self._forget_learnt(connection, snapshot)
-            _write_settings(connection, replace(settings, learnt=None, calibration=learnt["calibration"]))
+            write_settings(connection, replace(settings, learnt=None, calibration=learnt["calibration"]))
         self._sweep()
 
     def compact(self, *, always: bool = False) -> None:
         """Write live rows to new files, if a fifth of all is dead or it is asked for."""
         with self.database.reading() as connection:
-            settings, space = _read_settings(connection), _read_space(connection, PHOTO)
+            settings, space = read_settings(connection), read_space(connection, PHOTO)
         live = settings.photos
         if not always and (space.slots - live) * _DEAD_SHARE <= space.slots:
             return
@@ -502,11 +422,10 @@ class Store:
         sources = {fresh.vectors: snapshot.original}
         if settings.learnt is not None:
             sources[fresh.learnt(settings.learnt["number"])] = snapshot.vectors
-        with self.database.reading() as connection:
-            growths = [self._append(connection, fresh.items, [items.data])]
-            for name, vectors in sources.items():
-                rows = (_live(vectors, start) for start in range(0, live, 1 << 14))
-                growths.append(self._append(connection, name, rows))
+        growths = [self._append(fresh.items, [items.data])]
+        for name, vectors in sources.items():
+            rows = (_live(vectors, start) for start in range(0, live, 1 << 14))
+            growths.append(self._append(name, rows))
         with self._committing() as (connection, settings):
             self._forget_learnt(connection, snapshot)
             connection.execute("DELETE FROM block WHERE file IN (?, ?)", (space.vectors, space.items))
@@ -517,18 +436,22 @@ class Store:
             connection.execute(query, (settings.pack,))
             for growth in growths:
                 growth.count(connection)
-            _write_space(connection, fresh)
+            write_space(connection, fresh)
         self._sweep()
 
-    def _append(self, connection: sqlite3.Connection, name: str, pieces: Iterable[Any]) -> growing.Growth:
-        return growing.append(connection, self.folder, name, pieces, durable=self._durable)
+    def _append(self, name: str, pieces: Iterable[Any]) -> growing.Growth:
+        with self.database.reading() as connection:
+            last = growing.last_block(connection, name)
+        return growing.append(last, self.folder, name, pieces, durable=self._durable)
 
     def _append_thumbnails(
-        self, connection: sqlite3.Connection, pack: int, thumbnails: Sequence[bytes | None]
+        self, pack: int, thumbnails: Sequence[bytes | None]
     ) -> tuple[list[dict[str, int]], growing.Growth]:
         """Where each thumbnail is, and what was appended: its checksum in four bytes, then the picture."""
         name = f"thumbnails-{pack}"
-        end, places, pieces = growing.length_of(connection, name), list[dict[str, int]](), list[bytes]()
+        with self.database.reading() as connection:
+            end = growing.length_of(connection, name)
+        places, pieces = list[dict[str, int]](), list[bytes]()
         for picture in thumbnails:
             content = b"" if picture is None else zlib.crc32(picture).to_bytes(4, "little") + picture
             places.append({"pack": pack, "start": end, "length": len(content)})
@@ -536,13 +459,13 @@ class Store:
             end += len(content)
         if not any(pieces):
             return places, growing.Growth(name, ())
-        return places, self._append(connection, name, pieces)
+        return places, self._append(name, pieces)
 
     def _replaced(
         self, connection: sqlite3.Connection, records: Sequence[Mapping[str, Any]], space: Space
     ) -> list[dict[str, Any]]:
         """The photos whose place records take, as they are; their slots are dead from now on."""
-        known = _read_settings(connection).next_id
+        known = read_settings(connection).next_id
         before = list(self.records([record["id"] for record in records if record["id"] < known]))
         if before:
             ids = np.array(sorted(record["id"] for record in before), np.int64)
@@ -564,7 +487,7 @@ class Store:
     def _sweep(self) -> None:
         """Remove files of ours that do not count: those of an interrupted change, and replaced ones."""
         with self.database.reading() as connection:
-            learnt = _read_settings(connection).learnt
+            learnt = read_settings(connection).learnt
             needed = {name for (name,) in connection.execute("SELECT DISTINCT file FROM block")}
         if learnt is not None:
             needed.add(f"projection-{learnt['number']}.npy")
@@ -579,11 +502,12 @@ class Store:
         self._check_whole(always=True)
         with self.database.reading() as connection:
             query = "SELECT DISTINCT file FROM block WHERE file LIKE 'thumbnails-%'"
-            for (name,) in connection.execute(query).fetchall():
-                growing.check(connection, self.folder, name, growing.length_of(connection, name))
+            packs = {name: growing.blocks_of(connection, name) for (name,) in connection.execute(query).fetchall()}
+        for name, blocks in packs.items():
+            growing.check(self.folder, name, blocks)
         for record in self.records():
             if record["length"] and self.thumbnail(record) is None:
-                raise ValueError(f"The thumbnail of {os.fsdecode(record['path'])!r} is damaged. {_REMEDY}")
+                raise ValueError(f"The thumbnail of {os.fsdecode(record['path'])!r} is damaged. {REMEDY}")
 
     def _check_whole(self, *, always: bool = False) -> None:
         """Refuse an album of which a byte that answers depend on is not as it was written.
@@ -617,8 +541,9 @@ class Store:
             lengths[space.learnt(learnt["number"])] = space.slots * snapshot.vectors.shape[1] * size
         with self.database.reading() as connection:
             postings.check(connection)
-            for name, length in () if self._elsewhere else lengths.items():
-                growing.check(connection, self.folder, name, length)
+            blocks = {name: growing.blocks_of(connection, name) for name in lengths}
+        for name, length in () if self._elsewhere else lengths.items():
+            growing.check(self.folder, name, blocks[name], length)
 
     def _stamp(self) -> list[list[Any]]:
         """What changes whenever a file is written to that answers depend on."""
@@ -660,38 +585,6 @@ def relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path.resolve(), folder.resolve())
 
 
-def _read_settings(connection: sqlite3.Connection) -> Settings:
-    known = {field.name for field in fields(Settings)}
-    values: dict[str, Any] = {}
-    for name, value, crc in connection.execute("SELECT name, value, crc FROM setting"):
-        if row_crc((name, value)) != crc or name not in known:
-            raise ValueError(f"{NAME} is damaged: the setting {name!r} is not as it was written. {_REMEDY}")
-        try:
-            values[name] = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{NAME} is damaged: the setting {name!r} cannot be read. {_REMEDY}") from error
-    if values.keys() != known:
-        raise ValueError(f"{NAME} is damaged: settings are missing. {_REMEDY}")
-    return Settings(**values)
-
-
-def _write_settings(connection: sqlite3.Connection, settings: Settings) -> None:
-    rows = ((name, json.dumps(value)) for name, value in asdict(settings).items())
-    connection.executemany("REPLACE INTO setting VALUES (?, ?, ?)", ((*row, row_crc(row)) for row in rows))
-
-
-def _read_space(connection: sqlite3.Connection, name: str) -> Space:
-    row = connection.execute("SELECT * FROM space WHERE name=?", (name,)).fetchone()
-    if row is None or row_crc(row[:-1]) != row[-1]:
-        raise ValueError(f"{NAME} is damaged: the space {name!r} is not as it was written. {_REMEDY}")
-    return Space(*row[:-1])
-
-
-def _write_space(connection: sqlite3.Connection, space: Space) -> None:
-    row = tuple(asdict(space).values())
-    connection.execute(f"REPLACE INTO space VALUES ({placeholders(row)}, ?)", (*row, row_crc(row)))
-
-
 def _row(record: Mapping[str, Any]) -> tuple[Any, ...]:
     values = tuple(record[name] for name in RECORD)
     return *values, row_crc(values)
@@ -703,21 +596,6 @@ def _keys(record: Mapping[str, Any]) -> set[postings.Key]:
 
 def _is_rising(ids: np.ndarray) -> bool:
     return bool((ids[1:] > ids[:-1]).all())
-
-
-def _is_learnt(values: Mapping[str, Any]) -> bool:
-    """Whether these are what `learn` keeps of what an album learnt."""
-    kinds = {"dimension": int, "collections": int, "photos": int, "number": int, "projection": str}
-    calibration, gain = values.get("calibration"), values.get("gain")
-    return (
-        values.keys() == kinds.keys() | {"calibration", "gain"}
-        and all(type(values[name]) is kind for name, kind in kinds.items())
-        and min(values["dimension"], values["number"]) > 0
-        and isinstance(gain, (list, tuple))
-        and len(gain) == 3
-        and all(isinstance(value, (int, float)) for value in gain)
-        and (calibration is None or isinstance(calibration, dict))
-    )
 
 
 def _whole_photos(ids: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -71,10 +71,11 @@ class Updater:
     root: Path | None  # the photo folder; None: there is none on this machine
     labels: Labels | None = None
     columns: Columns | None = None
+    among: Sequence[str] | None = None  # the paths that it is about; None: all
 
     def __post_init__(self) -> None:
         self.report = UpdateReport()
-        self._known = self.store.paths()
+        self._known = self.store.paths(None if self.among is None else [os.fsencode(path) for path in self.among])
         self._refusals: dict[str, Refusal] = {}
         self._revised: dict[int, dict[str, Any]] = {}  # id -> facts that changed, but not its content
         self._pending = Embedded()

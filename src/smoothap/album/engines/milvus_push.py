@@ -111,19 +111,19 @@ class _Push:
             raise ValueError(f"{server.address} holds another album: choose another name, or give --replace.")
         if self._is_up_to_date(current, known):
             return Pushed(len(self.ids), 0, 0, state.index, None)
-        is_there = server.has(self.collection)
+        is_there, is_new = server.has(self.collection), current != self.collection
         if is_there:
             self._refuse_others(self.collection)
-            self._hold_ready()
+            self._hold_ready(flush=is_new)
         else:
             self._create()
         replace(state, version=None).write(server, self.collection)
         sent, gone = self._send(compare=is_there)
-        self._hold_ready()
+        self._hold_ready(flush=is_new)
         self._verify(len(gone))
-        recall = None if current == self.collection else self._checked_recall(min_recall)
+        recall = self._checked_recall(min_recall) if is_new else None
         self._finish()
-        if current != self.collection:
+        if is_new:
             server.ask("create_alias" if current is None else "alter_alias", self.collection, server.address.name)
         self._clean_up(gone)
         return Pushed(len(self.ids), sent, len(gone), state.index, recall)
@@ -157,13 +157,14 @@ class _Push:
         schema.add_field("columns", DataType.JSON)
         self.server.ask("create_collection", self.collection, schema=schema, consistency_level="Bounded")
 
-    def _hold_ready(self) -> None:
-        """Have the server write and index what it got, and load it for searches."""
+    def _hold_ready(self, *, flush: bool) -> None:
+        """Have the server index and load what it got; `flush`: at once, and not when it has enough for a segment."""
         from pymilvus import MilvusClient
 
         timeout, self.server.timeout = self.server.timeout, _SETTLE
         try:
-            self.server.ask("flush", self.collection)
+            if flush:
+                self.server.ask("flush", self.collection)
             if not self.server.ask("list_indexes", self.collection):
                 kind, params = index_of(self.state.index, len(self.ids), self.state.dimension)
                 made = MilvusClient.prepare_index_params()
