@@ -242,7 +242,8 @@ def test_no_pickle_is_run_in_the_place_of_any_file(folder, tmp_path, name, conte
     else:
         made = {"pickle": pickle.dumps(Payload(mark)), "text": b"hello " * 1000, "empty": b""}
         (folder / name).write_bytes(made[content])
-    check_refused(folder, r"damaged|is of format|does not have the tables")
+    if (name, content) != ("collections/collections.db", "empty"):  # as it is before anything is kept in it
+        check_refused(folder, r"damaged|is of format|does not have the tables|is empty")
     assert not mark.exists()
 
 

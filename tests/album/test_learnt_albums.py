@@ -85,7 +85,7 @@ def test_undone_it_is_the_album_of_before(album):
         assert (now.vectors == before).all()
         assert now.calibration.to_dict() == calibration
     assert not [*folder.glob("learnt-*"), *folder.glob("projection-*")]
-    with pytest.raises(ValueError, match="has not learnt anything that could be taken back"):
+    with pytest.raises(ValueError, match="has learnt nothing that could be undone"):
         album.unlearn()
 
 
