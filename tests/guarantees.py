@@ -66,8 +66,8 @@ GUARANTEES = {
     ),
     12: Guarantee(
         "corruption is found",
-        "flip a byte in weights, checkpoint, vectors, manifest",
-        "1,000 of 1,000 refused with a sentence",
+        "flip a byte in weights, checkpoint and every file of an album, and compare all that can be asked",
+        "every one is refused when opened, refused when what it touches is read, or changes no answer; verify finds it",
     ),
     13: Guarantee(
         "no image is lost in silence",

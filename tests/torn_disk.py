@@ -6,7 +6,12 @@ folder is an event; at a chosen event the power goes, and `tear` leaves the fold
 
 import os
 import random
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+from smoothap.album.database import Database
 
 
 class PowerCut(BaseException):
@@ -24,9 +29,12 @@ class TornDisk:
         self.renames: list[tuple[Path, Path, bytes | None]] = []  # not synced: from, to, and what stood there
         self.links: list[Path] = []  # second names, not synced
         self._fsync, self._replace, self._link = os.fsync, os.replace, os.link
+        self._writing = Database.writing
 
     def _files(self) -> list[Path]:
-        return [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        """All files but SQLite's, which it brings to the disk by itself: a commit of its own is whole or not there."""
+        files = (path for path in sorted(self.folder.rglob("*")) if path.is_file())
+        return [path for path in files if not path.name.endswith((".db", ".db-journal"))]
 
     def _event(self) -> None:
         if self.dead:
@@ -67,8 +75,17 @@ class TornDisk:
             self.synced[to_path] = self.synced[from_path]
         self.links.append(to_path)
 
+    @contextmanager
+    def writing(self, database: Database) -> Generator[sqlite3.Connection]:
+        """A transaction, with an event right before its commit and one right after it."""
+        with self._writing(database) as connection:
+            yield connection
+            self._event()
+        self._event()
+
     def install(self, monkeypatch) -> None:
-        """Put the disk under os.fsync, os.replace, os.rename and os.link."""
+        """Put the disk under os.fsync, os.replace, os.rename and os.link, and under the commits of SQLite."""
+        monkeypatch.setattr(Database, "writing", lambda database: self.writing(database))
         monkeypatch.setattr(os, "fsync", self.fsync)
         monkeypatch.setattr(os, "replace", self.replace)
         monkeypatch.setattr(os, "rename", self.replace)
@@ -94,6 +111,8 @@ class TornDisk:
                 target.write_bytes(before)
 
     def _torn(self, content: bytes, safe: bytes | None) -> bytes:
+        if safe is not None and content.startswith(safe):  # appended to: what is on the disk stays there
+            return safe + self._torn(content[len(safe) :], None)
         place = self.chance.randrange(len(content) + 1)
         kinds = [content[:place], content[:place] + bytes(len(content) - place), b""]
         return self.chance.choice(kinds if safe is None else [*kinds, safe])

@@ -34,8 +34,8 @@ TARGETS = {
     "metrics": Target(("metrics",), ("tests/metrics",)),
     "samplers": Target(("data/samplers.py", "data/_class_stream.py"), ("tests/data/test_samplers.py",)),
     "store": Target(
-        ("album/_storage.py", "album/_segments.py", "album/_seals.py"),
-        ("tests/album/test_album_on_disk.py", "tests/album/test_segments.py", "tests/album/test_seals.py"),
+        ("album/store.py", "album/growing.py", "album/database.py", "album/postings.py"),
+        ("tests/album/test_store.py", "tests/album/test_postings.py", "tests/album/test_album_on_disk.py"),
     ),
 }
 

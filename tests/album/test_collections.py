@@ -1,6 +1,5 @@
 """Collections: what is kept stays kept, through moves, new albums, other writers and kills, and can be undone."""
 
-import json
 import os
 import random
 import shutil
@@ -13,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from guarantees import short_or_long
-from smoothap.album._collection_file import NAME, STEPS_KEPT
-from smoothap.album._members import Lookup, Member, members_of
 
-from smoothap.album import Album, Collection
+from smoothap.album import Album
+from smoothap.album.collection_rows import STEPS_KEPT
+from smoothap.album.collections import FILE
 from smoothap.album.photos import NoSuchPhoto
 
 TESTS = Path(__file__).parent.parent
@@ -37,7 +36,8 @@ def test_what_is_kept_and_marked_is_there_when_the_album_is_opened_again(album):
     again = reopened(album).collections.all()
     assert list(again) == ["my dog", "empty"]
     assert (again["my dog"].right, again["my dog"].wrong) == ((3, 1, 5), (2, 4))
-    assert again["empty"] == Collection("empty", (), (), (), again["empty"].key)
+    assert (again["empty"].right, again["empty"].wrong, again["empty"].away) == ((), (), ())
+    assert reopened(album).collections.counts() == {again["my dog"].key: (3, 2, 0)}
 
 
 def test_a_mark_replaces_the_one_before_and_can_be_taken_away(album):
@@ -65,6 +65,10 @@ def test_names_are_checked_and_what_is_not_there_is_named(album):
     assert list(album.collections.all()) == ["Zo\u00eb"]  # a call that fails changes nothing
 
 
+def state(collections):
+    return {name: (set(one.right), set(one.wrong), one.key) for name, one in collections.all().items()}
+
+
 def test_every_step_can_be_undone_in_turn_by_another_process(album):
     collections, states = album.collections, []
     steps = [
@@ -76,14 +80,11 @@ def test_every_step_can_be_undone_in_turn_by_another_process(album):
         lambda: collections.delete("Rex"),
     ]
     for step in steps:
-        states.append(collections.all())
+        states.append(state(collections))
         step()
-    for state in reversed(states):
+    for before in reversed(states):
         reopened(album).collections.undo()
-        now = album.collections.all()
-        assert {name: (set(one.right), set(one.wrong), one.key) for name, one in now.items()} == {
-            name: (set(one.right), set(one.wrong), one.key) for name, one in state.items()
-        }
+        assert state(album.collections) == before
     with pytest.raises(ValueError, match="nothing to undo"):
         collections.undo()
 
@@ -99,6 +100,24 @@ def test_one_step_among_others_is_undone_and_what_came_later_stays(album):
     assert collections["cat"].right == (4,)
     with pytest.raises(ValueError, match="cannot be undone any more"):
         collections.undo(first.number)
+
+
+def test_each_session_undoes_its_own_steps(album):
+    one, other = (album.collections.of_session(name) for name in ("a", "b"))
+    one.add("dog", [1, 2])
+    other.add("dog", [3])
+    one.mark("dog", wrong=[4])
+    other.add("cat", [5])
+    assert [step.what for step in one.steps()] == ["marked 1 photo as not in dog", "kept 2 photos in dog"]
+    assert [one.undo(), one.undo()] == ["marked 1 photo as not in dog", "kept 2 photos in dog"]
+    with pytest.raises(ValueError, match="There is nothing to undo"):
+        one.undo()
+    with pytest.raises(ValueError, match="cannot be undone any more"):
+        one.undo(other.steps()[0].number)
+    assert (album.collections["dog"].right, album.collections["cat"].right) == ((3,), (5,))
+    assert reopened(album).collections.of_session("b").undo() == "kept 1 photo in cat"
+    assert len(album.collections.steps()) == 1  # without a session, those of all
+    assert album.collections.undo() == "kept 1 photo in dog"
 
 
 def test_a_deleted_collection_comes_back_beside_a_new_one_of_its_name(album):
@@ -149,7 +168,7 @@ def test_a_photo_that_left_the_album_comes_back_with_its_file(album, photos):
     assert album.collections["dog"].away == ()
 
 
-def test_collections_go_over_to_an_album_that_is_made_anew(tmp_path, album, photos, other_model):
+def test_collections_go_over_to_an_album_that_is_made_again(tmp_path, album, photos, other_model):
     album.collections.mark("dog", right=[4, 7], wrong=[2])
     kept, wrong = paths(album, [4, 7]), paths(album, [2])
     (photos / "class0" / "000a.png").write_bytes((photos / "class1" / "001.png").read_bytes())  # all ids move by one
@@ -161,32 +180,55 @@ def test_collections_go_over_to_an_album_that_is_made_anew(tmp_path, album, phot
     assert (paths(new, seen.right), paths(new, seen.wrong)) == (kept, wrong)
 
 
-def table(*rows):
-    """An album in memory of (path, sha256)."""
-    made = [{"path": path, "sha256": digits} for path, digits in rows]
-    return Album.from_arrays(np.eye(len(rows)), made).photos
+FOUND = {  # two photos of one content that were kept, the album made again, and what is then kept
+    "other ids": ([("b", "aa"), ("a", "aa")], {"a", "b"}),
+    "a copy that is gone is not its twin": ([("a", "aa"), ("x", "bb")], {"a"}),
+    "moved, and another photo took its place": ([("x", "aa"), ("a", "cc")], {"x"}),
+    "both edited": ([("a", "cc"), ("b", "dd")], {"a", "b"}),
+    "content that nobody has read": ([("a", ""), ("x", "aa")], {"a", "x"}),
+    "both gone": ([("x", "cc"), ("y", "")], set()),
+}
 
 
-def test_a_member_is_known_by_path_and_content_and_no_photo_is_two_members():
-    copies = [Member(0, "a", "aa"), Member(1, "b", "aa")]
+@pytest.mark.parametrize("case", FOUND)
+def test_a_member_is_known_by_path_and_content_and_no_photo_is_two_members(tmp_path, case):
+    def made(rows):
+        metadata = [{"path": path, "sha256": content} for path, content in rows]
+        return Album.from_arrays(np.eye(len(rows)), metadata, tmp_path / "album")
 
-    def found(members, *rows):
-        photos = table(*rows)
-        answers = Lookup(members, photos).found(members)
-        return [answer and answer.path for answer in answers]
+    made([("a", "aa"), ("b", "aa"), ("other", "ee")]).collections.mark("dog", right=[0, 1])
+    rows, wanted = FOUND[case]
+    shutil.move(tmp_path / "album" / "collections", tmp_path / "kept")
+    shutil.rmtree(tmp_path / "album")
+    album = made(rows)
+    shutil.move(tmp_path / "kept", tmp_path / "album" / "collections")
+    seen = album.collections["dog"]
+    assert len(seen.right) == len(wanted)
+    assert {album.photo(identity).path for identity in seen.right} == wanted
+    assert len(seen.right) + len(seen.away) == 2
+    # Back to the album of before: what was away is there again.
+    shutil.move(tmp_path / "album" / "collections", tmp_path / "kept")
+    shutil.rmtree(tmp_path / "album")
+    again = made([("a", "aa"), ("b", "aa")])
+    shutil.move(tmp_path / "kept", tmp_path / "album" / "collections")
+    if case not in ("both edited", "moved, and another photo took its place"):
+        assert set(again.collections["dog"].right) == {0, 1}
 
-    assert found(copies, ("b", "aa"), ("a", "aa")) == ["a", "b"]  # other ids
-    assert found(copies, ("a", "aa"), ("x", "bb")) == ["a", None]  # a copy that is gone is not its twin
-    assert found(copies, ("x", "aa"), ("a", "cc")) == ["x", None]  # moved, and another photo took its place
-    assert found(copies, ("a", "cc"), ("b", "dd")) == ["a", "b"]  # both edited
-    assert found(copies, ("a", ""), ("x", "aa")) == ["a", "x"]  # content that nobody has read
-    assert found([Member(5, "z", "")], ("a", ""), ("b", "")) == [None]  # unknown content is no content in common
 
-
-def test_members_of_unchanged_albums_are_found_as_by_looking_at_all(album):
-    members = members_of(album.photos, range(12))
-    random.Random(0).shuffle(members)
-    assert Lookup(members, album.photos).found(members) == members
+def test_what_is_undone_after_photos_moved_and_came_back_is_what_was_done(album, photos):
+    album.collections.mark("dog", right=[0, 1], wrong=[2])
+    before = paths(album, [0, 1])
+    (photos / before[0]).rename(photos / "moved.png")
+    album.update(progress=False)
+    album.collections.delete("dog")
+    album.remove([album.photos.id_of(before[1])])
+    album.collections.undo()
+    assert paths(album, album.collections["dog"].right) == ["moved.png"]
+    assert album.collections["dog"].away == (before[1],)
+    album.update(progress=False)
+    assert paths(album, album.collections["dog"].right) == ["moved.png", before[1]]
+    assert album.collections.undo() == "kept 2 photos in dog, marked 1 photo as not in dog"
+    assert album.collections.all() == {}
 
 
 def test_a_file_name_that_is_no_utf_8_is_remembered(album, photos):
@@ -200,40 +242,19 @@ def test_a_file_name_that_is_no_utf_8_is_remembered(album, photos):
 
 def test_a_damaged_file_is_refused_with_a_remedy_and_the_album_still_searches(album):
     album.collections.add("dog", [1])
-    file = album.collections.folder / NAME
-    text = file.read_text()
-    file.write_text(text.replace('"dog"', '"cat"'))
-    with pytest.raises(ValueError, match=r"damaged: its checksum differs.*move it away"):
-        album.collections.all()
-    with pytest.raises(ValueError, match="damaged"):
-        album.collections.add("dog", [2])
-    with pytest.raises(ValueError, match="damaged"):
-        album.verify()
-    assert reopened(album).search(0, k=3)
-
-
-@pytest.mark.parametrize("change", [{"collections": [7]}, {"steps": [{"number": 1}]}, {"collections": [{"key": "x"}]}])
-def test_a_file_of_another_shape_is_refused_although_its_checksum_is_right(album, change):
-    from smoothap.album._collection_file import _SEALED
-
-    album.collections.add("dog", [1])
-    file = album.collections.folder / NAME
-    _SEALED.write(file, {**_SEALED.read(file), **change})
-    with pytest.raises(ValueError, match="does not describe collections"):
-        album.collections.all()
-
-
-def test_a_folder_that_cannot_be_written_is_named(album, monkeypatch):
-    def refused(*_):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("smoothap._core.files.write_atomically", refused)
-    with pytest.raises(ValueError, match=r"cannot be written to .*collections \(Permission denied\): nothing changed"):
-        album.collections.add("dog", [1])
+    file = album.collections.folder / FILE
+    file.write_bytes(file.read_bytes().replace(b"dog", b"cat"))
+    opened = reopened(album)
+    for read in (opened.collections.all, lambda: opened.collections.add("dog", [2]), opened.verify):
+        with pytest.raises(ValueError, match=r"collections\.db is damaged .*move it away to begin with no collections"):
+            read()
+    assert opened.search(0, k=3)
+    file.unlink()
+    assert opened.collections.add("cat", [2]).right == (2,)
 
 
 def test_an_album_in_memory_has_none():
-    with pytest.raises(ValueError, match="in memory only"):
+    with pytest.raises(ValueError, match="This album is temporary"):
         Album.from_arrays(np.eye(3)).collections  # noqa: B018
 
 
@@ -305,5 +326,5 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(tmp_path):
         assert len(seen) in (least, least + 1)
         before = len(seen)
     album.collections.add("dog", [19_999])  # the lock of the dead is no obstacle
-    assert [file.name for file in album.collections.folder.glob(".*.partial")] == []
-    assert json.loads((album.collections.folder / NAME).read_text())["format"] == 1
+    assert [file.name for file in album.collections.folder.iterdir()] == [FILE]
+    Album.open(album.folder).verify()

@@ -180,5 +180,5 @@ def test_an_album_of_marked_photos_alone_can_learn(tmp_path):
 
 
 def test_an_album_in_memory_says_what_to_do():
-    with pytest.raises(ValueError, match="goes with this object"):
+    with pytest.raises(ValueError, match="This album is temporary"):
         learn(Album.from_arrays(np.eye(3)))

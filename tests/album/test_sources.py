@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from photo_makers import photo_bytes
-from smoothap.album.parts import Share
 
-from smoothap.album import Album, _parallel_indexing
+from smoothap.album import Album
+from smoothap.album import shards as album_shards
 from smoothap.album.ingest import index_photos
+from smoothap.album.shards import Share
 from smoothap.album.sources import open_source
 from smoothap.models import Embedder
 
@@ -78,7 +79,7 @@ def test_tar_shards_are_indexed_and_taken_up_again(shards, tmp_path, model, patt
     assert indexed.album.thumbnail(0)
     again = index_photos(address, tmp_path / "album", progress=False).report
     assert (again.unchanged, again.added, again.changed) == (10, [], [])
-    with pytest.raises(ValueError, match="does not say where its photos lie"):
+    with pytest.raises(ValueError, match="does not say where its photos are"):
         indexed.album.photo_path(0)
 
 
@@ -148,12 +149,18 @@ def test_shards_at_an_address(shards, tmp_path, model):
     check_vectors(indexed.album, model)
 
 
-def test_all_photos_of_a_shard_fall_to_one_part_and_processes_share_shards(shards, tmp_path, model, monkeypatch):
-    monkeypatch.setattr(_parallel_indexing, "PHOTOS_A_PART", 5)
+def place(path):
+    """The one of 64 shares that a photo falls to."""
+    (number,) = (number for number in range(1, 65) if Share(number, 64).holds(path))
+    return number
+
+
+def test_all_photos_of_a_tar_fall_to_one_share_and_processes_share_shards(shards, tmp_path, model, monkeypatch):
+    monkeypatch.setattr(album_shards, "PHOTOS_A_SHARD", 5)
     paths = [f"train-000.tar/{number}.png" for number in range(50)]
-    assert len({Share(1, 64).place(path) for path in paths}) == 1
+    assert len({place(path) for path in paths}) == 1
     rows = [f"a.parquet/{group:06}/{row:06}" for group in range(9) for row in range(9)]
-    assert 1 < len({Share(1, 64).place(path) for path in rows}) <= 9
+    assert 1 < len({place(path) for path in rows}) <= 9
     indexed = index_photos(f"{shards}/*.tar", tmp_path / "album", model=str(model), processes=2, progress=False)
     check_vectors(indexed.album, model)
     assert len(indexed.report.added) == 10

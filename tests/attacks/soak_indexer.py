@@ -12,26 +12,27 @@ import os
 import random
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 from photo_makers import photo_bytes, photo_folder
 
-from smoothap._core import files
-from smoothap.album import Album, update
+from smoothap.album import Album, prepare, update
+from smoothap.album.store import Store
 
 FOLDER = Path(sys.argv[1])
-WRITE = files.write_atomically
+COMMITTING = Store._committing
 
 
-def write_and_keep(path, content):
-    """Write a file; where it is the album's description, keep what the album is from now on."""
-    try:
-        return WRITE(path, content)
-    finally:  # a disk that fills up when the file has its name already leaves a new version behind
-        if Path(path) == FOLDER / "album" / "album.json" and Path(path).exists():
-            keep_version()
+@contextmanager
+def committing_and_keeping(store):
+    """Commit a change, and keep what the album is from now on."""
+    with COMMITTING(store) as change:
+        yield change
+    if store.folder == FOLDER / "album":
+        keep_version()
 
 
 def keep_version():
@@ -44,7 +45,7 @@ def keep_version():
         temporary.rename(target)
 
 
-def update():
+def bring_up_to_date():
     Album.open(FOLDER / "album").update(labels=update.labels_by_folder, remove_missing=True, progress=False)
 
 
@@ -56,7 +57,7 @@ def photos_come_and_go(choose):
     there = sorted(extra.iterdir())
     for photo in choose.sample(there, min(len(there), choose.randrange(4))):
         photo.unlink()
-    update()
+    bring_up_to_date()
 
 
 def photos_are_taken_out(choose):
@@ -99,11 +100,11 @@ def the_disk_is_full(choose):
 
 def main():
     torch.set_num_threads(1)
-    update.BATCH, update.COMMIT_ROWS = 2, 3  # many small commits, each of which is a version
-    files.write_atomically = write_and_keep
+    prepare.BATCH, update.COMMIT_ROWS = 2, 3  # many small commits, each of which is a version
+    Store._committing = committing_and_keeping
     (FOLDER / "versions").mkdir()
     Album.create(FOLDER / "album", FOLDER / "model", photo_folder(FOLDER / "photos", 16))
-    update()
+    bring_up_to_date()
     print("ready", flush=True)
     choose, done = random.Random(int(sys.argv[2])), Counter()
     changes = [photos_come_and_go] * 4 + [photos_are_taken_out, the_model_is_replaced, the_disk_is_full]
@@ -111,7 +112,7 @@ def main():
         change = choose.choice(changes)
         change(choose)
         done[change.__name__] += 1
-    update()
+    bring_up_to_date()
     print(", ".join(f"{name.replace('_', ' ')} {count:,} x" for name, count in done.items()), flush=True)
 
 

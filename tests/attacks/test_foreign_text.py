@@ -5,7 +5,8 @@
 
 import json
 import shutil
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,9 @@ from guarantees import short_or_long
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from photo_makers import tiny_model
-from smoothap.album.description import _SEALED
 
 from smoothap.album import Album
+from smoothap.album.postings import row_crc
 from smoothap.data.datasets.faces import ijbc, vggface2
 from smoothap.data.datasets.own import table
 from smoothap.data.datasets.published import inaturalist, inaturalist_json, sop, vehicle_id
@@ -224,19 +225,26 @@ def test_a_damaged_checkpoint_gives_a_state_or_a_sentence(tmp_path, data, signed
 
 @fuzzed
 @given(data=st.data(), signed=st.booleans())
-def test_a_damaged_description_gives_an_album_or_a_sentence(model_folder, tmp_path, data, signed):
+def test_damaged_settings_give_an_album_or_a_sentence(model_folder, tmp_path, data, signed):
     folder = tmp_path / "album"
     if not folder.exists():
         album = Album.from_arrays(np.eye(6, 8), path=folder, model=model_folder)
         album.calibrate(np.repeat(np.eye(3, 8), 2, axis=0) + 0.1, np.repeat(np.arange(3), 2), "test")
-        (tmp_path / "whole.json").write_bytes((folder / "album.json").read_bytes())
-    whole = (tmp_path / "whole.json").read_bytes()
-    if signed:
-        values = {name: value for name, value in json.loads(whole).items() if name not in ("format", "checksum")}
-        changed = data.draw(changed_json(values).filter(lambda each: isinstance(each, dict)))
-        (folder / "album.json").write_text(_SEALED.text(changed))
-    else:
-        (folder / "album.json").write_bytes(data.draw(damaged_json(whole)))
+        (tmp_path / "whole.db").write_bytes((folder / "album.db").read_bytes())
+    shutil.copy(tmp_path / "whole.db", folder / "album.db")
+    with closing(sqlite3.connect(folder / "album.db")) as connection, connection:
+        values = {name: json.loads(text) for name, text in connection.execute("SELECT name, value FROM setting")}
+        if signed:  # with the checksum that anybody can compute
+            changed = data.draw(changed_json(values).filter(lambda each: isinstance(each, dict)))
+            rows = [(name, json.dumps(value)) for name, value in changed.items()]
+        else:
+            name = data.draw(st.sampled_from(sorted(values)))
+            text = data.draw(damaged_json(json.dumps(values[name]).encode())).decode(errors="replace")
+            rows = [(other, json.dumps(value) if other != name else text) for other, value in values.items()]
+        connection.execute("DELETE FROM setting")
+        for row in rows:
+            text = tuple(part.encode(errors="replace").decode() for part in row)
+            connection.execute("INSERT INTO setting VALUES (?, ?, ?)", (*text, row_crc(text) if signed else 5))
 
     def use():
         album = Album.open(folder)

@@ -5,7 +5,9 @@ import io
 import os
 import pickle
 import shutil
-from contextlib import suppress
+import sqlite3
+import zlib
+from contextlib import closing, suppress
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +16,9 @@ import pytest
 import tiny_sets
 import torch
 from photo_makers import photo_folder, tiny_model
-from smoothap.album._checksums import checksum
-from smoothap.album.description import Segment, read_description, write_description
 
 from smoothap._core.files import cache_folder
-from smoothap.album import Album
+from smoothap.album import Album, index_photos
 from smoothap.data.datasets import glyphs
 from smoothap.data.datasets.own import folder as image_folder
 from smoothap.data.datasets.own import table
@@ -145,28 +145,33 @@ def as_checkpoint(folder, content):
 def as_album(folder, content):
     photos = photo_folder(folder / "photos", 3)
     whole = folder / "whole"
-    Album.create(whole, tiny_model(folder / "model"), photos).update(progress=False)
-    for pattern in ("vectors-*.npy", "photos-*.parquet", "thumbnails-*.pack", "album.json", "unreadable.csv"):
-        album = shutil.copytree(whole, folder / pattern.replace("*", "x"))
-        for file in list(album.glob(pattern)) or [album / pattern]:
-            file.write_bytes(content)
-        if pattern != "album.json":
-            description = read_description(album)
-            number = description.segments[0].number
-            sums = [checksum(next(album.glob(f"{kind}-{number:06d}.*"))) for kind in ("vectors", "photos")]
-            segments = (Segment(number, 3, *sums),)
-            write_description(album, type(description)(**{**vars(description), "segments": segments}))
-        yield lambda album=album: Album.open(album, root=photos).update(progress=False)
-        yield lambda album=album: Album.open(album, root=photos).thumbnail(0)
+    album = Album.create(whole, tiny_model(folder / "model"), photos)
+    album.update(progress=False)
+    album.collections.add("dog", [1])
+    grown = ("vectors-photo-1", "items-photo-1", "thumbnails-1")
+    others = ("album.db", "collections/collections.db", "unreadable.csv", "album.db-journal", "shards/x.parquet")
+    for number, name in enumerate((*grown, *others)):
+        copy = shutil.copytree(whole, folder / f"copy {number}")
+        (copy / name).parent.mkdir(exist_ok=True)
+        (copy / name).write_bytes(content)
+        if name in grown:  # with the checksum that anybody can compute
+            with closing(sqlite3.connect(copy / "album.db")) as connection, connection:
+                connection.execute("DELETE FROM block WHERE file=?", (name,))
+                row = (name, 0, len(content), zlib.crc32(content))
+                connection.execute("INSERT INTO block VALUES (?, ?, ?, ?)", row)
+        yield lambda copy=copy: Album.open(copy, root=photos).update(progress=False)
+        yield lambda copy=copy: Album.open(copy, root=photos).thumbnail(0)
+        yield lambda copy=copy: Album.open(copy, root=photos).collections.add("dog", [2])
+        yield lambda copy=copy: index_photos(photos, copy, progress=False)
 
 
 def as_cached_index(folder, content):
     pytest.importorskip("faiss")
-    Album.from_arrays(np.eye(3), path=folder / "album")
-    Album.open(folder / "album", engine="hnsw").search(0, 1)
+    Album.from_arrays(np.random.default_rng(0).normal(size=(5000, 8)), path=folder / "album")
+    Album.open(folder / "album", engine="pq").search(0, 1)
     indices = cache_folder() / "indices"
     next(indices.glob("*.faiss")).write_bytes(content)
-    yield lambda: Album.open(folder / "album", engine="hnsw").search(0, 1)
+    yield lambda: Album.open(folder / "album", engine="pq").search(0, 1)
 
 
 def as_set(folder, content):

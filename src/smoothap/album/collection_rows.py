@@ -25,14 +25,15 @@ FORM = Form(
         "CREATE INDEX mark_photo ON mark (collection, photo, belongs)",
         "CREATE TABLE step (id INTEGER PRIMARY KEY, session TEXT NOT NULL, what TEXT NOT NULL, marks INTEGER NOT NULL, "
         "changes TEXT NOT NULL, crc INTEGER NOT NULL) STRICT",
-        "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, PRIMARY KEY (first, second)) "
+        "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, crc INTEGER NOT NULL, "
+        "PRIMARY KEY (first, second)) "
         "WITHOUT ROWID, STRICT",
     ),
     "Copy it again from where you have another copy, or move it away to begin with no collections.",
 )
 TABLES = {  # what is checked to be as it was written
     "state": "name, value", "collection": "id, name", "step": "id, session, what, marks, changes",
-    "mark": "position, collection, belongs, photo, path, sha256",
+    "mark": "position, collection, belongs, photo, path, sha256", "distinct_pair": "first, second",
 }  # fmt: skip
 NOT_FOUND = (  # marks whose photo is not, or not any more, as it is remembered
     "SELECT m.position, m.collection, m.belongs, m.photo, m.path, m.sha256 FROM mark m LEFT JOIN album.photo p "

@@ -94,12 +94,14 @@ class CollectionStore:
                 self._database.close()
                 self._database = None
             if self._database is None and (create or self.file.is_file()):
-                self._database = self._opened(create=not self.file.is_file())
+                with suppress(FileNotFoundError):  # nothing was kept yet by whoever began it
+                    self._database = self._opened(create=create)
             return self._database
 
     def _opened(self, *, create: bool) -> Database:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            if create:
+                self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(
                 f"The collections cannot be written to {self.folder} ({error.strerror}): nothing changed."
@@ -117,7 +119,7 @@ class CollectionStore:
 
     def verify(self) -> None:
         """Check every row; what is damaged is named in an error."""
-        if self.file.is_file():
+        with suppress(FileNotFoundError):
             self._opened(create=False).close()
 
     def album(self) -> str:
@@ -321,8 +323,8 @@ class Collections:
     def tell_apart(self, pairs: Iterable[tuple[Photo, Photo]]) -> None:
         """Remember that photos are no copies of each other."""
         with self._writing() as connection:
-            rows = (pair_of(*pair) for pair in pairs)
-            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?)", rows)
+            rows = ((*row, row_crc(row)) for row in (pair_of(*pair) for pair in pairs))
+            connection.executemany("INSERT OR IGNORE INTO distinct_pair VALUES (?, ?, ?)", rows)
             table.number(connection)
 
     def tell_alike(self, photos: Iterable[Photo]) -> None:

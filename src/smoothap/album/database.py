@@ -58,9 +58,10 @@ class Database:
                 self._connection.execute(f"PRAGMA {pragma}")
             if create:
                 with self.writing() as connection:
-                    for statement in form.schema:
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version={form.format}")
+                    if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+                        for statement in form.schema:
+                            connection.execute(statement)
+                        connection.execute(f"PRAGMA user_version={form.format}")
             self._check_form()
             if attached is not None:
                 self._connection.execute("ATTACH ? AS album", (_address(attached, "ro"),))
@@ -117,6 +118,9 @@ class Database:
 
     def _check_form(self) -> None:
         (number,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if not self.file.stat().st_size:  # whoever made it was stopped before anything was in it
+            self._connection.close()
+            raise FileNotFoundError(f"{self.file} is empty, as good as missing: copy the whole folder again.")
         if number != self.form.format:
             raise ValueError(
                 f"{self.file} is of format {number}, and this version of smoothap reads format {self.form.format}. "

@@ -12,6 +12,7 @@ from smoothap.album.album import Album
 from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity
 from smoothap.album.shards import (
+    KNOWN,
     SHARDS,
     ShardWork,
     Share,
@@ -119,15 +120,19 @@ def _brought_up_to_date(
     store = album.store
     with store.writing():
         updater = Updater(store, embed, album.model_source, given.root, given.labels, given.columns)
+        for pattern in (".run-*.partial", f".{KNOWN}.*.partial"):  # of an earlier run that was stopped
+            for file in (store.folder / SHARDS).glob(pattern):
+                file.unlink(missing_ok=True)
         shards = waiting_shards(store.folder)
         for file in shards:
             updater.take(read_shard(file, album.model, album.model_vectors()[1].shape[1]))
             updater.commit()
             file.unlink()
         report = updater.run(walk, whole=True, remove_missing=remove_missing)
-        with suppress(OSError):  # where shards of this run were, and no others
-            (store.folder / SHARDS).rmdir()
-        if (store.folder / SHARDS).is_dir():
+        if not shards:
+            with suppress(OSError):  # where shards of this run were, and no others
+                (store.folder / SHARDS).rmdir()
+        if shards or (store.folder / SHARDS).is_dir():
             write_known(store.folder, store.paths())
     album = album.reopened()
     album.collections.refresh()

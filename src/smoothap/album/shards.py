@@ -28,6 +28,7 @@ from smoothap._core.progress import Progress
 from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity, identity_of, load_model
 from smoothap.album.photos import NOTHING_KNOWN, is_inside
+from smoothap.album.postings import day_of
 from smoothap.album.prepare import Embedded, embed_files
 from smoothap.album.refusals import Refusal, read_refusals
 from smoothap.album.update import Embed, Wanted
@@ -40,6 +41,7 @@ PHOTOS_A_SHARD = 512  # of a run by several processes
 _PHOTOS_A_FILE = 4096  # of a share that a batch system computes
 _TRIES = 5  # of a shard whose worker was lost; its photos may be what takes it down
 _FACTS = ("path", "bytes", "modified", "sha256", "width", "height", "taken", "camera")
+_NEEDED = ("path", "bytes", "modified", "sha256", "width", "height", "vector")
 _SCHEMA = pa.schema(
     [
         ("path", pa.binary()), ("bytes", pa.int64()), ("modified", pa.int64()), ("sha256", pa.binary()),
@@ -138,18 +140,25 @@ def read_shard(file: Path, identity: ModelIdentity | None, dimension: int) -> Em
             about = json.loads((stored.schema_arrow.metadata or {})[b"smoothap"])
             table = stored.read()
         rows = table.to_pylist()
+        if any(table[name].null_count for name in _NEEDED) or len({row["path"] for row in rows}) != len(rows):
+            raise ValueError("a photo lacks something, or is there twice")
+        for row in rows:
+            if row["taken"] is not None:
+                day_of(row["taken"])
         vectors = [np.frombuffer(row["vector"], "<f4") for row in rows]
-        refusals = {str(path): Refusal(*why) for path, why in about["refusals"].items()}
+        refusals = {str(path): Refusal(*why) for path, why in dict(about["refusals"]).items()}
         same = [PhotoFile(*one) for one in about["same"]]
+        if not all(list(map(type, file[:3])) == [str, int, int] for file in same):
+            raise ValueError("a file is not described as one")
         model = ModelIdentity.of(about["model"])
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+    except (OSError, KeyError, TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
         raise ValueError(f"{file} is no shard of an album ({error}): delete it, and embed its photos again.") from error
     if model != identity:
         raise ValueError(f"{file} was made by another model ({model}) than the album ({identity}): delete it.")
     for row, vector in zip(rows, vectors, strict=True):
-        if row["path"] is None or not is_inside(row["path"]) or vector.shape != (dimension,):
+        if not is_inside(row["path"]) or vector.shape != (dimension,):
             raise ValueError(f"{file} names a file outside of the photo folder, or has vectors of another length.")
-        if abs(float(vector @ vector) - 1) > 1e-3:
+        if not abs(float(vector @ vector) - 1) <= 1e-3:
             raise ValueError(f"{file} has a vector that is not of length 1: delete it, and embed its photos again.")
     records = [{**NOTHING_KNOWN, **{name: row[name] for name in _FACTS}} for row in rows]
     return Embedded(records, vectors, [row["thumbnail"] for row in rows], refusals, same)
@@ -173,11 +182,16 @@ def compute_share(work: ShardWork, share: Share, walk: Walk, album: Path, *, pro
     """Embed what of a source falls to a share and the album lacks; how many files those are, and how many are read."""
     name = f"{share.number:06d}-of-{share.of:06d}"
     left = [file for file in waiting_shards(album) if file.name.startswith(name)]  # by a run that was stopped
+    for file in (album / SHARDS).glob(f".{name}-*.partial"):
+        file.unlink(missing_ok=True)
     known: dict[str, tuple[int, int, bytes]] = {}
     for file in (album / SHARDS / KNOWN, *left):
         if file.is_file():
-            with pq.ParquetFile(file) as stored:
-                rows = stored.read(columns=["path", "bytes", "modified", "sha256"]).to_pylist()
+            try:
+                with pq.ParquetFile(file) as stored:
+                    rows = stored.read(columns=["path", "bytes", "modified", "sha256"]).to_pylist()
+            except (OSError, pa.ArrowException) as error:
+                raise ValueError(f"{file} is damaged ({error}): delete it.") from error
             known |= {os.fsdecode(row["path"]): (row["bytes"], row["modified"], row["sha256"]) for row in rows}
     refused = read_refusals(album)
     wanted: list[Wanted] = []
