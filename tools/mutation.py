@@ -34,7 +34,7 @@ TARGETS = {
     "metrics": Target(("metrics",), ("tests/metrics",)),
     "samplers": Target(("data/samplers.py", "data/_class_stream.py"), ("tests/data/test_samplers.py",)),
     "store": Target(
-        ("album/store.py", "album/growing.py", "album/database.py", "album/postings.py"),
+        ("album/store.py", "album/settings.py", "album/growing.py", "album/database.py", "album/postings.py"),
         ("tests/album/test_store.py", "tests/album/test_postings.py", "tests/album/test_album_on_disk.py"),
     ),
 }

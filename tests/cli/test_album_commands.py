@@ -3,13 +3,12 @@
 import json
 import shlex
 import shutil
-from dataclasses import replace
 
 import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 from safetensors.torch import save_file
-from smoothap.album.description import read_description, write_description
 
+from smoothap.album import Album
 from smoothap.cli import app
 from smoothap.models.weights import build_backbone
 
@@ -47,6 +46,23 @@ def test_index_says_what_it_did(place, album, capsys):
     report = json.loads(run(capsys, "index", place / "photos", "--out", album, "--json"))
     assert (report["photos"], report["unchanged"], report["added"]) == (25, 25, 0)
     assert list(report["unreadable"]) == ["bad.jpg"]
+
+
+def test_shards_are_left_by_batch_systems_and_inserted_by_one_machine(place, capsys, tmp_path):
+    out = tmp_path / "album"
+    for number in (1, 2):
+        words = ("index", place / "photos", "--out", out, "--model", place / "model", "--shard", f"{number}/2")
+        assert "Run this without --shard on one machine, to insert all shards." in run(capsys, *words)
+        assert len(list((out / "shards").glob("*.parquet"))) == number
+    assert not (out / "album.db").exists()
+    words = ("index", place / "photos", "--out", out, "--model", place / "model", "--labels", "folders", "--json")
+    report = json.loads(run(capsys, *words))
+    assert (report["photos"], report["added"], list(report["unreadable"])) == (25, 25, ["bad.jpg"])
+    assert [file.name for file in (out / "shards").iterdir()] == ["known.parquet"]
+    with pytest.raises(ValueError, match="there is no shard 3/2"):
+        run(capsys, "index", place / "photos", "--out", out, "--shard", "3/2")
+    with pytest.raises(ValueError, match="A shard is embedded by one process, and no more is done"):
+        run(capsys, *words, "--shard", "1/2")
 
 
 def test_search_prints_a_table_json_and_a_page(place, album, capsys):
@@ -272,7 +288,9 @@ def test_an_album_whose_published_weights_cannot_be_fetched_says_what_can_be_don
         raise ConnectionError("give the file as --weights FILE")  # which a search does not take
 
     published = shutil.copytree(album, tmp_path / "published")
-    write_description(published, replace(read_description(published), source="name:resnet18@64"))
+    store = Album.open(published).store
+    with store.writing():
+        store.set(source="name:resnet18@64")
     monkeypatch.setattr("smoothap.album.identity.load_model", unreachable)
     with pytest.raises(ValueError, match=r"once with a network, or .*--model resnet18 --size 64 --weights FILE"):
         run(capsys, "search", published, place / "photos" / "class0" / "000.png")

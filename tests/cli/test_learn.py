@@ -57,7 +57,7 @@ def test_learn_check_and_undo(tmp_path, capsys):
     assert exit_code("album", "learn", album, "--undo") == 0
     assert "vectors of its model again" in capsys.readouterr().out
     assert (Album.open(album).vectors == vectors).all()
-    with pytest.raises(ValueError, match="has learnt nothing that could be undone"):
+    with pytest.raises(ValueError, match="has not learnt anything that could be taken back"):
         smoothap("album", "learn", album, "--undo")
     with pytest.raises(ValueError, match="give one of them"):
         smoothap("album", "learn", album, "--undo", "--check")

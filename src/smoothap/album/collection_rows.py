@@ -26,8 +26,7 @@ FORM = Form(
         "CREATE TABLE step (id INTEGER PRIMARY KEY, session TEXT NOT NULL, what TEXT NOT NULL, marks INTEGER NOT NULL, "
         "changes TEXT NOT NULL, crc INTEGER NOT NULL) STRICT",
         "CREATE TABLE distinct_pair (first TEXT NOT NULL, second TEXT NOT NULL, crc INTEGER NOT NULL, "
-        "PRIMARY KEY (first, second)) "
-        "WITHOUT ROWID, STRICT",
+        "PRIMARY KEY (first, second)) WITHOUT ROWID, STRICT",
     ),
     "Copy it again from where you have another copy, or move it away to begin with no collections.",
 )
