@@ -55,7 +55,7 @@ def export(
 def _opened(model: str) -> "Embedder":
     from smoothap.models import open_model
 
-    if (Path(model) / "album.json").is_file():
+    if (Path(model) / "album.db").is_file():
         from smoothap.album import Album
 
         return Album.open(model).embedder()
