@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from smoothap.album.engines.codes import Bounded, CodedVectors, is_worth_coding
+from smoothap.album.engines.codes import Bounded, CodedVectors, is_worth_coding, least_of_best
 from smoothap.album.vectors import StoredVectors, Vectors
 from smoothap.metrics.cosine import Cosines, error_bound
 
@@ -161,9 +161,8 @@ class LocalSearch:
             rows = coded.candidates(query.vector, k, query.left_out, query.passing, bounded)
         elif rows is None:
             products = self._products(query)
-            k = min(k, len(products))
             # The k-th best product may be too high by the bound, and what is compared with it too low.
-            least = np.partition(products, len(products) - k)[len(products) - k] - 2 * self._bound if k else np.inf
+            least = least_of_best(products, k) - 2 * self._bound
             rows = np.flatnonzero((products >= least) & (products > -np.inf))
         scores = self._scores(query, rows)
         best = best_rows(scores, k)

@@ -70,7 +70,7 @@ class CodedVectors:
         if passing is not None:
             products[~passing] = -np.inf
         products[left_out] = -np.inf
-        least = _least_of_best(products - self._errors, k)
+        least = least_of_best(products - self._errors, k)
         # The query's own error counts twice: in what sets the threshold, and in what is compared with it.
         least -= 2 * error * (1 + self._most_error) + _ROUNDING
         return np.flatnonzero((products + self._errors >= least) & (products > -np.inf))
@@ -84,7 +84,7 @@ def _coded(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     return codes, scales, errors
 
 
-def _least_of_best(lower: np.ndarray, k: int) -> float:
+def least_of_best(lower: np.ndarray, k: int) -> float:
     """A number that at least k of these are at or above, as long as there are as many; else -inf."""
     whole = len(lower) // _GROUP * _GROUP
     best = lower[:whole].reshape(-1, _GROUP).max(1) if k <= whole // _GROUP else lower
