@@ -59,7 +59,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         numbers = (self.version, self.photos, self.next_id, self.pack)
-        texts = self.uid, self.source, self.root or ""
+        texts = self.uid, self.source, "" if self.root is None else self.root
         maps = (self.model, self.calibration, self.learnt)
         if not (
             all(type(value) is int and 0 <= value < 1 << 60 for value in numbers)
