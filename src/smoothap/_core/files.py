@@ -205,5 +205,9 @@ class ChecksummedJson:
 
 def wrong_field(values: Mapping[str, Any], kinds: Kinds) -> str | None:
     """The first field that is missing or of the wrong kind, None where all are right."""
-    wrong = (name for name, kind in kinds.items() if name not in values or not isinstance(values[name], kind))
-    return next(wrong, None)
+    for name, kind in kinds.items():
+        value = values.get(name)
+        is_bool = isinstance(value, bool) and bool not in (kind if isinstance(kind, tuple) else (kind,))
+        if name not in values or is_bool or not isinstance(value, kind):  # True is a number to Python
+            return name
+    return None

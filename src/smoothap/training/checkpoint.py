@@ -146,7 +146,7 @@ def _use_threads(wanted: int) -> None:
     here = torch.get_num_threads()
     if wanted == here:
         return
-    if wanted > (os.cpu_count() or 1):
+    if not 1 <= wanted <= (os.cpu_count() or 1):
         _note(f"{wanted} threads and goes on with {here}, because this machine has no more than {os.cpu_count()} cores")
         return
     torch.set_num_threads(wanted)
