@@ -175,12 +175,18 @@ def test_whoever_is_killed_nothing_is_lost_or_there_twice(tmp_path, model, code)
     deadline = time.monotonic() + 60
     while users_of(out) and time.monotonic() < deadline:  # its processes end with it
         time.sleep(0.05)
-    assert not users_of(out)
+    assert not [(user, *state_of(user)) for user in users_of(out)]
     subprocess.run(command, env=environment, check=True)
     done = indexed(photos, out, model)
     assert len(done.album) == 60
     assert waiting_shards(out) == []
     assert_alike(done.album, whole(tmp_path, photos, model))
+
+
+def state_of(user):
+    """What a process that should be gone does, for the message of a failed test."""
+    process = Path(user).parents[1]
+    return [(process / name).read_bytes()[:200] for name in ("cmdline", "status", "wchan")], str(Path(user).readlink())
 
 
 def users_of(album):
