@@ -3,13 +3,16 @@
 import re
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from photo_makers import tiny_model
 
 from smoothap.album import Album
 from smoothap.cli import _demo as demo
 from smoothap.cli import app
+from smoothap.cli._demo import _write_album
 from smoothap.data.datasets.emoji import emoji
 from smoothap.models import Embedder
 
@@ -56,6 +59,14 @@ def test_the_demo_tells_two_rows_of_figures_and_where_to_go_next(few_emoji, tmp_
     assert before.photo(0).label.startswith("U+")
     assert after.search(after.photo_path(3), k=1)[0].id == 3
     assert after.vectors.shape[1] == 512
+
+
+def test_albums_of_an_earlier_run_are_made_again(tmp_path):
+    images = SimpleNamespace(names=["a", "b"], labels=[0, 1], class_names=["x", "y"])
+    model = tiny_model(tmp_path / "model")
+    for number in (1, 2):
+        album = _write_album(tmp_path / "before", model, images, np.eye(2, 8) + number)
+    assert len(album) == 2
 
 
 @pytest.mark.slow

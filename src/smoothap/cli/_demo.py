@@ -93,7 +93,7 @@ def _network(size: int, seed: int, dimension: int | None = None) -> Embedder:
 
 def _write_album(path: Path, model: Path | str, test: ImageSet, vectors: np.ndarray) -> Album:
     """The test emoji as an album that the page opens."""
-    if (path / "album.json").exists():  # of an earlier run
+    if (path / "album.db").exists():  # of an earlier run
         shutil.rmtree(path)
     metadata = [
         {"path": f"{name}.png", "label": str(test.class_names[label])}
