@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Spinning OpenMP threads take the cores from everything else on a small machine.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help demo test test-slow test-browser test-deploy test-milvus test-long test-mutations audit docs lint format bench build release-check clean
+.PHONY: help demo test test-slow test-browser test-deploy test-milvus test-long test-mutations audit docs lint format size bench build release-check clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -30,6 +30,7 @@ demo: $(DEMO_SETUP)  ## train on the emoji for a few minutes, and show what that
 test: .venv/installed lint  ## lint, types and the tests, on all cores
 	@$(BIN)/python -m pytest -q --numprocesses=logical --dist=worksteal -m "not slow and not browser and not deploy and not alone"
 	@$(BIN)/python -m pytest -q -m "alone and not slow and not browser and not deploy"
+	@$(BIN)/python tools/size.py
 
 test-slow: .venv/installed  ## the tests that take minutes
 	@$(BIN)/python -m pytest -q -m slow
@@ -53,6 +54,9 @@ docs: .venv/installed  ## the documentation site into site/
 
 format: .venv/installed  ## format the code and fix what can be fixed
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+size: .venv/installed  ## lines and files of each package, and words of the pages
+	@$(BIN)/python tools/size.py
 
 bench: .venv/installed  ## side-by-side timings, each prints ratios
 	@for file in benchmarks/*_cost.py benchmarks/*_speed.py; do [ -e "$$file" ] && { echo "== $$file"; $(BIN)/python $$file || exit 1; }; done; true
