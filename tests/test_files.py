@@ -37,12 +37,6 @@ def test_the_data_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
     assert events == ["sync", "rename", "sync"]
 
 
-def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
-    (tmp_path / "plain").write_text("")
-    written = write_atomically(tmp_path / "file", "")
-    assert written.stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_told_with_the_folder_and_what_stays(tmp_path, monkeypatch, number):
     def full(path, content):
@@ -94,16 +88,6 @@ def test_a_child_process_can_lock_what_its_parent_let_go(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     os.close(reads)
     os.close(writes)
-
-
-def test_a_child_process_that_ends_leaves_its_parent_the_lock(tmp_path):
-    with locked(tmp_path, "Wait."):
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        os.waitpid(child, 0)
-        with pytest.raises(ValueError, match="Wait"), locked(tmp_path, "Wait."):
-            pass
 
 
 def test_a_disk_without_locks_can_be_written_to(tmp_path, monkeypatch):

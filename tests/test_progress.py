@@ -40,7 +40,3 @@ def test_a_log_gets_whole_lines(monkeypatch):
     lines = run(io.StringIO(), monkeypatch).splitlines()
     assert len(lines) == 4
     assert all("\r" not in line and line.startswith("Reading") for line in lines)
-
-
-def test_it_can_be_silenced(monkeypatch):
-    assert run(Terminal(), monkeypatch, shown=False) == ""

@@ -1,6 +1,6 @@
 """How large the project is: lines and files of each package and of the tests, and the words of its pages.
 
-    python tools/size.py
+python tools/size.py
 """
 
 from pathlib import Path

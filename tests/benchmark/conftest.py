@@ -1,4 +1,5 @@
 from pathlib import Path
+from threading import Lock
 
 import pytest
 from photo_makers import pattern_folder
@@ -23,6 +24,18 @@ def plan(photos, tmp_path) -> Plan:
         data=f"folder:{photos}", out=tmp_path / "out", model="test_resnet", weights="none", size=SIDE, dimension=32,
         batch_size=16, learning_rate=5e-4, steps=4, validations=2, methods="all", seeds=1, device="cpu",
     )  # fmt: skip
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Trainings one by one, without processes of their own, which take longer to start than to train."""
+    one_at_a_time = Lock()  # random numbers are of the whole process
+
+    def finish(_, task):
+        with one_at_a_time:
+            return task.work(*task.arguments)
+
+    monkeypatch.setattr("smoothap.benchmark.processes.TaskRunner._in_a_process", finish)
 
 
 @pytest.fixture

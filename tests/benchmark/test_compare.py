@@ -8,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -81,6 +79,7 @@ def test_one_command_makes_the_tables_the_page_and_the_results(words, tmp_path, 
     assert table_lines(capsys.readouterr().out) == lines
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_file_of_settings_repeats_one_row_with_the_values_that_were_found(words, tmp_path, capsys):
     smoothap(words(methods="contrastive,triplet", trials=1, rounds=1, rate_only=True))
     (before,) = (line for line in table_lines(capsys.readouterr().out) if line.startswith("| Triplet"))
@@ -100,23 +99,16 @@ def test_a_file_of_settings_repeats_one_row_with_the_values_that_were_found(word
         smoothap(["compare", f"--out={tmp_path / 'none'}"])
 
 
-def test_the_layer_behind_a_frozen_network_is_compared_on_its_features(words, tmp_path):
-    command = [sys.executable, "-m", "smoothap", *words(methods="smooth-ap,softmax+smooth-ap", jobs=2), "--frozen"]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "the layer behind a frozen network" in run.stdout
+@pytest.mark.usefixtures("in_this_process")
+def test_the_layer_behind_a_frozen_network_is_compared_on_its_features(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    smoothap([*words(methods="smooth-ap,softmax+smooth-ap"), "--frozen"])
+    assert "the layer behind a frozen network" in capsys.readouterr().out
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert not results["failures"]
     assert results["settings"]["frozen"]
     assert not (tmp_path / "out" / "images").exists()
     assert len(list((tmp_path / "cache").rglob("*.npy"))) == 2  # of the training images, and of those to test on
-
-
-def test_a_training_that_is_stopped_before_its_end_is_not_judged(words, capsys):
-    smoothap(words(methods="triplet", trials=1, rounds=1, minutes=1e-6))
-    (row,) = (line for line in table_lines(capsys.readouterr().out) if line.startswith("| Triplet"))
-    assert "failed: --minutes stopped it after 1 of 4 steps, too early to judge it" in row
 
 
 def test_the_table_and_the_page_warn_of_exact_copies(plan):
@@ -133,6 +125,7 @@ def test_the_table_and_the_page_warn_of_exact_copies(plan):
     assert warning in (plan.out / "page.html").read_text()
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
     smoothap(words(methods="softmax+contrastive"))
     runs = tmp_path / "out" / "runs" / "split-0"
@@ -149,15 +142,6 @@ def test_the_second_stage_starts_from_the_weights_of_the_first(words, tmp_path):
     assert row["steps"] == control["steps"] == "4+4"
     assert control["name"] == "contrastive+contrastive"
     assert "VGGFace2:" in (tmp_path / "out" / "page.html").read_text()
-
-
-def test_a_method_that_fails_is_a_row_that_says_why(words, tmp_path, capsys):
-    smoothap(words(methods="divide-and-conquer,smooth-ap", dimension=12))
-    rows = {line.split("|")[1].strip(): line for line in table_lines(capsys.readouterr().out)}
-    assert "failed: an embedding of 12 dimensions is too short for 8 slices" in rows["Divide and Conquer"]
-    assert "failed" not in rows["Smooth-AP"]
-    failures = json.loads((tmp_path / "out" / "results.json").read_text())["failures"]
-    assert list(failures) == ["divide-and-conquer"]
 
 
 @pytest.mark.slow
@@ -190,12 +174,6 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_results(words, tmp_path):
         assert looks[0] == looks[1]
 
 
-def test_other_settings_are_not_mixed_into_a_comparison(words):
-    smoothap(words(methods="smooth-ap"))
-    with pytest.raises(ValueError, match=r"holds a comparison with other settings \(steps was 4 and is 5\)"):
-        smoothap(words(methods="smooth-ap", steps=5))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -224,20 +202,3 @@ def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(p
             assert isinstance(failed, RunFailed)
             assert reason in str(failed)
     assert capsys.readouterr().out.count("a run: failed") == 3
-
-
-def test_runs_share_the_cores_and_one_that_is_alone_has_them_all(plan, tmp_path, monkeypatch):
-    class ToldThreads(ThreadPoolExecutor):
-        def submit(self, run, work, threads):
-            return super().submit(RunResult, str(threads))
-
-    monkeypatch.setattr("smoothap.benchmark.processes.ProcessPoolExecutor", lambda number, context: ToldThreads(number))
-    tasks = [Task(tmp_path / str(alone), "a run", RunResult, alone=alone) for alone in (False, True)]
-    shared, alone = TaskRunner(replace(plan, jobs=2 * os.cpu_count())).finish(tasks)
-    assert (shared.method, alone.method) == ("1", "None")  # None: as many as torch takes by itself
-
-
-def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):
-    tasks = [Task(tmp_path / str(number), "a run", signal.default_int_handler, (2, None)) for number in range(2)]
-    with pytest.raises(KeyboardInterrupt):
-        TaskRunner(plan).finish(tasks)

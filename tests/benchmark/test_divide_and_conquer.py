@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_limits
 from torch.nn.functional import normalize
 
 from smoothap.benchmark.methods import METHODS
@@ -68,10 +67,6 @@ def test_a_batch_comes_from_one_cluster_until_all_learn_together(loss, batches):
         assert np.bincount(LABELS[rows]).max() == 4
 
 
-def test_batches_from_the_middle_of_an_epoch_are_the_same(batches):
-    assert list(batches.draws(1, 1)) == list(batches.draws(1))[1:]
-
-
 def test_an_image_alone_of_its_class_in_a_cluster_is_left_out():
     clusters = np.array([0, 0, 1, 1, 1, 0])
     labels = np.array([0, 0, 0, 1, 1, 1])
@@ -93,17 +88,6 @@ def test_k_means_finds_what_lies_apart():
     assert set(clusters) == {0, 1, 2}
 
 
-def test_k_means_depends_on_the_seed_and_not_on_threads():
-    # No clusters to find, and many vectors between two centres: the order of a sum decides where some of them go.
-    vectors = np.random.default_rng(0).random((100_000, 2), np.float32)
-    clusters = {}
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            clusters[threads] = [k_means(vectors, 30, (seed, 1)) for seed in range(3)]
-    assert np.array_equal(clusters[1], clusters[2])
-    assert not np.array_equal(clusters[1][0], clusters[1][1])
-
-
 def test_the_released_stages_are_80_110_and_10_of_200_epochs():
     images = ImageSet("sop train", [], LABELS, list(range(16)), read=None)
     shared = BalancedBatches(LABELS, 16, 4, rounds=1)
@@ -117,8 +101,3 @@ def test_the_released_stages_are_80_110_and_10_of_200_epochs():
         100 * len(shared),
         100 * len(shared),
     )
-
-
-def test_too_short_an_embedding_is_told():
-    with pytest.raises(ValueError, match="too short for 8 slices: take --dimension 16 or more"):
-        SlicedMargin(dimension=8, clusters=8, images=10, divided_steps=0, sliced_steps=0)

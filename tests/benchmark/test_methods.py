@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods import METHODS, TWO_STAGES, open_methods, with_controls
+from smoothap.benchmark.methods import METHODS, TWO_STAGES, open_methods
 from smoothap.data.image_set import ImageSet
 from smoothap.data.samplers import BalancedBatches
 from smoothap.models import open_model
@@ -40,19 +40,6 @@ def test_a_number_can_be_fixed_as_a_row_of_its_own():
     assert repr(bins.fixed) == "{'bins': 20}"  # a whole number stays one
 
 
-def test_every_method_of_the_tables_has_the_papers_results():
-    in_tables = {
-        2: {"margin", "divide-and-conquer", "fast-ap", "mic", "blackbox-recall", "xbm", "smooth-ap"},
-        3: {"divide-and-conquer", "mic", "fast-ap", "xbm", "smooth-ap", "triplet", "proxy-nca", "blackbox-ap"},
-        4: {"softmax", "arcface", *TWO_STAGES},
-    }
-    for table, names in in_tables.items():
-        rows = {
-            method.name for method in open_methods("all,two-stages") if any(row.table == table for row in method.paper)
-        }
-        assert rows == names
-
-
 def test_options_are_numbers_under_the_names_of_the_method():
     assert METHODS["blackbox-ap"].with_options(**{"lambda": "2", "margin": 0.1}).fixed == {"lambda": 2.0, "margin": 0.1}
     assert METHODS["recall-at-k"].with_options(k="1,4").fixed == {"k": (1, 4)}
@@ -66,16 +53,6 @@ def test_options_are_numbers_under_the_names_of_the_method():
             METHODS[name].with_options(**options)
     with pytest.raises(ValueError, match=r"smooth-ap has no option 'margin'\. It has: tau\."):
         open_methods("smooth-ap:margin=1")
-
-
-def test_what_has_several_stages_stands_beside_its_last_loss_in_all_of_them():
-    rows = with_controls(open_methods("arcface+smooth-ap,softmax+smooth-ap,triplet"))
-    assert [method.name for method in rows] == [
-        "arcface+smooth-ap", "softmax+smooth-ap", "triplet", "smooth-ap+smooth-ap",
-    ]  # fmt: skip
-    assert [[stage.name for stage in method.stages] for method in rows[-2:]] == [
-        ["triplet"], ["smooth-ap", "smooth-ap+smooth-ap"],
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)

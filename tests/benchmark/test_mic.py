@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods.mic import Independence, released_numbers, with_reversed_gradient, without_class
+from smoothap.benchmark.methods.mic import Independence, with_reversed_gradient, without_class
 
 
 def test_the_reversal_turns_the_gradient_and_nothing_else():
@@ -54,9 +54,3 @@ def test_the_reversal_lowers_the_mutual_predictability():
     together, apart = predictability(0.0), predictability(2500 / 128**2)
     assert together > 0.35
     assert apart < 0.8 * together
-
-
-def test_surrogate_classes_and_weights_are_those_that_were_released_for_the_set():
-    assert released_numbers("sop train") == released_numbers("vehicle-id train") == (50, 250)
-    assert released_numbers("in-shop train") == (150, 250)
-    assert released_numbers("folder train") == (30, 2500)

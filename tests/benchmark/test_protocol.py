@@ -133,20 +133,6 @@ def test_seeds_are_paired_over_methods_and_differ_between_splits(world, plan):
     assert row["group"] == "a"
 
 
-def test_a_split_that_was_not_drawn_is_told(world, plan, tmp_path, photos):
-    classes = sorted(folder.name for folder in photos.iterdir())
-    (tmp_path / "list.txt").write_text("\n".join(classes[:12]))
-    with pytest.raises(ValueError, match="one split of its classes"):
-        compare(replace(plan, splits=2, test_classes=tmp_path / "list.txt"))
-    for number, name in enumerate(classes):
-        side = photos.parent / "parted" / ("train" if number < 12 else "test")
-        side.mkdir(parents=True, exist_ok=True)
-        (photos / name).rename(side / name)
-    with pytest.raises(ValueError, match="comes with its split: leave --splits 2 out"):
-        compare(replace(plan, splits=2, data=f"folder:{photos.parent / 'parted'}"))
-    assert not plan.out.exists()
-
-
 def test_a_second_stage_is_searched_when_the_first_is_settled_and_has_a_control(world, plan):
     asked, best = world
     best["softmax"] = 1e-5
@@ -190,18 +176,6 @@ def test_a_trial_is_judged_by_the_mean_of_its_folds(world, plan):
     assert best[0].validation_map == pytest.approx(first + 0.901)
 
 
-def test_a_trial_with_a_fold_that_failed_is_not_chosen(world, plan):
-    asked, best = world
-    plan = replace(plan, methods="smooth-ap", trials=3, folds=3, rounds=1, batch_size=8)
-    compare(plan)
-    rates = sorted(
-        {run.values["learning_rate"] for run in trials(asked, "smooth-ap")}, key=lambda rate: abs(log(rate / BEST))
-    )
-    best["failing"] = lambda run: run.fold == 1 and run.values["learning_rate"] == rates[0]
-    comparison = compare(plan)
-    assert comparison.rows[0].chosen[0].values["learning_rate"] == rates[1]
-
-
 def test_one_file_makes_the_comparison_again_or_one_row_of_it_without_a_search(world, plan, tmp_path):
     asked, _ = world
     plan = replace(plan, methods="smooth-ap,triplet", trials=3, seeds=2)
@@ -220,12 +194,6 @@ def test_one_file_makes_the_comparison_again_or_one_row_of_it_without_a_search(w
     (tmp_path / "other.json").write_text('{"name": 1}')
     with pytest.raises(ValueError, match="it has name"):
         read_plan(tmp_path / "other.json")
-
-
-def test_a_batch_is_fitted_to_few_training_classes(plan):
-    assert replace(plan, batch_size=256).fitted().batch_size == 4 * 9
-    assert replace(plan, batch_size=256, folds=2).fitted().batch_size == 4 * 6
-    assert plan.fitted() == plan
 
 
 def test_more_rounds_seeds_and_methods_can_be_added_but_nothing_else_changed(world, plan):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from guarantees import short_or_long
 
 from smoothap.benchmark.statistics import ClassSums, difference, estimate, groups
 
@@ -22,7 +23,7 @@ def simulated(random, *, seeds, classes, of_seed, of_class, of_both, splits=1, o
     return runs
 
 
-def coverage(times=600, **of):
+def coverage(times=short_or_long(200, 600), **of):
     random = np.random.default_rng(1)
     found = [estimate(simulated(random, **of)) for _ in range(times)]
     return np.mean([each.low <= TRUTH <= each.high for each in found])
@@ -43,19 +44,6 @@ def coverage(times=600, **of):
 )
 def test_95_intervals_of_100_hold_the_truth(of):
     assert 0.93 <= coverage(**of) <= 0.99
-
-
-def test_an_interval_of_seeds_alone_or_of_classes_alone_would_hold_it_too_seldom():
-    of = {"seeds": 5, "classes": 40, "of_seed": 0.02, "of_class": 0.1, "of_both": 0.02}
-    random = np.random.default_rng(2)
-    held = []
-    for _ in range(400):
-        runs = simulated(random, **of)
-        of_classes = estimate(runs[:1])
-        values = np.array([run.sums.sum() / run.queries.sum() for run in runs])
-        reach = 2.776 * values.std(ddof=1) / 5**0.5
-        held.append([of_classes.low <= TRUTH <= of_classes.high, abs(values.mean() - TRUTH) <= reach])
-    assert (np.mean(held, axis=0) < 0.92).all()
 
 
 def test_pairs_tell_apart_what_intervals_of_each_do_not():

@@ -46,10 +46,6 @@ def help_of(capsys, *words):
     return capsys.readouterr().out
 
 
-def test_every_command_is_seen():
-    assert {("train",), ("evaluate",), ("demo",), ("export",), ("doctor",), ("data", "check")} <= set(COMMANDS)
-
-
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_the_help_of_a_command_has_an_example_of_that_command(words, capsys):
     text = help_of(capsys, *words)
@@ -65,12 +61,6 @@ def test_every_option_of_a_command_is_described(words):
     arguments = [each for each in command.assemble_argument_collection(parse_docstring=True) if each.show]
     bare = [each.name for each in arguments if not (each.parameter.help or "").strip().endswith(".")]
     assert not bare, f"{' '.join(words)}: describe {bare} in a sentence"
-
-
-def test_the_help_tells_the_exit_codes_and_the_shell_completion(capsys):
-    text = help_of(capsys)
-    assert "Exit codes: 0 done, 1 an error that the message explains, 2 wrong arguments" in text
-    assert "smoothap --install-completion" in text
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -95,10 +85,6 @@ def ended(monkeypatch):
         return end.value.code
 
     return run
-
-
-def test_exit_code_0_is_done():
-    assert smoothap_main("--version").returncode == 0
 
 
 def test_exit_code_1_is_an_error_with_a_sentence():
@@ -205,11 +191,6 @@ def test_evaluating_files_needs_the_command_line_alone(photos, without, capsys):
     assert '"mean_average_precision"' in capsys.readouterr().out
 
 
-def test_doctor_needs_no_extra_but_the_command_line(without, capsys):
-    assert not without(OPTIONAL, "doctor")
-    assert "Extras" in capsys.readouterr().out
-
-
 def test_the_help_of_a_command_does_not_import_torch():
     loading = """
 from smoothap.cli import app
@@ -310,8 +291,3 @@ def test_all_cores_read_for_an_accelerator_and_none_for_the_cpu(monkeypatch, pro
     assert chosen_workers(None, torch.device("cuda")) == expected  # shared by what torchrun starts here
     assert chosen_workers(None, torch.device("cpu")) == 0
     assert chosen_workers(3, torch.device("cuda")) == chosen_workers(3, torch.device("cpu")) == 3
-
-
-def test_a_number_of_workers_below_0_is_refused():
-    with pytest.raises(ValueError, match="--workers -1: give the number"):
-        chosen_workers(-1, torch.device("cpu"))

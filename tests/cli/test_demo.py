@@ -34,7 +34,7 @@ def few_emoji(monkeypatch):
 def run(out, capsys):
     with suppress(SystemExit):  # of a few steps, which need not teach it anything
         app(
-            ["demo", "--out", str(out), "--minutes", "0.09", "--size", "48"],
+            ["demo", "--out", str(out), "--minutes", "0.05", "--size", "32"],
             result_action="return_value",
             exit_on_error=False,
         )

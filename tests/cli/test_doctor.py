@@ -3,20 +3,13 @@ import sys
 
 import pytest
 
-from smoothap._core.extras import EXTRAS, remedy
+from smoothap._core.extras import EXTRAS
 from smoothap.cli import app, doctor
 
 
 def printed(capsys, *words):
     app(["doctor", *words], result_action="return_value", exit_on_error=False)
     return capsys.readouterr().out
-
-
-def test_doctor_tells_versions_devices_threads_extras_weights_and_caches(capsys):
-    text = printed(capsys)
-    for heading in ("Devices", "Threads", "Extras", "Weights on this machine", "Caches"):
-        assert f"\n{heading}\n" in text
-    assert f"torch {__import__('torch').__version__}" in text
 
 
 def test_doctor_prints_json(capsys):
@@ -94,10 +87,3 @@ def test_the_table_of_extras_is_that_of_the_project():
         if extra != "all"
     }
     assert {extra: set(packages) for extra, packages in EXTRAS.items()} == declared
-
-
-def test_the_remedy_of_a_module_names_its_extra():
-    assert remedy("PIL.Image") == "pip install 'smoothap[data]'"
-    assert remedy("faiss") == "pip install 'smoothap[search]'"
-    assert remedy("json") is None
-    assert remedy(None) is None

@@ -6,7 +6,6 @@ import pickle
 import re
 import shlex
 import signal
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,12 +15,9 @@ from safetensors.torch import load_file
 from smoothap.benchmark.methods import METHODS
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
-from smoothap.cli.train import _print_training
 from smoothap.losses import SmoothAP
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
-from smoothap.training.config import QUICK, RunOptions
-from smoothap.training.finetune import FineTuned, fine_tune
 
 SIDE = 24
 
@@ -60,33 +56,6 @@ def exit_code(*words):
     except SystemExit as ended:
         return ended.code
     return 0
-
-
-def test_train_tells_before_and_after_and_evaluate_agrees(photos, tmp_path, capsys):
-    train(photos, tmp_path / "run", "--epochs", 2)
-    told = capsys.readouterr().out
-    assert "30 images of 6 classes to train on, 2 classes to pick the best epoch, 8 to test on." in told
-    assert [line.split()[0] for line in told.splitlines() if line[:6] in ("before", "after ", "gained")] == [
-        "before", "after", "gained",
-    ]  # fmt: skip
-    assert f"smoothap evaluate --model {tmp_path / 'run' / 'model'}" in told
-    smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
-    metrics = json.loads(capsys.readouterr().out)["test"]
-    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
-    assert metrics["mean_average_precision"] == saved["mean_average_precision"]
-
-
-def test_train_frozen_tells_where_its_features_are_and_evaluate_agrees(photos, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3)
-    assert "The features take" in capsys.readouterr().out
-    assert json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]["learning_rate"] == 5e-4
-    smoothap("evaluate", "--model", tmp_path / "run" / "model", "--data", f"folder:{photos}", "--json")
-    metrics = json.loads(capsys.readouterr().out)["test"]
-    saved = json.loads((tmp_path / "run" / "model" / "model.json").read_text())["metrics"]["after"]["test"]
-    assert metrics["mean_average_precision"] == saved["mean_average_precision"]
-    train(photos, tmp_path / "run", "--frozen", "--feature-views", 1, "--steps", 3, "--resume")
-    train(photos, tmp_path / "mic", "--frozen", "--feature-views", 1, "--steps", 2, "--loss", "mic")
 
 
 @pytest.mark.parametrize(
@@ -136,16 +105,6 @@ def test_options_reach_the_loss_and_belong_to_the_training(photos, tmp_path):
 def test_a_loss_that_there_is_not_is_told_before_anything_runs(photos, tmp_path, words, message):
     with pytest.raises(ValueError, match=message):
         train(photos / "nowhere", tmp_path / "run", *words)
-
-
-def test_python_users_name_a_loss_too(photos, tmp_path):
-    tuned = fine_tune(
-        f"folder:{photos}", tmp_path / "run", model="test_resnet", weights="none", size=SIDE, dimension=16,
-        config=replace(QUICK, steps=2), loss=METHODS["fast-ap"].with_options(bins=5), options=RunOptions(device="cpu"),
-    )  # fmt: skip
-    assert tuned.steps == 2
-    settings = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["config"]
-    assert settings["loss"] == "fast-ap:bins=5"
 
 
 def test_the_next_command_tests_on_the_classes_that_were_left_out(photos, tmp_path, capsys):
@@ -198,13 +157,6 @@ def test_a_batch_of_one_class_is_refused(photos, tmp_path):
         train(photos, tmp_path / "run", "--batch-size", 4)
 
 
-def test_a_finished_training_tells_its_figures_again(photos, tmp_path, capsys):
-    train(photos, tmp_path / "run", "--steps", 2)
-    first = capsys.readouterr().out
-    train(photos, tmp_path / "run", "--steps", 2, "--resume")
-    assert capsys.readouterr().out == first
-
-
 def test_an_interruption_says_how_to_go_on(photos, tmp_path, capsys, monkeypatch):
     forward = SmoothAP.forward
 
@@ -229,16 +181,6 @@ def test_the_settings_of_the_paper_are_a_word_away(photos, tmp_path):
     assert used["batch_size"] == 24  # as many as 6 classes fill
 
 
-def test_a_trained_model_can_be_trained_further(photos, tmp_path, capsys):
-    train(photos, tmp_path / "first", "--steps", 2)
-    after = capsys.readouterr().out.splitlines()
-    exit_code("train", "--data", f"folder:{photos}", "--out", tmp_path / "second", "--steps", 1, "--device", "cpu",
-              "--model", tmp_path / "first" / "model")  # fmt: skip
-    before = capsys.readouterr().out.splitlines()
-    metrics = [line.split()[1:] for line in after if line.startswith("after")]
-    assert metrics == [line.split()[1:] for line in before if line.startswith("before")]
-
-
 def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, tmp_path, capsys):
     hopeless = ("--steps", 2, "--learning-rate", 1e-12)
     train(photos, tmp_path / "run", *hopeless, expected=(NOT_IMPROVED,))
@@ -249,15 +191,6 @@ def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, 
     described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
     assert described["metrics"]["improved"] is False
     assert described["metrics"]["best step"] == 0
-
-
-@pytest.mark.parametrize("worse", [False, True])
-def test_a_network_that_ranks_the_test_classes_worse_is_not_passed_over_in_silence(worse, tmp_path, capsys):
-    labels = np.arange(8) // 2
-    good, bad = ({"test": evaluate(np.eye(4)[classes], labels)} for classes in (labels, np.arange(8) % 4))
-    before, after = (good, bad) if worse else (bad, good)
-    _print_training(FineTuned(None, tmp_path, 5, 5, 0.9, after, before, "emoji"))
-    assert ("ranked better before the training" in capsys.readouterr().out) == worse
 
 
 def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):
@@ -283,17 +216,6 @@ def test_evaluate_of_files(vectors, capsys):
     assert metrics["mean_average_precision"] == expected.mean_average_precision
     assert metrics["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
     assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
-
-
-def test_figures_are_told_even_where_they_cannot_be_written(vectors, capsys, monkeypatch):
-    def full(*_):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr("smoothap.cli.evaluate.write_atomically", full)
-    with pytest.raises(OSError, match="full"):
-        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy", "--json",
-                 "--out", vectors / "report.json")  # fmt: skip
-    assert "mean_average_precision" in json.loads(capsys.readouterr().out)
 
 
 def test_evaluate_against_a_gallery(vectors, capsys):
@@ -355,9 +277,3 @@ def test_evaluate_compares_with_another_evaluation(vectors, capsys):
     assert (
         metrics["interval_95"]["recall_at_1"][0] <= metrics["recall"]["1"] <= metrics["interval_95"]["recall_at_1"][1]
     )
-
-
-def test_an_evaluation_that_is_not_there_is_told_before_the_work(vectors):
-    with pytest.raises(ValueError, match=r"no file .*none.json: give one that smoothap evaluate --out wrote"):
-        smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
-                 "--against", vectors / "none.json")  # fmt: skip

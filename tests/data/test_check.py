@@ -1,11 +1,7 @@
-import numpy as np
 import pytest
 
-from smoothap.data.benchmark import Benchmark
 from smoothap.data.check import check
 from smoothap.data.datasets.own import folder
-from smoothap.data.datasets.published import one_in_the_gallery
-from smoothap.data.image_set import ImageSet
 
 
 @pytest.fixture
@@ -42,12 +38,6 @@ def test_an_unreadable_file_is_listed_with_its_reason(root):
     assert all(image.reason for image in broken)
 
 
-def test_two_unreadable_files_are_not_duplicates_of_each_other(root):
-    for path in ("train/a/0.png", "test/x/0.png", "test/y/0.png"):
-        (root / path).write_bytes(b"no picture")
-    assert counts(check(folder(root))) == (0, 0, 0)
-
-
 def test_duplicates_are_found_across_the_split_under_two_labels_and_within_a_class(root):
     copy(root, "train/a/0.png", "test/x/0.png")
     copy(root, "test/y/1.png", "test/z/1.png")
@@ -56,27 +46,3 @@ def test_duplicates_are_found_across_the_split_under_two_labels_and_within_a_cla
     assert counts(findings) == (1, 2, 1)
     assert "a/0.png = x/0.png (train and folder test)" in findings.duplicates.examples
     assert "y/1.png = z/1.png (two labels in folder test)" in findings.duplicates.examples
-
-
-def test_without_reading_the_images_are_only_counted(root):
-    (root / "train/b/1.png").write_bytes(b"no picture")
-    findings = check(folder(root), read=False)
-    assert (findings.images, findings.unreadable, findings.duplicates) == (18, None, None)
-
-
-def test_draws_that_share_their_images_are_read_once(root):
-    whole = folder(root).tests["test"]
-    read = []
-    counted = ImageSet(
-        "toy", whole.names, whole.labels, whole.class_names, lambda row, _=None: read.append(row) or whole.read(row)
-    )
-    tests = {f"draw {seed}": one_in_the_gallery(counted, seed) for seed in range(3)}
-    findings = check(Benchmark("toy", None, tests))
-    assert len(findings.parts) == 1
-    assert sorted(read) == list(range(9))
-
-
-def test_instances_are_counted(root):
-    whole = folder(root).tests["test"]
-    videos = ImageSet("toy", whole.names, whole.labels, whole.class_names, whole.read, instances=np.arange(9) // 2)
-    assert check(Benchmark("toy", None, {"test": videos})).parts[0].instances == 5

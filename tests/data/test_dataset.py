@@ -1,9 +1,7 @@
 """From a set to batches: equal for any number of workers, in memory or not, with bad images accounted for."""
 
-import csv
 import io
 import pickle
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -80,25 +78,6 @@ def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dat
     assert_equal(train(held), train(dataset_of(images, name, bad_limit=0.05)))
     assert reads == [7]  # to say why it cannot be read
     assert list(held.bad.reasons) == ["7.jpg"]
-
-
-def test_decoded_images_are_read_from_their_file_by_whoever_comes_next(tmp_path, dataset_of):
-    images, transform, file = image_set(bad=[7]), Transform("paper", 24), tmp_path / "decoded"
-    first = decoded_once(images, transform, file)
-    later = decoded_once(replace(images, read=partial(read_row, [b"gone"] * 60)), transform, file)
-    assert later.is_decoded
-    assert decoded_once(later.rows(np.arange(20)), transform).is_decoded
-    for decoded in (first, later):
-        assert_equal(train(dataset_of(decoded, bad_limit=0.05)), train(dataset_of(images, bad_limit=0.05)))
-
-
-def test_a_batch_is_bytes_with_channels_last_labels_and_rows(dataset_of):
-    images = image_set()
-    batch = train(dataset_of(images))[0]
-    assert (batch.images.shape, batch.images.dtype) == ((16, 3, 24, 24), torch.uint8)
-    assert batch.images.is_contiguous(memory_format=torch.channels_last)
-    assert (batch.labels.dtype, batch.rows.dtype) == (torch.int64, torch.int64)
-    assert batch.labels.tolist() == images.labels[batch.rows].tolist()
 
 
 def test_each_place_of_a_batch_is_the_view_its_draw_asks_for(dataset_of):
@@ -180,11 +159,6 @@ def test_too_many_bad_images_stop_the_run_with_the_report_named(bad, workers, da
         assert dataset.bad.report.exists()
 
 
-def test_a_set_that_has_moved_is_not_searched_to_its_end(dataset_of):
-    dataset = dataset_of(image_set(bad=range(60)), bad_limit=0.05)
-    assert len(dataset[[Draw(0, (0, 0, 0))]][1]) == 4
-
-
 def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
     images = image_set(images=4, classes=2, size=(640, 480), format="JPEG")
     sizes = []
@@ -205,25 +179,6 @@ def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
 def test_a_dataset_can_be_sent_to_a_new_process(decoded, dataset_of):
     dataset = dataset_of(decoded_once(image_set(), Transform("paper", 24)) if decoded else image_set())
     assert_equal(train(pickle.loads(pickle.dumps(dataset))), train(dataset))
-
-
-def test_bad_images_are_counted_once_and_listed_with_their_reason(tmp_path):
-    bad = BadImages("toy train", 1000, tmp_path / "reports" / "bad.csv")
-    bad.write()
-    assert not bad.report.exists()
-    for name, reason in [("a, b.jpg", "empty"), ("new\nline.jpg", "truncated"), ("a, b.jpg", "empty")]:
-        bad.add(name, reason)
-    bad.write()
-    assert len(bad) == 2
-    with bad.report.open(newline="", encoding="utf-8") as file:
-        assert list(csv.reader(file)) == [["image", "reason"], ["a, b.jpg", "empty"], ["new\nline.jpg", "truncated"]]
-
-
-def test_a_name_that_is_no_utf8_is_listed_too(tmp_path):
-    bad = BadImages("toy", 1000, tmp_path / "bad.csv")
-    bad.add("caf\udce9.jpg", "empty")
-    bad.write()
-    assert "caf" in bad.report.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("total", "limit", "allowed"), [(1000, 0.01, 10), (99, 0.01, 0), (50, 0.1, 5), (3, 1.0, 2)])

@@ -25,12 +25,6 @@ def test_the_box_is_extended_by_1_3_about_its_centre(write):
     assert crop.getextrema() == ((255, 255), (0, 0), (0, 0))
 
 
-def test_the_box_is_cut_at_the_edges_of_the_image(write):
-    path = write(Image.new("RGB", (100, 80)))
-    assert read_box(path, np.array([-10, -10, 100, 100])).size == (100, 80)
-    assert read_box(path, np.array([50, 40, 100, 100])).size == (65, 55)
-
-
 def test_a_box_outside_of_the_image_makes_it_unreadable(write):
     with pytest.raises(UnreadableImage, match="outside"):
         read_box(write(Image.new("RGB", (10, 10))), np.array([50, 50, 5, 5]))

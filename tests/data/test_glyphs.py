@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothap.data.datasets import glyphs as glyphs_module
-from smoothap.data.datasets.glyphs import block, glyphs, renderings
+from smoothap.data.datasets.glyphs import glyphs, renderings
 
 
 @pytest.fixture(scope="module")
@@ -38,34 +38,11 @@ def test_characters_that_look_the_same_are_one_class(rendered):
     assert "B" in images.class_names[np.char.startswith(images.class_names, "B")][0]
 
 
-def test_a_lookalike_in_italics_only_stays_a_class_of_its_own(rendered):
-    images, _, _ = rendered
-    classes = [name for name in images.class_names if "m" in name or "\N{CYRILLIC SMALL LETTER TE}" in name]
-    assert len(classes) == 2
-
-
-def test_names_are_different_and_say_face_and_character(rendered):
-    images, _, _ = rendered
-    assert len(set(images.names)) == len(images)
-    assert "DejaVuSerif-Bold/g" in images.names
-
-
 def test_the_second_time_the_pictures_come_from_the_cache(rendered):
     first, second, seconds = rendered
     assert seconds < 2
     assert np.array_equal(first.names, second.names)
     assert first.read(77).tobytes() == second.read(77).tobytes()
-
-
-def test_groups_are_scripts(rendered):
-    images, _, _ = rendered
-    row = int(np.flatnonzero(images.names == "DejaVuSans/\N{GREEK SMALL LETTER PSI}")[0])
-    assert images.group_names[images.groups[row]] == "Greek"
-    assert [block(character) for character in "a\N{RIGHTWARDS ARROW}\N{BRAILLE PATTERN DOTS-1}"] == [
-        "Latin",
-        "arrows",
-        "Braille",
-    ]
 
 
 def test_half_of_the_characters_are_for_the_test(rendered, monkeypatch):

@@ -52,16 +52,6 @@ def test_a_data_set_and_an_album_take_the_same_files(tmp_path):
     assert [photo.path for photo in walk(tmp_path).files] == image_files(tmp_path).to_pylist()
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        image_files(tmp_path / "nowhere")
-
-
-def test_a_listed_file_is_found_in_another_case(tmp_path, write_images):
-    write_images(tmp_path, ["a/1.jpg", "a/2.JPG"])
-    assert find_listed(tmp_path, pa.array(["a/2.jpg", "A/1.JPG"]), "toy").to_pylist() == ["a/2.JPG", "a/1.jpg"]
-
-
 def test_missing_files_are_counted_and_one_is_named(tmp_path, write_images):
     write_images(tmp_path, ["a/1.jpg"])
     with pytest.raises(ValueError, match=r"toy: 2 of 3 listed files are missing, such as a/2.jpg. Unpack the"):

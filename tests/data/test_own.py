@@ -49,10 +49,6 @@ def test_queries_and_gallery_are_the_test_and_the_rest_is_for_training(write_tab
     assert test.read(0).size == (8, 6)
 
 
-def test_a_table_of_queries_and_gallery_only_has_no_training_images(write_table):
-    assert table(write_table("path,label,is_query,is_gallery\n1.jpg,a,1,1\n2.jpg,a,1,1\n")).train is None
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -71,11 +67,6 @@ def test_a_table_of_queries_and_gallery_only_has_no_training_images(write_table)
 def test_a_mistake_in_the_table_is_explained(write_table, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         table(write_table(text))
-
-
-def test_a_table_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no table"):
-        table(tmp_path / "nothing.csv")
 
 
 def test_text_that_is_not_utf8_is_explained(tmp_path, write_table):
@@ -122,14 +113,3 @@ def test_images_without_a_class_or_with_one_on_both_sides_are_refused(tmp_path, 
     write_images(tmp_path, paths)
     with pytest.raises(ValueError, match=complaint):
         folder(tmp_path)
-
-
-def test_test_classes_of_one_image_are_warned_about(tmp_path, write_images):
-    write_images(tmp_path, ["train/a/1.jpg", "test/b/1.jpg", "test/c/1.jpg", "test/c/2.jpg"])
-    assert folder(tmp_path).warnings == ("1 test classes have one image only: as queries they have nothing to find.",)
-
-
-def test_the_parts_of_a_set_decode_photos_no_larger_than_they_are_asked_to(tmp_path, write_images):
-    write_images(tmp_path, ["a/1.jpg", "b/1.jpg"], size=(640, 480))
-    test = folder(tmp_path).tests["test"]
-    assert [test.read(0).size, test.read(0, 60).size] == [(640, 480), (80, 60)]

@@ -71,11 +71,3 @@ def test_queries_stay_queries_where_files_are_missing(tmp_path, write_images, pa
         test = in_shop(tmp_path).tests["test"]
     assert len(test) == 8
     assert [str(name)[-5] for name in test.names[test.is_query]] == ["1", "1", "1"]
-
-
-def test_a_set_of_which_nothing_is_there_is_an_error_all_the_same(tmp_path):
-    root = write_sop(tmp_path / "set")
-    for path in root.rglob("*.JPG"):
-        path.unlink()
-    with partial_copies_taken(), pytest.raises(ValueError, match="48 of 48 listed files are missing"):
-        open_data(f"sop:{root}")

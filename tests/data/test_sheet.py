@@ -14,14 +14,6 @@ def test_a_sheet_shows_the_images_of_both_splits(tmp_path, write_images):
             assert part.read(row).getpixel((0, 0)) in shown
 
 
-def test_a_larger_sheet_has_more_rows_and_columns(tmp_path, write_images):
-    write_images(tmp_path, [f"{name}/{row}.png" for name in "abcdefgh" for row in range(2)])
-    small = contact_sheet(folder(tmp_path), classes=2, columns=3)
-    large = contact_sheet(folder(tmp_path), classes=4, columns=5)
-    assert large.width > small.width
-    assert large.height > small.height
-
-
 def test_an_unreadable_image_a_long_name_and_a_set_without_training_images_are_drawn_too(tmp_path, write_images):
     write_images(tmp_path, [f"{'long' * 20}/1.png", "b/1.png"])
     (tmp_path / "b" / "1.png").write_bytes(b"no picture")

@@ -53,16 +53,6 @@ def test_people_have_their_names_even_with_a_comma_in_them(root):
     assert names_of_people(root / "identity_meta.csv")["n000001"] == "14th_Dalai_Lama"
 
 
-def test_without_the_names_people_are_numbers(root):
-    (root / "identity_meta.csv").unlink()
-    assert list(vggface2(root).train.class_names) == ["n000002", "n000003"]
-
-
-def test_without_a_list_the_folders_are_the_list(root):
-    (root / "train_list.txt").unlink()
-    assert list(vggface2(root).train.names) == TRAIN
-
-
 def test_a_face_without_a_box_is_an_error(root):
     (root / "bb_landmark" / "loose_bb_test.csv").write_text('NAME_ID,X,Y,W,H\n"n000001/0001_01",1,2,3,4\n')
     with pytest.raises(ValueError, match=r"loose_bb_test.csv, which gives the faces: 1 of 2"):
@@ -73,10 +63,3 @@ def test_a_missing_table_of_landmarks_is_named(root):
     (root / "bb_landmark" / "loose_landmark_train.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"no bb_landmark/loose_landmark_train.csv"):
         vggface2(root, aligned=True)
-
-
-@pytest.mark.parametrize("aligned", [False, True])
-def test_crops_are_the_same_where_a_smaller_decoding_would_be_enough(root, aligned):
-    """Boxes and landmarks count the pixels of the whole photo."""
-    train = vggface2(root, aligned=aligned).train
-    assert train.read(0, 8).tobytes() == train.read(0).tobytes()

@@ -14,7 +14,7 @@ from second_device import MISSING, NAME, package
 
 import smoothap
 from smoothap import SmoothAP, evaluate
-from smoothap._core.devices import chosen_device, set_seed
+from smoothap._core.devices import chosen_device
 from smoothap.album import Album
 from smoothap.album.ingest import index_photos
 from smoothap.benchmark.methods import METHODS
@@ -22,8 +22,6 @@ from smoothap.cli import app
 from smoothap.data.names import open_data
 from smoothap.models import Embedder
 from smoothap.models.export import export_onnx
-from smoothap.paper.cost import peak_megabytes
-from smoothap.paper.measured_losses import OURS
 from smoothap.training.config import RunOptions, TrainingConfig
 from smoothap.training.frozen import freeze
 from smoothap.training.loop import train
@@ -237,11 +235,6 @@ def test_the_compare_command_trains_and_tests_in_processes_elsewhere(tmp_path):
     assert all(0 < result["peak_megabytes"] < 100 for result in results["runs"])  # the device's: a process holds more
 
 
-def test_what_a_loss_costs_is_counted_in_the_memory_of_the_device(second):
-    small, large = (peak_megabytes(OURS, batch, second.place) for batch in (64, 512))
-    assert 0 < small < large / 4
-
-
 @pytest.mark.slow
 def test_the_doctor_names_the_device_and_checks_it(second, capsys):
     app(["doctor", "--check", "--device", NAME, "--json"], result_action="return_value", exit_on_error=False)
@@ -258,10 +251,3 @@ def test_the_accelerator_is_the_default_of_every_call(second, benchmark, tmp_pat
     assert next(model.parameters()).device.type == second.place.type
     assert chosen_device() == second.place or chosen_device().type == second.place.type
     assert chosen_device("cpu").type == "cpu"
-
-
-def test_the_seed_of_a_step_gives_torchs_own_random_numbers():
-    set_seed(torch.device("cpu"), 7)
-    ours = torch.rand(5)
-    torch.manual_seed(7)
-    assert torch.equal(ours, torch.rand(5))

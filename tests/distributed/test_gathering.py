@@ -205,13 +205,6 @@ def test_every_accelerator_gets_the_backend_that_torch_has_for_it(monkeypatch):
             assert backends() == f"cpu:gloo,{name}:{backend}"
 
 
-def test_one_process_gathers_its_own_tensor_untouched():
-    rows = torch.randn(3, 2, requires_grad=True)
-    assert Processes().gather(rows) is rows
-    assert Processes().any(True)
-    assert not Processes().any(False)
-
-
 def test_the_oracle_bites():
     """Without its own rows in place, a process would send nothing back."""
     model, twin = network(), copy.deepcopy(network())

@@ -9,8 +9,6 @@ from doc_pages import PAGES, ROOT, DocPage
 from rich.console import Console
 
 from smoothap.cli import app
-from smoothap.data.names import DATA
-from smoothap.training.recipe_files import recipe_file
 
 tomllib = pytest.importorskip("tomllib")  # of Python 3.11
 ids = pytest.mark.parametrize("page", PAGES, ids=str)
@@ -87,16 +85,6 @@ def help_of(chain):
 
 
 @ids
-def test_every_set_and_recipe_in_a_command_exists(page):
-    for arguments in commands_of(page):
-        for word, value in zip(arguments, [*arguments[1:], ""], strict=True):
-            if word.startswith("recipe:") and word != "recipe:NAME":
-                assert recipe_file(word).is_file()
-            elif word in ("--data", "--test-on", "--calibrate") and value not in ("PATH", "NAME:PATH"):
-                assert value in DATA or value.partition(":")[0] in {*DATA, "album"}, value
-
-
-@ids
 def test_every_script_and_its_options_exist(page):
     for line in [*page.shell_lines(), *page.spans()]:
         script = re.match(r"python ((?:benchmarks|tests|tools)/\S+\.py)", line)
@@ -116,45 +104,7 @@ def test_every_make_command_and_extra_exists(page):
             assert set(names.split(",")) <= set(extras), line
 
 
-def pages_with_a_command_for(page, image):
-    """The pages that show this image in a section with a command."""
-    file = target_of(page, image)[0]
-    return [
-        other
-        for other in PAGES
-        for shown in other.images()
-        if target_of(other, shown)[0] == file
-        and re.search(r"(smoothap [a-z]|python (benchmarks|tools)/)", other.section_around(shown))
-    ]
-
-
-@ids
-def test_every_figure_has_the_command_that_makes_it_beside_it_or_on_a_page_that_is_linked(page):
-    for image in page.images():
-        made = pages_with_a_command_for(page, image)
-        linked = {target_of(page, link)[0] for link in page.links()}
-        assert page in made or linked & {each.file for each in made}, f"{page}: {image} has no command"
-
-
-@ids
-def test_no_number_is_left_open(page):
-    left = re.findall(r"\b(?:TODO|TBD|FIXME|XXX|[A-Z]+_[A-Z0-9_]+)\b", re.sub(r"`[^`]*`", "", page.prose))
-    assert not left
-
-
 def test_every_page_is_in_the_site_s_menu():
     site = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     listed = re.findall(r'= "([\w/]+\.md)"', site)
     assert sorted(listed) == sorted(str(page.file.relative_to(ROOT / "docs")) for page in PAGES[1:])
-
-
-def test_the_walk_sees_what_is_wrong(tmp_path):
-    file = tmp_path / "README.md"
-    file.write_text("# One title\n\n[a](#one-title) [b](#another) [c](none.md)\n\n```\nsmoothap nope  # why\n```\n")
-    page = DocPage(file)
-    assert wrong_links(page) == ["#another", "none.md"]
-    assert commands_of(page) == [["nope"]]
-    with pytest.raises(Exception, match="nope"):
-        parse(["nope"])
-    with pytest.raises(Exception, match="--dta"):
-        parse(["evaluate", "--dta", "emoji"])

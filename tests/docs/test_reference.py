@@ -18,16 +18,6 @@ def test_the_reference_is_that_of_the_docstrings():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tools/write_api.py"
 
 
-@pytest.mark.parametrize("page", [ARCHITECTURE, PAPER], ids=str)
-def test_every_file_that_is_named_exists(page):
-    paths = [span for span in page.spans() if re.fullmatch(r"[\w./]+/[\w.]*", span)]
-    assert len(paths) > 10
-    absent = [
-        path for path in paths if not any((ROOT / place / path).exists() for place in (".", "src/smoothap", "src"))
-    ]
-    assert not absent
-
-
 def test_every_test_that_is_named_exists():
     named = {span for span in PAPER.spans() if span.startswith("test_")}
     files = list((ROOT / "tests").rglob("test_*.py"))

@@ -95,18 +95,3 @@ def test_pairs_are_the_largest_of_the_whole_table_once_each_with_both_directions
         worst = max(range(12), key=lambda other: taken[label, other])
         assert result.taker[label] == worst
         assert result.taken[label] == pytest.approx(taken[label, worst])
-
-
-def test_classes_that_stand_apart_take_nothing():
-    labels = np.repeat(np.arange(4), 3)
-    result = confusions(np.eye(4)[labels], labels, progress=False)
-    assert result.pairs == []
-    assert (result.taker == -1).all()
-    assert not result.lost.any()
-
-
-def test_the_caller_is_not_in_inference_mode_between_two_classes():
-    labels = np.repeat(np.arange(3), 4)
-    vectors = np.random.default_rng(0).standard_normal((12, 5))
-    for _ in class_losses(vectors, labels, progress=False):
-        assert not torch.is_inference_mode_enabled()

@@ -33,7 +33,7 @@ def assert_equal(report, expected):
 
 
 @pytest.mark.guarantee(3)
-@settings(max_examples=short_or_long(150, 10_000))
+@settings(max_examples=short_or_long(60, 10_000))
 @given(
     seed=st.integers(0, 2**31),
     rows=st.integers(1, 90),
@@ -146,12 +146,6 @@ def test_any_kind_of_array_and_labels_gives_the_same_metrics(core_path, kind, tm
     assert report.to_json() == expected.to_json()
 
 
-def test_a_set_without_any_positive_is_all_skipped(core_path):
-    report = evaluate(np.eye(4), np.arange(4))
-    assert (report.queries, report.skipped) == (0, 4)
-    assert np.isnan(report.mean_average_precision)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -214,12 +208,6 @@ def test_signed_and_unsigned_labels_beyond_2_to_53_are_kept_apart(start):
         assert evaluate(vectors, labels, vectors, gallery_labels).to_json() == expected
     mixed = [2**63 + row // 6 if row < 12 else -(row // 6) for row in range(24)]  # no type of numpy holds both
     assert evaluate(vectors, mixed).queries == 24
-
-
-@pytest.mark.parametrize("one", [5, np.int64(5)])
-def test_one_number_is_a_recall_too(one):
-    report = evaluate(np.eye(4), np.zeros(4, int), recall_at=one)
-    assert list(report.recall) == list(report.precision) == [5]
 
 
 @pytest.mark.guarantee(5)

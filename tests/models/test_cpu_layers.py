@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn.functional import conv2d, pad
 
 from smoothap._core.threads import numba_is_there
-from smoothap.models import Embedder
 from smoothap.models.cpu import convolution, depthwise
 from smoothap.models.cpu.convolution import convolve
 from smoothap.models.cpu.depthwise import NO_ACTIVATION, Geometry
@@ -68,14 +67,6 @@ def test_result_and_gradients_are_torchs_for_any_shape(shape, bounds):
     alone = depthwise.gradients(images, weight, gradient, geometry, **given, of_images=False)
     assert alone[0] is None
     assert torch.equal(alone[1], computed[1])
-
-
-def test_the_slope_at_a_bad_number_is_torchs():
-    result = torch.tensor([float("nan"), 0.0, 3.0, 6.0]).reshape(1, 1, 2, 2)
-    gradient = torch.ones(1, 1, 2, 2)
-    slopes, total = depthwise.slopes_and_sum(gradient, result, (0.0, 6.0))
-    assert torch.equal(slopes, torch.ops.aten.hardtanh_backward(gradient, result, 0.0, 6.0))
-    assert total.item() == 2
 
 
 @pytest.mark.parametrize("where", ["result", "gradient"])
@@ -149,29 +140,6 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
         assert all(torch.equal(value, first) for value, first in zip(values, results[0], strict=True))
 
 
-@pytest.mark.parametrize("network", ["tf_efficientnet_lite0", "mobilenetv3_small_050", "convnext_atto"])
-def test_a_network_learns_the_same_with_torchs_gradient(network, monkeypatch):
-    torch.manual_seed(0)
-    model = Embedder(network, 8, size=48, pretrained=False).double()
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    images, target = torch.randn(5, 3, 48, 48).double(), torch.randn(5, 8)
-    gradients = []
-    used = []
-    own = depthwise.gradients
-    monkeypatch.setattr(depthwise, "gradients", lambda *what, **how: used.append(1) or own(*what, **how))
-    for numba in (True, False):
-        monkeypatch.setattr(convolution, "numba_is_there", lambda numba=numba: numba)
-        model.zero_grad()
-        torch.manual_seed(1)
-        (model(images) * target).sum().backward()
-        gradients.append({name: weight.grad.clone() for name, weight in model.named_parameters()})
-        assert used, "this network was to use our gradient"
-    for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-6, atol=1e-8, msg=name)
-
-
 def test_which_way_is_taken_follows_from_the_shapes():
     images, small = torch.zeros(8, 64, 9, 9), torch.zeros(8, 64, 2, 2)
     three, five, seven, one = (torch.zeros(64, 1, side, side) for side in (3, 5, 7, 1))
@@ -223,18 +191,3 @@ def test_a_fused_activation_gives_what_it_gives_by_itself(weight, activation):
         fused = convolve(images, weights, bias, geometry, activation())
         alone = activation()(conv2d(images, weights, bias, *geometry[:4]))
     torch.testing.assert_close(fused, alone, rtol=1e-5, atol=1e-4)
-
-
-def test_the_backward_pass_of_the_default_network_copies_no_map():
-    """A gradient in another layout than the features is copied, layer by layer: that was a third of a step."""
-    model = Embedder(dimension=None, size=64, pretrained=False)
-    images = torch.randn(4, 3, 64, 64).contiguous(memory_format=torch.channels_last)
-    loss = model(images).sum()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
-        loss.backward()
-    copied = [
-        event.input_shapes[0]
-        for event in profile.events()
-        if event.name == "aten::copy_" and len(event.input_shapes[0]) == 4 and event.input_shapes[0][0] == 4
-    ]
-    assert len(copied) <= 6, copied  # of the mean, and of the borders that TensorFlow's padding adds

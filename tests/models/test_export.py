@@ -117,12 +117,6 @@ def test_the_bare_file_takes_squares_and_says_how_to_make_them(model, tmp_path, 
     assert "channels in the order BGR, mean 91 104 131, std 1 2 3" in sentence
 
 
-def test_photos_that_cannot_be_read_are_an_error_and_leave_no_file(model, tmp_path):
-    with pytest.raises(ValueError, match="None of the 1 photos can be read"):
-        export_onnx(model, tmp_path / "model.onnx", photos=[tmp_path / "nowhere.jpg"])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_that_differs_is_not_written_and_the_model_stays_as_it_is(model, tmp_path, monkeypatch):
     real = export._network
 

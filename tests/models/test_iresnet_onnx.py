@@ -85,7 +85,7 @@ def assert_the_same_vectors(file, network):
         torch.testing.assert_close(read(faces), expected, rtol=1e-4, atol=1e-4 * float(expected.abs().max()))
 
 
-@pytest.mark.parametrize("folded", [True, False])
+@pytest.mark.parametrize("folded", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_network_is_read_back_whether_batch_norms_are_folded_or_not(network, tmp_path, folded):
     assert_the_same_vectors(Writer(network.state_dict(), folded).write(tmp_path / "faces.onnx"), network)
 

@@ -5,8 +5,6 @@ import torch
 from safetensors.torch import save_file
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, conv2d, linear, max_pool2d, normalize, relu
 
-from smoothap.data.transforms import SENET
-from smoothap.models import Embedder
 from smoothap.models.faces.senet import vggface2_senet50
 
 BLOCKS = (3, 4, 6, 3)
@@ -119,18 +117,3 @@ def test_the_caffe_conversion_loads_by_its_names(files):
     }.items():
         assert torch.equal(loaded[name], caffe[published]), name
     assert model.dimension == 256
-
-
-def test_a_face_model_keeps_its_transform_on_disk(tmp_path):
-    assert Embedder.load(vggface2_senet50().save(tmp_path)).transform == SENET
-
-
-def test_an_embedding_of_another_dimension_is_refused(files):
-    with pytest.raises(ValueError, match="256 dimensions, not 128"):
-        vggface2_senet50(files[0] / "oxford.safetensors", dimension=128)
-
-
-def test_a_name_outside_of_the_layouts_is_told(tmp_path, files):
-    save_file({**files[1]["oxford"], "conv6_1_1x1_up_more.weight": torch.zeros(1)}, tmp_path / "more.safetensors")
-    with pytest.raises(ValueError, match="conv6_1_1x1_up_more"):
-        vggface2_senet50(tmp_path / "more.safetensors")

@@ -38,19 +38,6 @@ def test_names_and_shapes_that_do_not_fit_are_told(tmp_path, published):
         assert part in str(error.value)
 
 
-def test_weights_of_another_network_are_told_by_their_names(tmp_path):
-    save_file(build_backbone("test_vit", pretrained=False).state_dict(), tmp_path / "weights.safetensors")
-    with pytest.raises(ValueError, match=r"does not fit ConvNeXt; \d+ missing: .*; \d+ not known: blocks"):
-        build_backbone("convnext_atto", pretrained=tmp_path / "weights.safetensors")
-
-
-def test_position_embeddings_are_adapted_to_the_image_size(tmp_path):
-    state = build_backbone("vit_tiny_patch16_224", pretrained=False).state_dict()
-    save_file(state, tmp_path / "weights.safetensors")
-    backbone = build_backbone("vit_tiny_patch16_224", 64, tmp_path / "weights.safetensors")
-    assert backbone(torch.randn(1, 3, 64, 64)).shape == (1, 192)
-
-
 @pytest.mark.guarantee(14)
 def test_an_old_torch_opens_no_pickle(tmp_path, published, monkeypatch):
     torch.save(published, tmp_path / "weights.pth")
@@ -108,11 +95,6 @@ def test_weights_in_the_cache_need_no_network(monkeypatch, tmp_path, published):
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: str(tmp_path / "weights.safetensors"))
     monkeypatch.setattr(weights, "_answers", lambda _: pytest.fail("asked the network"))
     assert torch.equal(build_backbone("resnet18").state_dict()["bn1.bias"], published["bn1.bias"])
-
-
-def test_iresnet_has_nothing_to_download():
-    with pytest.raises(ValueError, match="pretrained=PATH"):
-        build_backbone("iresnet50")
 
 
 def test_the_backbone_of_a_saved_model_is_a_start_for_another(tmp_path):

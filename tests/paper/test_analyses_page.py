@@ -79,12 +79,6 @@ def test_every_analysis_has_its_figures_words_and_command(page):
     assert "2,000" in page.text
 
 
-def test_a_failed_analysis_is_a_section_that_says_why(page):
-    assert "Not made: no disk" in page.text
-    assert "2 of 3 analyses" in page.text
-    assert ("section", {"id": "ablation"}) in page.elements
-
-
 def test_every_link_leads_to_a_place_on_the_page_and_nothing_comes_from_outside(page, folder):
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     links = [attributes["href"] for _, attributes in page.elements if "href" in attributes]
@@ -98,8 +92,3 @@ def test_every_link_leads_to_a_place_on_the_page_and_nothing_comes_from_outside(
     text = (folder / "analyses.html").read_text()
     assert not re.search(r"url\((?!#)|@import|https?://|file:", re.sub(r"base64,[^\"]*", "", text))
     assert "\u202e" not in text
-
-
-def test_what_was_not_saved_or_cannot_be_read_is_none(folder):
-    assert saved_section(folder, "absent") is None
-    assert saved_section(folder, "broken") is None

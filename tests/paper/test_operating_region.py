@@ -43,13 +43,6 @@ def test_sorting_counts_what_a_loop_over_all_elements_counts(batch, tau):
     assert 0 < full < 1
 
 
-def test_blocks_of_queries_do_not_change_the_count(batch, monkeypatch):
-    embeddings, labels = batch
-    whole = region_of(embeddings, labels, 0.1)
-    monkeypatch.setattr("smoothap.paper.operating_region._SCORES_AT_ONCE", 5 * len(labels))
-    assert region_of(embeddings, labels, 0.1) == whole
-
-
 def test_every_batch_of_an_epoch_counts():
     random = np.random.default_rng(0)
     labels = np.repeat(np.arange(32), 4)

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothap.data.datasets.counts import PAPER
 from smoothap.metrics import Report
 from smoothap.paper.paper_rows import PAPER_TABLES, beside_the_paper
 
@@ -34,13 +33,6 @@ def test_the_rows_are_those_of_the_recipes(name, recipes):
     said = " ".join((RECIPES / f"{recipe}.py").read_text().partition("\nRun ")[0] for recipe in recipes)
     figures = " ".join(PAPER_TABLES[name].rows.values()).split()
     assert not set(figures) - set(re.findall(r"\d+\.\d+", said))
-
-
-@pytest.mark.parametrize("name", ["sop", "vehicle-id", "inaturalist", "vggface2", "vggface2-aligned"])
-def test_the_queries_are_the_images_that_the_paper_counts(name):
-    queries = PAPER_TABLES[name].queries
-    assert queries
-    assert queries == {part: PAPER[f"{name.removesuffix('-aligned')} {part}"].images for part in queries}
 
 
 def test_figures_stand_below_the_papers_in_its_own_form():
@@ -80,12 +72,3 @@ def test_faces_stand_beside_both_of_their_tests():
 )
 def test_other_sets_and_protocols_are_not_put_beside_the_paper(data, reports):
     assert beside_the_paper(data, reports) == ""
-
-
-def test_a_few_unreadable_images_do_not_part_it_from_the_paper():
-    assert beside_the_paper("sop:here", {"test": report(60_490, skipped=2)})
-
-
-def test_the_counts_of_ijbc_are_not_those_of_its_instances():
-    assert PAPER_TABLES["ijbc"].queries == {"test": None}  # 148,824 are images, and queries are photos and videos
-    assert PAPER["ijbc test"].images == 148_824

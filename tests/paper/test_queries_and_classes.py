@@ -94,12 +94,6 @@ def test_a_query_with_nothing_to_find_is_refused(toys):
     assert "0/1.png" not in [each["query"] for each in shown]
 
 
-@pytest.mark.parametrize("options", [{"number": 0}, {"first": 0}])
-def test_a_figure_of_nothing_is_refused(toys, options):
-    with pytest.raises(ValueError, match="at least one query"):
-        queries(compare_vectors(*toys), **options)
-
-
 def test_chosen_queries_are_those_that_gained_lost_or_changed_most():
     before = np.array([0.5, 0.5, 0.5, np.nan, 0.5, 0.5])
     after = np.array([0.9, 0.6, 0.0, 0.5, 0.4, 0.8])
@@ -111,15 +105,6 @@ def test_chosen_queries_are_those_that_gained_lost_or_changed_most():
     drawn = {tuple(pick_queries(before, after, labels, "random", 2, seed)) for seed in range(20)}
     assert len(drawn) > 5
     assert not any(3 in each for each in drawn)
-
-
-def test_the_sentence_says_when_the_queries_fell(toys):
-    images, before, after = toys
-    analysis = queries(compare_vectors(images, after, before), choose="lost", number=2)
-    assert analysis.agreement.startswith("Chosen by how AP changed")  # which is no evidence
-    assert "of 2 queries that lost most, AP rose for 0 and fell for 2" in analysis.agreement
-    drawn = queries(compare_vectors(images, after, before), choose="random", number=2)
-    assert drawn.agreement.startswith("Does not agree: of 2 queries")
 
 
 def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_first(toys):
@@ -143,28 +128,6 @@ def test_classes_have_the_mean_ap_of_their_queries_and_the_most_gained_stands_fi
     assert all(row["change"] < 0 for row in lost)
     assert set(analysis.figures) == {"changes", "confusions", "sizes"}
     assert len(analysis.numbers["confusions"]) == 3
-
-
-def test_the_summary_counts_and_names_the_worst_pair(toys):
-    analysis = classes(compare_vectors(*toys), pairs=1)
-    worst = analysis.numbers["confusions"][0]
-    assert f"most is lost by {worst['losing']} to {worst['taking']}" in analysis.agreement
-    assert f"({100 * worst['AP taken, a query']:.1f} points of AP a query)" in analysis.agreement
-
-
-def test_perfect_classes_are_a_figure_too(toys, tmp_path):
-    images = toys[0]
-    vectors = np.eye(len(SIZES))[images.labels]
-    analysis = classes(compare_vectors(images, vectors, vectors))
-    assert "no class takes a rank from another" in analysis.agreement
-    assert analysis.save(tmp_path)
-
-
-def test_one_class_is_refused(toys):
-    images, before, after = toys
-    rows = np.flatnonzero(images.labels == 3)
-    with pytest.raises(ValueError, match="two are needed"):
-        classes(compare_vectors(images.rows(rows), before[rows], after[rows]))
 
 
 def test_sizes_are_grouped_by_doubling_and_every_class_counts_the_same():

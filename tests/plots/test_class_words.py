@@ -34,7 +34,3 @@ def test_code_points_and_letters_have_their_unicode_name_beside_them(name, words
 )
 def test_a_figure_has_only_letters_that_its_font_can_draw(name, words):
     assert figure_words(name, 70) == words
-
-
-def test_where_there_is_little_room_a_letter_stands_alone():
-    assert figure_words("é", 16, explained=False) == "é"

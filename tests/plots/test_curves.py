@@ -30,17 +30,6 @@ def test_the_area_under_each_drawn_curve_is_the_average_precision(rows):
     assert axes.lines[0].get_linestyle() != axes.lines[1].get_linestyle()
 
 
-def test_a_long_curve_is_drawn_no_finer_than_can_be_seen(toy_set, vectors):
-    images = toy_set(["a", "b"], size=4000)
-    row = rank(images, vectors(images.labels, 0.3), 0)
-    axes = Figure().add_subplot()
-    draw_precision_recall(axes, row, row)
-    recall, precision = (np.asarray(values) for values in axes.lines[0].get_data())
-    assert len(recall) <= 1001
-    assert (recall[0], recall[-1]) == (0, 1)
-    assert np.sum(np.diff(recall) * precision[1:]) == pytest.approx(row.average_precision, abs=2e-3)
-
-
 def test_a_drawing_in_a_page_is_xml_in_the_colours_of_the_page_with_a_description(rows):
     svg = inline_svg(precision_recall_figure(*rows), 'a "curve" <b>')
     parsed = ElementTree.fromstring(svg)
@@ -76,19 +65,3 @@ def test_learning_curves_show_what_was_recorded_and_nothing_else():
     assert "50.0%" in inline_svg(validation, "")
     assert loss_figure([]) is None
     assert validation_figure([{"step": 1, "loss": 0.5}]) is None
-
-
-def test_the_thick_line_of_a_long_curve_is_the_mean_of_the_steps_before():
-    losses = np.random.default_rng(0).random(100)
-    figure = loss_figure([{"step": step, "loss": loss} for step, loss in enumerate(losses)])
-    steps, mean = figure.axes[0].lines[1].get_data()
-    assert mean[0] == pytest.approx(losses[:5].mean())
-    assert mean[-1] == pytest.approx(losses[-5:].mean())
-    assert (steps[0], steps[-1]) == (4, 99)
-
-
-@pytest.mark.parametrize("values", [[0.0], [0.3], [0.0, 0.0], [1e-12, 1.0]])
-def test_a_curve_of_one_point_or_of_nothing_is_drawn(values):
-    curve = [{"step": step, "loss": value, "validation_map": value} for step, value in enumerate(values)]
-    for figure in (loss_figure(curve), validation_figure(curve)):
-        ElementTree.fromstring(inline_svg(figure, "curve"))

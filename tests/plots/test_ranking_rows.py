@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from smoothap.metrics import evaluate
-from smoothap.plots.rankings import RankedRow, precision_recall, rank
+from smoothap.plots.rankings import precision_recall, rank
 
 
 def test_the_ranking_is_that_of_a_plain_sort_without_the_query(toy_set, vectors):
@@ -76,8 +76,3 @@ def test_a_query_without_a_right_image_has_no_average_precision(toy_set, vectors
 def test_embeddings_of_another_set_are_refused(toy_set):
     with pytest.raises(ValueError, match=r"32 images of toys <test>, not the shape \(31, 8\)"):
         rank(toy_set(), np.ones((31, 8)), 0)
-
-
-def test_the_last_right_one_counts_from_one():
-    row = RankedRow(0, np.arange(1, 4), np.array([0.3, 0.2, 0.1]), np.array([True, False, False]), 1.0)
-    assert row.last_right == 1

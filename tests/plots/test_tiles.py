@@ -36,12 +36,6 @@ def test_right_and_wrong_differ_also_without_colour():
     assert not np.array_equal(*grey)
 
 
-def test_a_row_longer_than_the_set_ends_with_the_set(toy_set, vectors):
-    images = toy_set(["a", "b"], size=2)
-    row = rank(images, vectors(images.labels, 0.7), 0)
-    assert len(ranked_tiles(images, row, 12, 48)) == 3
-
-
 def test_an_image_is_shown_whole_and_one_that_cannot_be_read_as_a_cross(toy_set):
     images = toy_set()
     whole = thumbnail(images, 0, 48)

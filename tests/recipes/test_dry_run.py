@@ -4,17 +4,12 @@ import os
 import re
 import signal
 
-import numpy as np
 import pytest
-from photo_makers import pattern_folder
 from tiny_sets import write_ijbc, write_sop, write_vehicle_id, write_vggface2
 
 from smoothap.cli import app
 from smoothap.data.datasets import counts, faces
-from smoothap.data.datasets.published import one_in_the_gallery
-from smoothap.data.names import open_data
 from smoothap.training import log
-from smoothap.training.dry_run import few_rows
 
 pytestmark = pytest.mark.usefixtures("small_networks")
 COUNTS = counts.compare_counts
@@ -83,15 +78,6 @@ def test_each_training_of_an_ablation_is_told(tmp_path, capsys):
     assert "all of them" in told
 
 
-def test_own_photos_need_no_recipe(tmp_path, capsys):
-    photos, out = pattern_folder(tmp_path / "photos", 16, 5), tmp_path / "run"
-    words = ("--model", "test_resnet", "--weights", "none", "--size", 24, "--dimension", 16, "--device", "cpu")
-    code = smoothap("train", "--data", f"folder:{photos}", "--out", out, *words, "--dry-run", "--workers", 1)
-    told = capsys.readouterr().out
-    assert code == 0, told
-    assert "Nothing is missing." in told
-
-
 def test_an_interrupted_dry_run_leaves_the_folder_as_it_was(tmp_path, capsys, monkeypatch):
     data, out = write_sop(tmp_path / "data"), tmp_path / "run"
     written = log.Log.write
@@ -104,22 +90,4 @@ def test_an_interrupted_dry_run_leaves_the_folder_as_it_was(tmp_path, capsys, mo
     monkeypatch.setattr(log.Log, "write", interrupting)
     assert dry_run("recipe:sop-384", data, out, "--batch-size", 16, "--weights", "none") == 130
     assert f"{out} is as it was." in capsys.readouterr().out
-    assert not list(out.iterdir())
-
-
-def test_resume_does_not_go_with_a_dry_run(tmp_path):
-    with pytest.raises(ValueError, match="leave --resume out"):
-        dry_run("recipe:sop-384", tmp_path, tmp_path / "run", "--resume")
-
-
-def test_few_images_keep_queries_with_their_gallery(tmp_path):
-    whole = open_data(f"vehicle-id:{write_vehicle_id(tmp_path / 'data')}").tests["small"]
-    assert np.array_equal(few_rows(one_in_the_gallery(whole, 0)), np.arange(len(whole)))
-
-
-def test_what_a_killed_dry_run_left_is_in_nobody_s_way(tmp_path):
-    data, out = write_sop(tmp_path / "data"), tmp_path / "run"
-    (out / ".dry-run").mkdir(parents=True)
-    (out / ".dry-run" / "checkpoint.json").write_text("half")
-    assert dry_run("recipe:sop-384", data, out, "--batch-size", 16, "--weights", "none") == 0
     assert not list(out.iterdir())

@@ -24,7 +24,6 @@ from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
 from smoothap.losses import SmoothAP
 from smoothap.models.folder import read_model
-from smoothap.training import checkpoint
 from smoothap.training.log import read_rows
 
 
@@ -124,15 +123,6 @@ def test_other_settings_are_not_mixed_into_a_training(run):
         run(resume=True, steps=1, learning_rate=0.1)
 
 
-def test_other_kernels_than_those_it_began_with_are_told(run, monkeypatch, capsys):
-    with pytest.raises(PowerCut):
-        run("cut", loss=cut_off(SmoothAP(), 3), checkpoint_every=1)
-    monkeypatch.setattr(checkpoint, "kernels", lambda: "torch (rule 1, AVX2)")
-    result, _ = run("cut", resume=True, checkpoint_every=1)
-    assert result.finished
-    assert "weights will differ in their last bits" in capsys.readouterr().out
-
-
 @pytest.fixture
 def threads():
     """Set the number of threads for a while."""
@@ -164,18 +154,6 @@ def test_a_resumed_training_has_the_threads_it_began_with(run, threads, capsys):
     assert set(loss.threads) == {1}
     assert torch.get_num_threads() == 2
     assert "began with 1 threads and goes on with as many, not with 2" in capsys.readouterr().out
-
-
-def test_threads_that_this_machine_does_not_have_are_told(run, threads, capsys, monkeypatch):
-    threads(2)
-    with pytest.raises(PowerCut):
-        run("cut", loss=cut_off(SmoothAP(), 3))
-    threads(1)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    loss = CountedThreads()
-    run("cut", loss=loss, resume=True)
-    assert set(loss.threads) == {1}
-    assert re.search(r"began with 2 threads and goes on with 1, .* differ in their last bits", capsys.readouterr().out)
 
 
 def renamed(images, column):
@@ -233,17 +211,6 @@ def test_what_a_kill_left_half_written_is_swept_away(run, tmp_path):
         (tmp_path / name).write_bytes(b"half")
     run(steps=1)
     assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_to_resume_without_a_checkpoint_is_to_begin(run):
-    assert run(resume=True, steps=2)[0].steps == 2
-
-
-def test_a_finished_training_resumes_to_its_end(run, tmp_path):
-    result, _ = run()
-    before = checkpoint_bytes(tmp_path / "run")
-    assert run(resume=True)[0] == result
-    assert checkpoint_bytes(tmp_path / "run") == before
 
 
 @pytest.mark.guarantee(8)

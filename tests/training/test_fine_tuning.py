@@ -12,9 +12,7 @@ from photo_makers import pattern_folder
 from smoothap.cli import app
 from smoothap.data.names import open_data
 from smoothap.models import Embedder, open_model
-from smoothap.models.embedding import NoFeatures
 from smoothap.training import finetune as fine_tuning
-from smoothap.training.before_after import compare_with_untrained, measure_untrained
 from smoothap.training.config import QUICK, RunOptions
 from smoothap.training.evaluation import evaluate_benchmark, evaluate_model
 from smoothap.training.finetune import fine_tune
@@ -65,19 +63,6 @@ def test_a_batch_shrinks_to_few_classes_and_says_so(photos, tmp_path, capsys, gi
     assert used["batch_size"] == 24  # 6 classes, 4 images of each
     asked = given or QUICK.batch_size
     assert f"Batches have 24 images, not {asked}: 4 of each of 6 classes." in capsys.readouterr().out
-
-
-def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):
-    seen, evaluate = [], fine_tuning.evaluate_benchmark
-    monkeypatch.setattr(
-        fine_tuning,
-        "evaluate_benchmark",
-        lambda model, *data, **how: seen.append(model.transform) or evaluate(model, *data, **how),
-    )
-    changes = {"name": "whole", "flip": False}
-    settings = replace(QUICK, steps=1)
-    fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, config=settings, options=CPU, **NETWORK)
-    assert [(transform.name, transform.flip) for transform in seen] == [("whole", False)] * 2
 
 
 @pytest.fixture
@@ -145,33 +130,6 @@ def test_a_training_is_alone_in_its_folder_until_its_model_is_saved(photos, tmp_
     assert not is_refused(tmp_path / "run")
 
 
-def test_only_features_of_zeros_fall_back_to_a_new_layer():
-    def measure(model):
-        if model == "backbone":
-            raise NoFeatures("nothing but zeros.")
-        return model
-
-    assert measure_untrained(measure, lambda: "backbone", lambda: "layer") == (
-        "layer",
-        "nothing but zeros. Until then, before is the network with a random embedding layer.",
-    )
-
-    def broken(model):
-        if model == "backbone":
-            raise ValueError("another fault")
-
-    with pytest.raises(ValueError, match="another fault"):
-        measure_untrained(broken, lambda: "backbone", lambda: "layer")
-
-
-def test_a_trained_model_beside_itself_before_its_training(photos, tmp_path):
-    data = f"folder:{photos}"
-    tuned = fine_tune(data, tmp_path / "run", config=replace(QUICK, steps=2), options=CPU, **NETWORK)
-    compared = compare_with_untrained(data, str(tmp_path / "run" / "model"), weights="none", folder=tmp_path)
-    assert compared.after_report.summary() == tuned.after["test"].summary()
-    assert compared.before_report.summary() == tuned.before["test"].summary()
-
-
 def test_all_classes_can_be_trained_on_and_the_last_model_is_kept(photos, tmp_path, capsys):
     settings = replace(QUICK, steps=3, validation_fraction=0)
     tuned = fine_tune(f"folder:{photos}", tmp_path / "all", config=settings, test_fraction=0, options=CPU, **NETWORK)
@@ -189,15 +147,6 @@ def test_all_classes_can_be_trained_on_and_the_last_model_is_kept(photos, tmp_pa
     )
     for name, weights in tuned.model.state_dict().items():
         assert torch.equal(weights, again.model.state_dict()[name])
-
-
-def test_without_validation_the_test_classes_are_still_left_out(photos, tmp_path):
-    settings = replace(QUICK, steps=2, validation_fraction=0)
-    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", config=settings, options=CPU, **NETWORK)
-    assert tuned.after["test"].queries == 40
-    assert tuned.best_step == 2
-    shorter = fine_tune(f"folder:{photos}", tmp_path / "one", config=replace(settings, steps=1), options=CPU, **NETWORK)
-    assert not torch.equal(tuned.model.embedding.weight, shorter.model.embedding.weight)
 
 
 def test_nothing_to_test_on_is_told(photos, tmp_path):

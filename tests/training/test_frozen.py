@@ -1,11 +1,7 @@
 """The embedding layer alone, on features that a frozen backbone gave once: the same training, and a cache to trust."""
 
-import json
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,22 +9,17 @@ import torch
 from photo_makers import pattern_folder
 from PIL import Image
 
-from smoothap.benchmark.methods import METHODS
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.names import open_data
 from smoothap.data.samplers import Draw
-from smoothap.data.stored_features import chosen_views
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.models.embedding import embed_set
 from smoothap.training import frozen as module
 from smoothap.training.config import RunOptions
-from smoothap.training.evaluation import evaluate_benchmark
 from smoothap.training.frozen import freeze
 from smoothap.training.log import read_rows
 from smoothap.training.loop import train
-
-SIDE = 24
 
 
 @pytest.fixture(autouse=True)
@@ -82,28 +73,6 @@ def test_the_layer_learns_the_same_from_features_as_from_the_images(benchmark, s
     assert all(torch.allclose(saved[0][name], saved[1][name], atol=1e-6) for name in saved[0])
 
 
-def test_a_saved_head_is_a_whole_model_with_the_same_metrics(benchmark, small_model, small_settings, tmp_path):
-    frozen = freeze(benchmark, small_model())
-    images, validation = frozen.benchmark.train_and_validation(0)
-    head = frozen.head(16, hidden=8)
-    config = small_settings(steps=8, batch_size=16)
-    train(head, SmoothAP(), images, validation, config, tmp_path / "run", RunOptions(device="cpu"))
-    opened = Embedder.load(tmp_path / "run" / "model")
-    of_features = evaluate_benchmark(head, frozen.benchmark, unreadable=tmp_path / "bad.csv")["test"]
-    of_images = evaluate_benchmark(opened, benchmark, unreadable=tmp_path / "bad.csv")["test"]
-    assert of_features.summary() == of_images.summary()
-    assert (opened.embedding.last.weight != 0).any()  # the hidden layer learns too
-    assert opened.backbone.state_dict().keys() == small_model().backbone.state_dict().keys()
-
-
-def test_a_hidden_layer_starts_as_the_linear_one(benchmark, small_model):
-    frozen = freeze(benchmark, small_model())
-    head = frozen.head(16, hidden=8)
-    features = torch.randn(3, frozen.backbone.feature_dimension, 1, 1)
-    alone = torch.nn.functional.linear(features.flatten(1), head.embedding.weight, head.embedding.bias)
-    assert torch.equal(head(features), torch.nn.functional.normalize(alone, dim=1))
-
-
 def test_a_resumed_training_ends_with_the_same_weights(benchmark, small_model, small_settings, tmp_path):
     frozen = freeze(benchmark, small_model())
     images, validation = frozen.benchmark.train_and_validation(0)
@@ -136,18 +105,6 @@ class StopsAfter(SmoothAP):
         return super().forward(*arguments, **options)
 
 
-def test_other_features_are_refused_when_a_training_is_resumed(benchmark, small_model, small_settings, tmp_path):
-    for views in (1, 2):
-        frozen = freeze(benchmark, small_model(), views=views)
-        images, validation = frozen.benchmark.train_and_validation(0)
-        arguments = frozen.head(16), SmoothAP(), images, validation, small_settings(steps=1, batch_size=16)
-        if views == 1:
-            train(*arguments, tmp_path / "run", RunOptions(device="cpu"))
-        else:
-            with pytest.raises(ValueError, match="other images"):
-                train(*arguments, tmp_path / "run", RunOptions(device="cpu", resume=True))
-
-
 def test_the_test_view_is_stored_to_the_bit_and_random_views_are_those_of_the_images(benchmark, small_model, tmp_path):
     model = small_model()
     images = freeze(benchmark, model, views=2).benchmark.train
@@ -159,20 +116,6 @@ def test_the_test_view_is_stored_to_the_bit_and_random_views_are_those_of_the_im
     test = freeze(benchmark, model).benchmark.tests["test"].features.array
     plain = ImageDataset(benchmark.tests["test"], model.transform, report=tmp_path / "bad.csv")
     assert np.array_equal(test[0], embed_set(model, plain, features=True).vectors)
-
-
-def test_a_draw_takes_one_of_all_views_and_an_index_the_test_view(benchmark, small_model, tmp_path):
-    images = freeze(benchmark, small_model(), views=3).benchmark.train_and_validation(0)[0]
-    dataset = ImageDataset(images, small_model().transform, report=tmp_path / "bad.csv")
-    stored = images.features.array[:, images.features.rows].astype(np.float32)
-    draws = [Draw(row % len(images), (5, 1, row)) for row in range(400)]
-    views = chosen_views(np.array([draw.seed for draw in draws]), 4)
-    assert set(np.bincount(views) // 70) == {1}  # each about as often as the others
-    batch, _ = dataset[draws]
-    assert batch.rows.tolist() == [draw.row for draw in draws]
-    assert np.array_equal(batch.images.flatten(1), stored[views, batch.rows])
-    assert np.array_equal(batch.labels, images.labels[batch.rows])
-    assert np.array_equal(dataset[[7]][0].images.flatten(), stored[0, 7])
 
 
 def test_the_next_run_finds_the_features(benchmark, small_model, photos, computed):
@@ -249,45 +192,3 @@ def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_mode
     drawn = [Draw(row, (0, 0, 3))]
     assert stored[drawn][0].rows == plain[drawn][0].rows != row
     assert np.array_equal(embed_set(model, plain).rows, embed_set(model.on_features(), stored).rows)
-
-
-@pytest.mark.slow
-def test_two_programs_at_once_end_with_one_whole_file(benchmark, small_model, photos, cache, tmp_path):
-    program = (
-        "import sys, torch; from smoothap.data.names import open_data; from smoothap.models import Embedder; "
-        "from smoothap.training.frozen import freeze; torch.manual_seed(0); "
-        f"freeze(open_data('folder:{photos}'), Embedder('test_resnet', 16, size={SIDE}, pretrained=False))"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
-    assert [process.wait(120) for process in running] == [0, 0]
-    assert len(list(cache.glob("*.npy"))) == 2
-    assert not list(cache.glob(".*.partial"))
-    assert len(freeze(benchmark, small_model()).files) == 2
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_trains_on_features(name, benchmark, small_model, small_settings, tmp_path):
-    frozen = freeze(benchmark, small_model(), views=1)
-    images, validation = frozen.benchmark.train_and_validation(0)
-    arguments = frozen.head(16), METHODS[name], images, validation, small_settings(steps=2, batch_size=16)
-    assert train(*arguments, tmp_path / "run", RunOptions(device="cpu")).steps == 2
-
-
-def test_features_too_large_for_16_bits_are_refused(benchmark, small_model):
-    model = small_model()
-    model.backbone.register_forward_hook(lambda *_: torch.full((64, model.feature_dimension), 1e6)[: len(_[1][0])])
-    with pytest.raises(ValueError, match="larger than 65,504"):
-        freeze(benchmark, model)
-
-
-def test_a_head_alone_says_that_it_is_no_model(benchmark, small_model, tmp_path):
-    freeze(benchmark, small_model()).head(16, saves_backbone=False).save(tmp_path / "head")
-    assert json.loads((tmp_path / "head" / "model.json").read_text())["architecture"] == "test_resnet"
-    with pytest.raises(ValueError, match="missing: backbone"):
-        Embedder.load(tmp_path / "head")
-
-
-def test_a_copy_of_the_set_keeps_its_pictures(benchmark, small_model):
-    images = freeze(benchmark, small_model()).benchmark.train
-    assert images.read(0).size == benchmark.train.read(0).size
-    assert isinstance(images.file(0), Path)

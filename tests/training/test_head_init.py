@@ -57,14 +57,6 @@ def test_principal_components_know_no_classes(small_model, pattern_set, tmp_path
     assert model.head_init == "components"
 
 
-def test_rows_beyond_the_features_stay_random_and_small(small_model, pattern_set, tmp_path):
-    features = small_model().backbone.head_hidden_size
-    model = small_model(dimension=features + 8)
-    start_as_projection(model, ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv"))
-    lengths = model.embedding.weight.detach().norm(dim=1)
-    assert 0 < lengths[features:].max() < lengths[:features].min() / 10
-
-
 def test_a_training_starts_from_the_projection_and_says_so(run, tmp_path):
     run("random", steps=1)
     _, model = run("projected", steps=1, head_init="projection")
@@ -94,17 +86,3 @@ def test_a_training_that_goes_on_does_not_look_at_the_features_again(run, tmp_pa
     assert result == whole
     assert resumed.head_init == "projection"
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in resumed.state_dict().items())
-
-
-def test_large_sets_are_looked_at_in_part(small_model, pattern_set, tmp_path, monkeypatch):
-    monkeypatch.setattr(head_init, "_IMAGES", 10)
-    model = small_model()
-    dataset = ImageDataset(pattern_set(), model.transform, report=tmp_path / "bad.csv")
-    seen = []
-    monkeypatch.setattr(head_init, "embed_set", lambda *given, **how: seen.append(embed_set(*given, **how)) or seen[0])
-    start_as_projection(model, dataset)
-    (embedded,) = seen
-    assert len(embedded.vectors) == len(embedded.rows) == 10
-    assert (embedded.rows[0], embedded.rows[-1]) == (0, len(dataset) - 1)
-    expected = model.eval().features(dataset[embedded.rows.tolist()][0].images)
-    np.testing.assert_allclose(embedded.vectors, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -32,10 +32,3 @@ def test_a_part_with_a_rate_of_its_own_learns_at_that_one():
     assert (own["lr"], own["params"]) == (5e-4, [loss.boundary.beta])
     assert shared["weight_decay"] == own["weight_decay"] == 0
     assert parameter_groups(SmoothAP(), TrainingConfig()) == []
-
-
-def test_the_loop_moves_them_at_these_rates(run):
-    loss = Both()
-    run(loss=loss, steps=1, epochs=1, learning_rate=1e-4, weight_decay=0.5)
-    assert torch.allclose(loss.boundary.beta.detach(), torch.tensor([1 - 5e-4, 1, 1]), atol=1e-7)  # a step of Adam
-    assert torch.allclose((loss.proxies.detach() - 1).abs(), torch.full((2,), 1e-4), atol=1e-7)

@@ -1,12 +1,8 @@
-import builtins
-import sys
-
 import pytest
 from photo_makers import pattern_folder, tiny_model
 
-from smoothap import data
 from smoothap.album.identity import load_model
-from smoothap.data.names import DATA, open_data
+from smoothap.data.names import open_data
 from smoothap.models import open_model
 
 
@@ -31,32 +27,6 @@ def test_a_wrong_name_or_path_is_explained(spec, complaint):
 def test_a_set_with_a_split_of_its_own_takes_no_fraction():
     with pytest.raises(ValueError, match="emoji comes with its split"):
         open_data("emoji", test_fraction=0.3)
-
-
-def test_a_path_may_hold_colons(tmp_path):
-    with pytest.raises(FileNotFoundError, match="a:b"):
-        open_data(f"folder:{tmp_path}/a:b")
-
-
-@pytest.mark.parametrize("name", [name for name in DATA if DATA[name].path])
-def test_every_set_says_which_path_is_missing(name, tmp_path):
-    with pytest.raises((OSError, ValueError), match="nowhere"):
-        open_data(f"{name}:{tmp_path}/nowhere")
-
-
-def test_a_missing_extra_is_a_sentence(monkeypatch):
-    def without_pyarrow(name, *rest):
-        if name.partition(".")[0] == "pyarrow":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real(name, *rest)
-
-    real = builtins.__import__
-    monkeypatch.setattr(data, "datasets", data.datasets)  # what is imported below is not left there
-    for module in [name for name in sys.modules if name.startswith(("smoothap.data.", "pyarrow"))]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setattr(builtins, "__import__", without_pyarrow)
-    with pytest.raises(ValueError, match=r"The set csv needs pyarrow: pip install 'smoothap\[data\]'"):
-        open_data("csv:table.csv")
 
 
 def test_a_folder_that_is_there_is_taken_for_one_of_photos(tmp_path, monkeypatch):
