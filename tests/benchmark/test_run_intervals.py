@@ -23,9 +23,9 @@ def simulated(random, *, seeds, classes, of_seed, of_class, of_both, splits=1, o
     return runs
 
 
-def coverage(times=short_or_long(200, 600), **of):
+def coverage(**of):
     random = np.random.default_rng(1)
-    found = [estimate(simulated(random, **of)) for _ in range(times)]
+    found = [estimate(simulated(random, **of)) for _ in range(short_or_long(200, 600))]
     return np.mean([each.low <= TRUTH <= each.high for each in found])
 
 
