@@ -20,7 +20,7 @@ from labelled_vectors import all_vectors
 
 from smoothap.album.finding_all import LEAST_RIGHT, LEAST_WRONG, Belonging, expected_missing
 from smoothap.album.queries import corrected
-from smoothap.plots.palette import LIGHT
+from smoothap.plots.html import LIGHT
 
 SHARE, BATCH = 0.95, 20
 Range = tuple[float, float, float]  # the recall that is announced, its lowest and its highest value

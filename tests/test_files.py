@@ -8,13 +8,6 @@ import pytest
 from smoothap._core.files import locked, write_atomically
 
 
-@pytest.mark.parametrize("content", [b"bytes", "text", lambda path: path.write_text("written")])
-def test_the_new_content_stands_where_it_was_asked(tmp_path, content):
-    path = write_atomically(tmp_path / "deep" / "file", content)
-    assert path.read_text() in ("bytes", "text", "written")
-    assert [file.name for file in path.parent.iterdir()] == ["file"]
-
-
 def test_a_writer_that_fails_leaves_the_old_file_and_no_litter(tmp_path):
     (tmp_path / "file").write_text("old")
 

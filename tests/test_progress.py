@@ -10,15 +10,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_what_is_quick_says_nothing(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with Progress("Quick", total=3) as line:
-        for _ in range(3):
-            line.advance()
-    assert stream.getvalue() == ""
-
-
 def run(stream, monkeypatch, shown=True):
     monkeypatch.setattr(sys, "stderr", stream)
     for name in ("_DELAY", "_EVERY_ON_A_TERMINAL", "_EVERY_IN_A_LOG"):

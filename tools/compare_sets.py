@@ -15,7 +15,7 @@ import numpy as np
 from smoothap.benchmark.statistics import Estimate
 from smoothap.benchmark.table import MAIN, OURS, plus_minus
 from smoothap.plots.drawing import panel_figure, style_axes
-from smoothap.plots.palette import LIGHT
+from smoothap.plots.html import LIGHT
 
 _FAR = -6.0  # the left end of the figure
 Row = dict[str, Estimate | None]  # by the name of the set; None: Smooth-AP itself, or a method that failed

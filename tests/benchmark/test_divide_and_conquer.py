@@ -12,7 +12,6 @@ from smoothap.benchmark.methods.divide_and_conquer import (
     ClusterBatches,
     SlicedMargin,
     _matched,
-    _without_singletons,
     k_means,
 )
 from smoothap.data.image_set import ImageSet
@@ -47,15 +46,6 @@ def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
         assert moved.nonzero()[:, 0].tolist() == list(range(8 * cluster, 8 * cluster + 8))
 
 
-def test_slices_learn_together_before_the_batches_are_of_all_images(loss):
-    for _ in range(4):
-        loss.before_step(torch.tensor([0]))
-    loss.before_step(torch.tensor([0]))
-    embeddings = normalize(torch.randn(96, 32, generator=torch.Generator().manual_seed(0)), dim=1).requires_grad_()
-    loss(embeddings, torch.from_numpy(LABELS)).backward()
-    assert bool((embeddings.grad.abs().sum(0) > 0).all())
-
-
 def test_a_batch_comes_from_one_cluster_until_all_learn_together(loss, batches):
     drawn = [[draw.row for draw in batch] for epoch in range(2) for batch in batches.draws(epoch)]
     clusters = [set((LABELS % 4)[rows]) for rows in drawn]
@@ -65,12 +55,6 @@ def test_a_batch_comes_from_one_cluster_until_all_learn_together(loss, batches):
     for rows in drawn:
         assert len(rows) == 16
         assert np.bincount(LABELS[rows]).max() == 4
-
-
-def test_an_image_alone_of_its_class_in_a_cluster_is_left_out():
-    clusters = np.array([0, 0, 1, 1, 1, 0])
-    labels = np.array([0, 0, 0, 1, 1, 1])
-    assert _without_singletons(clusters, labels).tolist() == [0, 0, -1, 1, 1, -1]
 
 
 def test_new_clusters_take_the_numbers_of_the_old_ones():

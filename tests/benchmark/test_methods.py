@@ -27,19 +27,6 @@ def test_names_of_methods():
     assert three.start.name == "softmax+triplet"
 
 
-def test_a_number_can_be_fixed_as_a_row_of_its_own():
-    plain, fixed, stages = open_methods("blackbox-ap,blackbox-ap:lambda=2:margin=0.05,softmax+smooth-ap:tau=0.1")
-    assert [parameter.name for parameter in plain.tuned] == ["lambda", "margin"]
-    assert (fixed.title, fixed.tuned) == ("Blackbox AP, lambda 2, margin 0.05", ())
-    assert fixed.fixed == {"lambda": 2, "margin": 0.05}
-    assert not fixed.paper  # which has the published numbers
-    assert stages.fixed == {"tau": 0.1}
-    assert stages.start is not None
-    assert stages.start.name == "softmax"
-    (bins,) = open_methods("fast-ap:bins=20")
-    assert repr(bins.fixed) == "{'bins': 20}"  # a whole number stays one
-
-
 def test_options_are_numbers_under_the_names_of_the_method():
     assert METHODS["blackbox-ap"].with_options(**{"lambda": "2", "margin": 0.1}).fixed == {"lambda": 2.0, "margin": 0.1}
     assert METHODS["recall-at-k"].with_options(k="1,4").fixed == {"k": (1, 4)}

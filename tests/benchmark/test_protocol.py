@@ -106,18 +106,6 @@ def test_an_edge_of_one_method_gives_every_method_another_round(world, plan, cap
     assert comparison.rows[1].chosen[0].edges == {}
 
 
-def test_an_edge_that_is_left_when_the_rounds_are_over_is_marked(world, plan):
-    _, best = world
-    best["triplet"] = 1e-9
-    plan = replace(plan, methods="smooth-ap,triplet", trials=4, rounds=2, rate_only=True, learning_rate=BEST)
-    comparison = compare(plan)
-    assert comparison.rows[1].chosen[0].edges == {"learning_rate": "low"}
-    text = write_output(plan, comparison, "smoothap compare")
-    row = next(line for line in text.splitlines() if line.startswith("| Triplet"))
-    assert f"rate {comparison.rows[1].chosen[0].values['learning_rate']:g}* |" in row
-    assert "* at an edge of what was tried" in text
-
-
 def test_seeds_are_paired_over_methods_and_differ_between_splits(world, plan):
     asked, _ = world
     plan = replace(plan, methods="smooth-ap,triplet", seeds=3, splits=2)

@@ -36,16 +36,6 @@ def test_every_part_of_every_range_is_tried_once(method):
         assert sorted((N * place * 0.9999).astype(int)) == list(range(N))
 
 
-def test_the_best_is_that_of_the_highest_validation_map_and_failures_are_none():
-    search = Search(METHODS["triplet"], 1e-3)
-    assert search.best is None
-    assert search.chosen() is None
-    assert search.edges() == {}
-    for rate, value in [(1e-3, 0.4), (2e-3, 0.6), (3e-3, 0.6), (4e-3, np.nan)]:
-        search.trials.append(Trial({RATE: rate, "margin": 0.2}, value))
-    assert search.best == search.trials[1]
-
-
 @pytest.mark.parametrize(("wanted", "end"), [(1e-5, "low"), (0.1, "high"), (1e-3, "")])
 def test_a_best_rate_at_an_edge_is_noticed_and_its_range_moves(wanted, end):
     search = Search(METHODS["smooth-ap"], 1e-3, rate_only=True)
@@ -71,17 +61,6 @@ def test_a_best_rate_at_an_edge_is_noticed_and_its_range_moves(wanted, end):
         tried(search, judge)
     assert search.best.values[RATE] == pytest.approx(wanted, rel=0.8)
     assert search.chosen().edges == {}
-
-
-def test_only_the_range_at_an_edge_moves():
-    search = Search(METHODS["smooth-ap"], 1e-3)
-    tried(search, lambda values: values["tau"] - abs(log(values[RATE] / 1e-3)))  # one moves the other's best
-    search.trials.append(Trial({RATE: 1e-3, "tau": 0.0495}, 1.0))
-    assert search.edges() == search.chosen().edges == {"tau": "high"}
-    search.go_on()
-    drawn = search.draw(64)
-    assert 1e-4 < min(each[RATE] for each in drawn) < max(each[RATE] for each in drawn) < 1e-2
-    assert max(each["tau"] for each in drawn) > 0.2
 
 
 def test_a_limit_of_what_a_number_means_is_no_edge():

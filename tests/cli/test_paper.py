@@ -1,7 +1,5 @@
 """`smoothap paper queries`, `classes` and `all` on a folder of small images, from the command line."""
 
-import json
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -36,14 +34,6 @@ def run(*words):
 @pytest.fixture
 def given(photos):
     return ["--data", f"folder:{photos / 'images'}", "--model", photos / "after", "--before", photos / "before"]
-
-
-def test_queries_writes_figure_and_numbers(given, tmp_path, capsys):
-    run("queries", *given, "--layout", "column", "--number", 2, "--seed", 3, "--out", tmp_path)
-    told = json.loads((tmp_path / "queries-column.json").read_text())
-    assert len(told["numbers"]["queries"]) == 2
-    assert {path.suffix for path in tmp_path.iterdir()} == {".png", ".svg", ".json"}
-    assert str(tmp_path / "queries-column.png") in capsys.readouterr().out
 
 
 def test_classes_writes_three_figures(given, tmp_path):

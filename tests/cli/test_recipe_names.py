@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from smoothap.cli import app
-from smoothap.training import recipe_files
 from smoothap.training.recipe import load_recipe
 
 FOLDER = Path(__file__).parents[2] / "recipes"
@@ -44,13 +43,3 @@ def test_the_file_of_a_recipe_is_printed_as_it_is(capsys, tmp_path):
 def test_a_name_that_is_no_recipe_is_answered_with_those_near_it(tmp_path, recipe, complaint):
     with pytest.raises(ValueError, match=complaint):
         app(["train", recipe, "--data", "here", "--out", str(tmp_path)], result_action="return_value")
-
-
-def test_in_an_installed_package_the_recipes_are_those_inside_it(tmp_path, monkeypatch):
-    installed = tmp_path / "site-packages" / "smoothap"
-    (installed / "recipes").mkdir(parents=True)
-    for file in FOLDER.glob("*.py"):
-        (installed / "recipes" / file.name).write_bytes(file.read_bytes())
-    monkeypatch.setattr(recipe_files, "__file__", str(installed / "training" / "recipe_files.py"))
-    assert {recipe.file.parent for recipe in recipe_files.recipe_files().values()} == {installed / "recipes"}
-    assert set(recipe_files.recipe_files()) == NAMES

@@ -193,13 +193,6 @@ def test_a_training_that_improves_nothing_says_so_and_keeps_the_network(photos, 
     assert described["metrics"]["best step"] == 0
 
 
-def test_a_trained_model_keeps_its_own_dimension(photos, tmp_path):
-    Embedder("test_resnet", 16, size=SIDE, pretrained=False).save(tmp_path / "model")
-    words = ("train", "--data", f"folder:{photos}", "--out", tmp_path / "run", "--model", tmp_path / "model")
-    with pytest.raises(ValueError, match="has its own dimension: leave --dimension out"):
-        smoothap(*words, "--dimension", 8)
-
-
 def test_too_few_classes_are_told(photos, tmp_path):
     (tmp_path / "few").mkdir()
     for name in ("thing 0", "thing 1", "thing 2", "thing 3"):
@@ -216,13 +209,6 @@ def test_evaluate_of_files(vectors, capsys):
     assert metrics["mean_average_precision"] == expected.mean_average_precision
     assert metrics["recall"] == {"1": expected.recall[1], "5": expected.recall[5]}
     assert (vectors / "report.json").read_text() == json.dumps(json.loads(expected.to_json()), indent=1) + "\n"
-
-
-def test_evaluate_against_a_gallery(vectors, capsys):
-    smoothap("evaluate", "--embeddings", vectors / "x.npy", "--labels", vectors / "y.npy",
-             "--gallery", vectors / "g.npy", "--gallery-labels", vectors / "gl.npy")  # fmt: skip
-    parts = [np.load(vectors / f"{name}.npy") for name in ("x", "y", "g", "gl")]
-    assert capsys.readouterr().out == f"{evaluate(*parts).with_intervals()}\n"
 
 
 def test_a_file_that_would_run_code_is_refused(vectors):

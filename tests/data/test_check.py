@@ -30,14 +30,6 @@ def test_images_classes_and_images_per_class_are_counted(root):
     assert counts(findings) == (0, 0, 0)
 
 
-def test_an_unreadable_file_is_listed_with_its_reason(root):
-    (root / "train/b/1.png").write_bytes(b"no picture")
-    (root / "test/z/0.png").write_bytes(b"")
-    broken = check(folder(root)).unreadable
-    assert [(image.part, image.name) for image in broken] == [("folder train", "b/1.png"), ("folder test", "z/0.png")]
-    assert all(image.reason for image in broken)
-
-
 def test_duplicates_are_found_across_the_split_under_two_labels_and_within_a_class(root):
     copy(root, "train/a/0.png", "test/x/0.png")
     copy(root, "test/y/1.png", "test/z/1.png")

@@ -1,7 +1,6 @@
 """From a set to batches: equal for any number of workers, in memory or not, with bad images accounted for."""
 
 import io
-import pickle
 from functools import partial
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.data.dataset import BadImages, ImageDataset, evaluation_batches, training_batches
+from smoothap.data.dataset import ImageDataset, evaluation_batches, training_batches
 from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import read_image
@@ -80,15 +79,6 @@ def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dat
     assert list(held.bad.reasons) == ["7.jpg"]
 
 
-def test_each_place_of_a_batch_is_the_view_its_draw_asks_for(dataset_of):
-    images, transform = image_set(), Transform("released", 24)
-    dataset = dataset_of(images, "released")
-    draws = [draw for step in balanced(images).draws(1) for draw in step]
-    views = torch.cat([batch.images for batch in train(dataset)[len(balanced(images)) :]])
-    for draw, view in zip(draws, views, strict=True):
-        assert torch.equal(view, transform.train(images.read(draw.row), draw.seed))
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_starting_at_a_step_gives_the_batches_from_there_on(workers, dataset_of):
     dataset = dataset_of(image_set())
@@ -122,13 +112,6 @@ def test_in_training_the_next_readable_image_of_the_class_stands_in(dataset_of):
     assert dataset.bad.report.read_text().count("not an image") == 3
 
 
-def test_where_a_whole_class_is_unreadable_the_next_class_stands_in(dataset_of):
-    dataset = dataset_of(image_set(bad=range(11, 60, 12)), bad_limit=0.1)
-    batch, _ = dataset[[Draw(23, (0, 0, 0))]]
-    assert (batch.rows.tolist(), batch.labels.tolist()) == ([0], [0])
-    assert all(len(batch.rows) == 16 for batch in train(dataset))
-
-
 @pytest.mark.parametrize("workers", [0, 2])
 def test_in_evaluation_bad_images_are_left_out_and_listed(workers, dataset_of):
     dataset = dataset_of(image_set(bad=[3, 4, 5, 59]), bad_limit=0.1)
@@ -140,13 +123,6 @@ def test_in_evaluation_bad_images_are_left_out_and_listed(workers, dataset_of):
     assert torch.equal(batches[0].images[1], Transform("paper", 24).test(dataset.images.read(1)))
     assert list(dataset.bad.reasons) == ["3.jpg", "4.jpg", "5.jpg", "59.jpg"]
     assert len(dataset.bad.report.read_text().splitlines()) == 5
-
-
-@pytest.mark.parametrize("ranks", [2, 7])
-def test_the_parts_of_all_ranks_are_the_set_in_order(ranks, dataset_of):
-    dataset = dataset_of(image_set())
-    rows = [batch.rows for rank in range(ranks) for batch in evaluation_batches(dataset, 8, rank=rank, ranks=ranks)]
-    assert torch.cat(rows).tolist() == list(range(60))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -173,20 +149,3 @@ def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
     list(evaluation_batches(dataset, 4))
     dataset[[Draw(0, (0, 0, 0))]]
     assert set(sizes) == {(160, 120)}
-
-
-@pytest.mark.parametrize("decoded", [False, True])
-def test_a_dataset_can_be_sent_to_a_new_process(decoded, dataset_of):
-    dataset = dataset_of(decoded_once(image_set(), Transform("paper", 24)) if decoded else image_set())
-    assert_equal(train(pickle.loads(pickle.dumps(dataset))), train(dataset))
-
-
-@pytest.mark.parametrize(("total", "limit", "allowed"), [(1000, 0.01, 10), (99, 0.01, 0), (50, 0.1, 5), (3, 1.0, 2)])
-def test_one_more_than_the_limit_is_an_error_that_names_the_report(total, limit, allowed, tmp_path):
-    bad = BadImages("toy train", total, tmp_path / "bad.csv", limit)
-    for number in range(allowed):
-        bad.add(f"{number}.jpg", "empty")
-    with pytest.raises(ValueError, match=f"{allowed + 1} of the {total:,} images of toy train") as caught:
-        bad.add("last.jpg", "empty")
-    assert str(caught.value).endswith(f"{bad.report} lists them: repair these files, or take them out of the set.")
-    assert len(bad.report.read_text().splitlines()) == allowed + 2

@@ -1,4 +1,3 @@
-import hashlib
 import importlib.util
 import time
 
@@ -24,12 +23,6 @@ def test_there_are_about_2900_characters(rendered):
     assert 2_800 < images.classes < 3_000
     assert len(images) > 28_000
     assert np.bincount(images.labels).min() >= 2
-
-
-def test_no_picture_is_twice_in_the_set(rendered):
-    images, _, _ = rendered
-    digests = {hashlib.sha256(images.read(row).tobytes()).digest() for row in range(len(images))}
-    assert len(digests) == len(images)
 
 
 def test_characters_that_look_the_same_are_one_class(rendered):

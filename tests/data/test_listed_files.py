@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothap.album.walk import walk
-from smoothap.data.datasets.listing import find_listed, image_files
-from smoothap.data.reading import SUFFIXES
+from smoothap.data.datasets.listing import image_files
 from smoothap.data.tables import label_by
 
 
@@ -42,20 +40,6 @@ def test_a_name_that_is_not_utf8_is_one_line_and_the_others_are_listed(tmp_path,
         "b'a/caf\\xe9.jpg'",
         "b'stra\\xdfe'",
     ]
-
-
-def test_a_data_set_and_an_album_take_the_same_files(tmp_path):
-    for suffix in (*SUFFIXES, ".AVIF2", ".txt"):
-        (tmp_path / f"photo{suffix}").touch()
-    assert ".avif" in SUFFIXES
-    assert image_files(tmp_path).to_pylist() == sorted(f"photo{suffix}" for suffix in SUFFIXES)
-    assert [photo.path for photo in walk(tmp_path).files] == image_files(tmp_path).to_pylist()
-
-
-def test_missing_files_are_counted_and_one_is_named(tmp_path, write_images):
-    write_images(tmp_path, ["a/1.jpg"])
-    with pytest.raises(ValueError, match=r"toy: 2 of 3 listed files are missing, such as a/2.jpg. Unpack the"):
-        find_listed(tmp_path, pa.array(["a/1.jpg", "a/2.jpg", "a/3.jpg"]), "toy")
 
 
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=30))

@@ -69,13 +69,6 @@ def test_a_mistake_in_the_table_is_explained(write_table, text, complaint):
         table(write_table(text))
 
 
-def test_text_that_is_not_utf8_is_explained(tmp_path, write_table):
-    path = write_table("")
-    path.write_bytes("path,label\n1.jpg,caf\u00e9\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="UTF"):
-        table(path)
-
-
 def test_a_folder_is_a_class_and_the_classes_are_split(tmp_path, write_images):
     write_images(tmp_path, [f"{name}/{number}.jpg" for name in "abcd" for number in range(3)])
     benchmark = folder(tmp_path, test_fraction=0.25)

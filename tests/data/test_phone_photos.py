@@ -121,10 +121,3 @@ def test_the_date_is_that_of_the_shot_or_else_the_next_best():
         assert image_head(encoded("JPEG", exif_of(**dates))).taken == day
     for none in (None, "", "yesterday", "2001:13:41 99:99:99"):
         assert image_head(encoded("JPEG", exif_of(original=none))).taken is None
-
-
-def test_broken_exif_loses_neither_the_size_nor_the_photo():
-    stream = io.BytesIO()
-    quarters().save(stream, "JPEG", quality=95, exif=b"Exif\0\0II*\0\xff\xff\xff\xff broken")
-    assert image_head(stream.getvalue()) == ImageHead(64, 48, None, "")
-    assert_quarters(read_image(stream.getvalue()))

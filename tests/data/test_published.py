@@ -199,14 +199,6 @@ def test_a_copy_of_sop_with_images_and_info_files_is_read_too(root, tmp_path_fac
 
 
 @pytest.mark.usefixtures("small")
-def test_files_in_another_case_are_found(root):
-    (root / "sop" / SOP_TEST[0]).rename(root / "sop" / "bicycle_final/3_0.jpg")
-    test = sop(root / "sop").tests["test"]
-    assert test.names[0] == "bicycle_final/3_0.jpg"
-    assert test.read(0).size == (8, 6)
-
-
-@pytest.mark.usefixtures("small")
 def test_the_later_release_of_cars_has_the_same_classes(tmp_path, write_images):
     (tmp_path / "devkit").mkdir()
     savemat(tmp_path / "devkit/cars_meta.mat", {"class_names": np.array(CARS, dtype=object)})

@@ -87,12 +87,6 @@ def test_a_box_counts_from_the_upright_image_and_is_cut_at_its_edge():
         read_image(content, box=(48, 0, 5, 5))
 
 
-def test_grey_and_black_and_white_become_rgb():
-    for mode in ("L", "1"):
-        grey = quarters().convert(mode)
-        assert difference(read_image(encoded(grey)), grey) == 0
-
-
 def test_sixteen_bits_keep_their_upper_eight():
     values = np.linspace(0, 65535, 64 * 48).reshape(48, 64)
     for kind, format in ((np.uint16, "PNG"), (np.uint16, "TIFF"), (np.int32, "TIFF")):
@@ -237,11 +231,6 @@ def test_a_jpeg_may_come_smaller_but_not_below_the_shorter_side_that_is_asked_fo
     small = read_image(content, shorter_side=hint)
     assert small.size == size
     assert np.abs(np.subtract(small.getpixel((size[0] // 4, size[1] // 4)), RED)).max() < 12
-
-
-def test_a_box_is_cut_from_all_of_the_pixels():
-    content = encoded(quarters(640, 480), "JPEG")
-    assert read_image(content, box=(10, 10, 100, 90), shorter_side=60).size == (100, 90)
 
 
 SEEDS = [encoded(noise(40, 30), format) for format in ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")]

@@ -57,9 +57,3 @@ def test_a_face_without_a_box_is_an_error(root):
     (root / "bb_landmark" / "loose_bb_test.csv").write_text('NAME_ID,X,Y,W,H\n"n000001/0001_01",1,2,3,4\n')
     with pytest.raises(ValueError, match=r"loose_bb_test.csv, which gives the faces: 1 of 2"):
         vggface2(root)
-
-
-def test_a_missing_table_of_landmarks_is_named(root):
-    (root / "bb_landmark" / "loose_landmark_train.csv").unlink()
-    with pytest.raises(FileNotFoundError, match=r"no bb_landmark/loose_landmark_train.csv"):
-        vggface2(root, aligned=True)

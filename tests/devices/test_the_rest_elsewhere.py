@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from guarantees import LONG
 from photo_makers import pattern_folder, photo_folder, tiny_model
 from second_device import MISSING, NAME, package
 
@@ -98,7 +99,7 @@ def test_evaluation_gives_the_same_bits_elsewhere(any_second, gallery):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"memory_size": 40, "diagnose_every": 1}, {"micro_batch_size": 5, "optimiser": "adam", "clip": 1.0}],
+    [{"memory_size": 40, "diagnose_every": 1}, {"micro_batch_size": 5, "optimiser": "adam", "clip": 1.0}],
 )
 def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_path, changes):
     here = trained(benchmark, tmp_path / "here", "cpu", **changes)
@@ -108,14 +109,14 @@ def test_a_training_elsewhere_is_the_training_here(any_second, benchmark, tmp_pa
     assert next(Embedder.load(tmp_path / "there" / "model").parameters()).device.type == "cpu"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHODS if LONG else ("margin", "xbm", "proxy-nca", "divide-and-conquer", "mic"))
 def test_every_method_trains_elsewhere(second, benchmark, tmp_path, method):
     assert trained(benchmark, tmp_path / "run", second.place, METHODS[method]).steps >= 3
 
 
 @pytest.mark.parametrize("way", ["to the CPU", "from the CPU"])
-@pytest.mark.parametrize("changes", [{}, {"memory_size": 40}])
-def test_a_checkpoint_is_resumed_on_the_other_device(second, benchmark, tmp_path, way, changes):
+def test_a_checkpoint_is_resumed_on_the_other_device(second, benchmark, tmp_path, way):
+    changes = {"memory_size": 40}
     first, then = (second.place, "cpu") if way == "to the CPU" else ("cpu", second.place)
     trained(benchmark, tmp_path / "whole", "cpu", steps=4, **changes)
     with pytest.raises(Exception, match="enough"):

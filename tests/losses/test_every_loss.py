@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
+from guarantees import LONG
 from torch.utils._python_dispatch import TorchDispatchMode
 from wrapped_losses import CLASSES, DIMENSION, LABELS, WRAPPED
 
@@ -87,7 +88,9 @@ def with_gradient(loss, embeddings, labels, **named):
 def test_the_gradient_is_that_of_the_value(name):
     loss = build(name)
     embeddings = (rows() * torch.linspace(0.5, 2, len(LABELS))[:, None]).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: value_of(loss, x, LABELS), (embeddings,), eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradcheck(
+        lambda x: value_of(loss, x, LABELS), (embeddings,), eps=1e-7, atol=1e-5, fast_mode=not LONG
+    )
     assert with_gradient(loss, embeddings.detach(), LABELS)[1].abs().max() > 1e-4
 
 
@@ -136,7 +139,7 @@ def test_the_gradient_to_a_retrieval_set_is_that_of_the_value(name):
     def value(first, second):
         return value_of(loss, first, LABELS[:7], ref_emb=second, ref_labels=item_labels)
 
-    assert torch.autograd.gradcheck(value, (queries, items), eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradcheck(value, (queries, items), eps=1e-7, atol=1e-5, fast_mode=not LONG)
 
 
 @pytest.mark.guarantee(1)

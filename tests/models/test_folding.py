@@ -107,28 +107,6 @@ def test_only_a_convolution_that_feeds_one_batch_norm_and_nothing_else_is_folded
     torch.testing.assert_close(gradients, expected_gradients)
 
 
-def bytes_held(network: nn.Module, images: Tensor) -> int:
-    """What a forward pass keeps for the backward pass, each piece of memory once."""
-    held: dict[int, tuple[int, Tensor]] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        held[tensor.data_ptr()] = tensor.nbytes, tensor  # the tensor too, lest its place be used again
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        network(images)
-    return sum(size for size, _ in held.values())
-
-
-def test_an_embedder_is_folded_keeps_the_names_of_its_weights_and_holds_less_for_the_backward_pass() -> None:
-    model = Embedder("tf_efficientnet_lite0", dimension=None, size=64, pretrained=False)
-    plain = build_backbone("tf_efficientnet_lite0", 64, pretrained=False).eval()
-    assert model.backbone.state_dict().keys() == plain.state_dict().keys()
-    images = torch.randn(8, 3, 64, 64).to(memory_format=torch.channels_last)
-    weights = sum(each.nbytes for each in plain.parameters())  # held by both, folded ones besides
-    assert bytes_held(model, images) - 2 * weights < 0.75 * (bytes_held(plain, images) - weights)
-
-
 def test_a_model_for_queries_gives_the_same_vectors_also_after_its_weights_have_changed() -> None:
     model = Embedder("tf_efficientnet_lite0", 8, size=32, pretrained=False)
     images, queries = torch.randn(2, 3, 32, 32), copy.deepcopy(model).for_queries().eval()

@@ -63,11 +63,6 @@ def test_a_missing_file_and_an_unknown_kind_are_named(tmp_path):
         build_backbone("resnet18", pretrained=tmp_path / "weights.pkl")
 
 
-def test_an_unknown_network_brings_near_names():
-    with pytest.raises(ValueError, match=r"did you mean .*resnet18"):
-        build_backbone("resnet_18", pretrained=False)
-
-
 def test_without_a_network_the_error_comes_at_once_and_names_the_file(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))

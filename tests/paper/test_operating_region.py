@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from smoothap.functional.diagnostics import operating_share, operating_width
-from smoothap.paper.operating_region import region_of, regions
+from smoothap.paper.operating_region import region_of
 
 
 def brute_force(embeddings, labels, tau):
@@ -41,19 +40,6 @@ def test_sorting_counts_what_a_loop_over_all_elements_counts(batch, tau):
     full, others, *_ = found
     assert others == pytest.approx(operating_share(embeddings, tau))
     assert 0 < full < 1
-
-
-def test_every_batch_of_an_epoch_counts():
-    random = np.random.default_rng(0)
-    labels = np.repeat(np.arange(32), 4)
-    vectors = random.normal(size=(128, 8)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = regions("m", vectors, labels, (16, 64, 128), samples_per_class=4, tau=0.01, seed=0)
-    assert [(row["B"], row["batches"]) for row in rows] == [(16, 8), (64, 2), (128, 1)]
-    near = [row["negatives near a positive"] for row in rows]
-    assert near == sorted(near)
-    full, *_ = region_of(torch.from_numpy(vectors), torch.from_numpy(labels), operating_width(0.01))
-    assert rows[-1]["P, full matrix"] == pytest.approx(full)
 
 
 def test_the_command_takes_several_models_and_lets_the_test_classes_join(analyse, capsys):

@@ -44,21 +44,6 @@ def test_figures_stand_below_the_papers_in_its_own_form():
     assert table[-1].split() == ["here", "50.0", "51.0", "52.0", "53.0"]
 
 
-def test_all_lists_of_vehicles_make_one_row():
-    reports = {part: report(queries, (1, 5)) for part, queries in PAPER_TABLES["vehicle-id"].queries.items()}
-    table = beside_the_paper("vehicle-id:here", reports)
-    assert "small Recall@1" in table
-    assert table.splitlines()[-1].split() == ["here", "50.0", "51.0", "50.0", "51.0", "50.0", "51.0"]
-    reports.pop("large")
-    assert beside_the_paper("vehicle-id:here", reports) == ""
-
-
-def test_faces_stand_beside_both_of_their_tests():
-    table = beside_the_paper("vggface2:here", {"test": report(169_396), "ijbc test": report(9, value=0.7123)})
-    assert [line.split()[-1] for line in table.splitlines() if line.startswith("here")] == ["0.500", "0.712"]
-    assert "Table 4, IJB-C, SENet-50" in table
-
-
 @pytest.mark.parametrize(
     ("data", "reports"),
     [

@@ -11,8 +11,8 @@ from sklearn.metrics import average_precision_score
 from smoothap.data.image_set import ImageSet
 from smoothap.paper.classes import classes, size_groups
 from smoothap.paper.queries import find_query, queries
-from smoothap.plots.class_words import class_words
 from smoothap.plots.rankings import BeforeAfter, ClassChange, pick_queries
+from smoothap.plots.text import class_words
 from smoothap.training.evaluation import Embedded, evaluate_embedded
 
 SIZES = [2, 3, 4, 6, 9, 12]

@@ -8,8 +8,8 @@ from pytorch_metric_learning.losses import FastAPLoss
 from pytorch_metric_learning.reducers import DoNothingReducer
 
 from smoothap.functional import average_precision
-from smoothap.losses import BlackboxAP, SmoothAP
-from smoothap.paper.tightness import BASELINES, MeasuredSmoothAP, baseline_errors
+from smoothap.losses import BlackboxAP
+from smoothap.paper.tightness import BASELINES, baseline_errors
 
 
 def test_every_temperature_starts_from_the_same_weights_and_batches(analyse):
@@ -57,12 +57,3 @@ def test_the_errors_are_those_of_the_losses_themselves(batch):
         value = 1 - BlackboxAP()(embeddings[[query]], labels[[query]], **given)
         apart.append(abs(float(value) - float(exact[query])))
     assert baseline_errors(embeddings, labels) == pytest.approx([*expected, sum(apart) / 22], abs=1e-9)
-
-
-def test_the_measured_loss_is_smooth_ap(batch):
-    embeddings, labels = batch
-    measured = MeasuredSmoothAP(0.05, 4)
-    assert measured(embeddings, labels) == SmoothAP(0.05)(embeddings, labels)
-    assert (int(measured.step), measured.tolerated_noise) == (1, SmoothAP(0.05).tolerated_noise)
-    assert (measured.errors[0] > 0).all()
-    assert (measured.errors[1:] == 0).all()

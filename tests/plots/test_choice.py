@@ -20,25 +20,10 @@ def test_a_dozen_queries_are_the_extremes_and_a_random_draw():
     assert len({int(labels[query]) for query in everything}) == 12
 
 
-def test_the_seed_draws_and_is_all_that_draws():
-    arrays = precisions()
-    first, again, other = (choose_queries(*arrays, 12, seed=seed) for seed in (1, 1, 2))
-    assert first == again
-    assert first[1].queries != other[1].queries
-    assert first[0].queries == other[0].queries
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 7, 12, 20])
 def test_as_many_as_asked_for_are_shown_and_none_twice(number):
     shown = [query for group in choose_queries(*precisions(), number) for query in group.queries]
     assert len(shown) == len(set(shown)) == number
-
-
-def test_a_small_set_shows_what_it_has_and_skips_what_was_skipped():
-    before = np.array([0.1, 0.2, np.nan, 0.4])
-    groups = choose_queries(before, before, np.zeros(4, int), 12)
-    assert sorted(query for group in groups for query in group.queries) == [0, 1, 3]
-    assert choose_queries(np.full(3, np.nan), np.full(3, np.nan), np.zeros(3, int)) == []
 
 
 def test_classes_are_means_over_their_queries_from_the_largest_gain_down():

@@ -1,6 +1,6 @@
 import pytest
 
-from smoothap.plots.class_words import class_words, figure_words
+from smoothap.plots.text import class_words, figure_words
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,3 @@ def test_ap_and_the_number_of_positives_are_given_and_nothing_leaves_the_figure(
     for edge in (picture[:4], picture[-4:], picture[:, :4], picture[:, -4:]):
         assert edge.min() > 250
     assert "<image" in save_figure(figure, tmp_path / "figure.svg").read_text()
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_two_captions_overlap(layout, drawn):
-    names = [f"a class with the long name number {place}" for place in range(8)]
-    figure, _, _, _ = drawn(layout, range(0, 96, 96 // LAYOUTS[layout].queries), LAYOUTS[layout].shown, names)
-    figure.draw_without_rendering()
-    boxes = [text.get_window_extent().shrunk(0.98, 0.9) for text in texts_of(figure)]
-    boxes += [axes.get_window_extent().shrunk(0.98, 0.98) for axes in figure.axes if axes.images or axes.lines]
-    for place, one in enumerate(boxes):
-        assert not any(one.overlaps(other) for other in boxes[place + 1 :])

@@ -20,14 +20,3 @@ def test_an_attribute_cannot_be_left(tmp_path):
 @pytest.mark.parametrize("character", ["\u202e", "\u2066", "\u2069", "\u200f", "\x00", "\x85", "\udcff"])
 def test_characters_that_act_on_their_surroundings_are_shown(character):
     assert visible(f"a{character}b") == escaped(f"a{character}b") == f"a\\u{ord(character):04x}b"
-
-
-def test_right_to_left_names_and_joined_emoji_stay_as_they_are():
-    assert escaped("שלום") == "שלום"
-    assert escaped("👨\u200d👩") == "👨\u200d👩"
-
-
-def test_a_value_that_a_template_lacks_is_an_error_and_no_hole_in_the_page(tmp_path):
-    with pytest.raises(Exception, match="'title' is undefined"):
-        write_page(tmp_path / "page.html", "plots/frame.html", lead="", contents={}, command="")
-    assert not (tmp_path / "page.html").exists()

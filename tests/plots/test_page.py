@@ -1,16 +1,14 @@
 import base64
 import io
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from smoothap.data.reading import UnreadableImage
 from smoothap.metrics import evaluate
-from smoothap.plots.rankings import BeforeAfter, choose_queries, class_changes, rank
+from smoothap.plots.rankings import BeforeAfter, choose_queries, rank
 from smoothap.plots.report import SHOWN, write_report
 
 HOSTILE = [
@@ -164,29 +162,6 @@ def test_the_same_run_gives_the_same_page_and_the_seed_another(write):
     text, _ = write()
     assert write()[0] == text
     assert write(seed=1)[0] != text
-
-
-def test_unreadable_images_and_missing_curves_leave_a_page(write, toy_set):
-    def read(row: int, shorter_side: int) -> Image.Image:
-        raise UnreadableImage(str(row), "truncated")
-
-    page = Page(write(replace(toy_set(size=5), read=read), curve=[])[0])
-    assert "Learning curve" not in page.text
-    assert page.count("tile query") == 4
-
-
-def test_classes_are_listed_from_both_ends(write):
-    text, given = write()
-    reports = given["before_report"], given["after_report"]
-    changes = class_changes(*(report.average_precision for report in reports), given["test_set"].labels)
-    listed = Page(text[text.index('id="classes"') - 9 : text.index('id="command"') - 9]).text
-    found = re.findall(r"([a-h])([0-9.]+%)([0-9.]+%)([+−][0-9.]+)", listed)
-    expected = [
-        ("abcdefgh"[change.label], f"{100 * change.before:.1f}%", f"{100 * change.after:.1f}%",
-         f"{100 * (change.after - change.before):+.1f}".replace("-", "−"))
-        for change in [*changes[:4], *changes[:3:-1]]
-    ]  # fmt: skip
-    assert found == expected
 
 
 def test_queries_against_a_gallery_are_shown_by_their_rows(toy_set, vectors, tmp_path):

@@ -45,8 +45,3 @@ def test_everything_written_has_the_contrast_of_readable_text(palette, ground):
     for name in ("ink", "soft", "blue", "green", "red"):
         low, high = sorted((brightness(name), brightness(ground)))
         assert high / low >= 4.5, name
-
-
-def test_every_colour_has_its_counterpart_in_the_dark():
-    assert LIGHT.keys() == DARK.keys()
-    assert len(set(LIGHT.values())) == len(LIGHT)  # a drawing is taken into a page by its colours

@@ -61,18 +61,6 @@ def test_equal_images_have_equal_scores_and_the_wrong_ones_come_first(toy_set):
     assert len(set(row.scores[:6].tolist())) == 1
 
 
-def test_only_the_gallery_is_ranked_where_there_is_one(toy_set, vectors):
-    is_query = np.arange(32) % 4 == 0
-    images = toy_set(is_query=is_query, is_gallery=~is_query)
-    row = rank(images, vectors(images.labels, 1.0), 4)
-    assert sorted(row.items.tolist()) == np.flatnonzero(~is_query).tolist()
-
-
-def test_a_query_without_a_right_image_has_no_average_precision(toy_set, vectors):
-    images = toy_set(size=1)
-    assert np.isnan(rank(images, vectors(images.labels, 1.0), 0).average_precision)
-
-
 def test_embeddings_of_another_set_are_refused(toy_set):
     with pytest.raises(ValueError, match=r"32 images of toys <test>, not the shape \(31, 8\)"):
         rank(toy_set(), np.ones((31, 8)), 0)

@@ -70,14 +70,6 @@ def test_weights_and_sets_that_are_not_there_are_missing_and_no_error(tmp_path, 
     assert "The weights to start from, as --weights FILE: senet50_256.pth" in told
 
 
-def test_each_training_of_an_ablation_is_told(tmp_path, capsys):
-    data, out = write_vggface2(tmp_path / "data"), tmp_path / "run"
-    assert dry_run("recipe:ablation-tau", data, out, "--batch-size", 8, "--weights", "none", size=16) == 0
-    told = capsys.readouterr().out
-    assert all(f"  {name}:\n" in told for name in ("tau-0.1", "tau-0.01", "tau-0.001"))
-    assert "all of them" in told
-
-
 def test_an_interrupted_dry_run_leaves_the_folder_as_it_was(tmp_path, capsys, monkeypatch):
     data, out = write_sop(tmp_path / "data"), tmp_path / "run"
     written = log.Log.write

@@ -68,13 +68,12 @@ def checkpoint_bytes(folder):
 
 @pytest.mark.parametrize("changes", [
     {"checkpoint_every": 1},
-    {"checkpoint_every": 3},
     {"checkpoint_every": 2, "memory_size": 40},
     {"checkpoint_every": 2, "micro_batch_size": 7, "optimiser": "adamw", "schedule": "cosine"},
 ], ids=str)  # fmt: skip
 def test_cut_off_at_any_step_it_ends_with_the_same_bits(run, tmp_path, changes):
     result, _ = run("whole", **changes)
-    steps = (1, 2, 4, result.steps) if changes == {"checkpoint_every": 1} else (4, result.steps)
+    steps = (1, 4, result.steps) if changes == {"checkpoint_every": 1} else (4,)
     for number, step in enumerate(steps):
         folder = f"cut {number}"
         with pytest.raises(PowerCut):

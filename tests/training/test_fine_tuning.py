@@ -92,17 +92,6 @@ def test_a_frozen_training_gives_a_whole_model_with_the_metrics_it_told(photos, 
     assert untrained.mean_average_precision == tuned.before["test"].mean_average_precision
 
 
-def test_a_trained_model_keeps_its_layer_where_it_is_trained_further(photos, tmp_path, cache):
-    first = fine_tune(f"folder:{photos}", tmp_path / "first", config=replace(QUICK, steps=2), options=CPU, **NETWORK)
-    again = fine_tune(
-        f"folder:{photos}", tmp_path / "again", model=str(first.folder / "model"), frozen=True, feature_views=1,
-        config=replace(QUICK, steps=1, learning_rate=1e-12), options=CPU, test_on=[f"folder:{photos}"],
-    )  # fmt: skip
-    assert again.before["test"].mean_average_precision == first.after["test"].mean_average_precision
-    assert again.before.keys() == again.after.keys() == {"test", "photos test"}
-    assert torch.allclose(again.model.embedding.weight, first.model.embedding.weight, atol=1e-9)
-
-
 def is_refused(folder):
     """Whether another process would be refused this folder: another thread stands for it."""
 

@@ -118,15 +118,6 @@ def test_the_test_view_is_stored_to_the_bit_and_random_views_are_those_of_the_im
     assert np.array_equal(test[0], embed_set(model, plain, features=True).vectors)
 
 
-def test_the_next_run_finds_the_features(benchmark, small_model, photos, computed):
-    first = freeze(benchmark, small_model())
-    second = freeze(open_data(f"folder:{photos}"), small_model(dimension=4, seed=0))
-    assert len(computed) == 2
-    assert first.files == second.files
-    assert str(first.files[0].parent) in str(first)
-    assert "MB" in str(first)
-
-
 @pytest.mark.parametrize("change", ["weights", "transform", "views", "image", "names"])
 def test_other_weights_views_or_images_have_features_of_their_own(benchmark, small_model, photos, computed, change):
     freeze(benchmark, small_model())

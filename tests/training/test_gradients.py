@@ -72,19 +72,6 @@ def test_dropout_draws_the_same_numbers_in_both_passes():
         torch.testing.assert_close(gradients(twin)[name], gradient, rtol=0, atol=1e-12)
 
 
-def test_afterwards_the_random_state_is_where_the_loss_left_it():
-    torch.manual_seed(0)
-    model, states = WithDropout(), []
-
-    def drawing(embeddings):
-        torch.rand(3)
-        states.append(torch.get_rng_state())
-        return send_back(embeddings)
-
-    cached_gradient(model, model, torch.randn(len(LABELS), 3, 4, 4), drawing, 5)
-    assert torch.equal(torch.get_rng_state(), states[0])
-
-
 def test_batch_norm_that_is_not_frozen_is_refused():
     model = Embedder("test_resnet", 16, size=24, pretrained=False, freeze_batch_norm=False)
     images = torch.zeros(len(LABELS), 3, 24, 24, dtype=torch.uint8)
@@ -102,15 +89,6 @@ def test_only_one_piece_is_embedded_at_a_time_and_only_the_second_pass_keeps_a_g
 
     cached_gradient(model, embed, torch.randn(len(LABELS), 3, 4, 4), send_back, 10)
     assert seen == [(10, False), (10, False), (1, False), (10, True), (10, True), (1, True)]
-
-
-def test_the_oldest_make_room():
-    memory = EmbeddingMemory(5, 2)
-    for start in (0, 3, 6):
-        labels = torch.arange(start, start + 3)
-        memory.add(torch.stack([labels, labels], 1).float(), labels)
-    assert memory.labels.tolist() == [4, 5, 6, 7, 8]
-    assert memory.embeddings[:, 0].tolist() == [4, 5, 6, 7, 8]
 
 
 def test_each_query_ranks_the_batch_without_itself_and_the_queue():

@@ -29,13 +29,6 @@ def test_a_set_with_a_split_of_its_own_takes_no_fraction():
         open_data("emoji", test_fraction=0.3)
 
 
-def test_a_folder_that_is_there_is_taken_for_one_of_photos(tmp_path, monkeypatch):
-    (tmp_path / "photos").mkdir()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"Did you mean folder:photos\?"):
-        open_data("photos")
-
-
 def test_the_folder_of_a_training_is_not_its_model(tmp_path):
     tiny_model(tmp_path / "mine" / "model")
     with pytest.raises(FileNotFoundError, match=r"No model in .*mine: .* Did you mean .*mine/model\?"):

@@ -35,12 +35,6 @@ def test_a_recipe_is_any_python_file_that_defines_one(write):
     assert recipe.varies() == set()
 
 
-def test_several_trainings_have_names_and_something_that_varies(write):
-    recipe = load_recipe(write("{'a': TrainingConfig(), 'b': replace(TrainingConfig(), tau=0.1, clip=1.0)}"))
-    assert list(recipe.configs()) == ["a", "b"]
-    assert recipe.varies() == {"tau", "clip"}
-
-
 def test_a_file_that_is_not_there_or_defines_none_is_told(write, tmp_path):
     with pytest.raises(ValueError, match=r"There is no recipe .*gone.py\. Give a Python file"):
         load_recipe(tmp_path / "gone.py")

@@ -16,14 +16,14 @@ def recipes(name: str | None = None, /) -> None:
     name
         One of them, such as sop-384: its file is printed.
     """
-    from smoothap.training.recipe_files import PREFIX, recipe_by_name, recipe_files
+    from smoothap.training.recipe_files import PREFIX, recipe_by_name, recipe_files, summary_of
 
     if name is not None:
-        print(recipe_by_name(name.removeprefix(PREFIX)).file.read_text(encoding="utf-8"), end="")
+        print(recipe_by_name(name.removeprefix(PREFIX)).read_text(encoding="utf-8"), end="")
         return
-    for recipe in recipe_files().values():
-        print(recipe.name)
-        for line in (recipe.description(), *recipe.results()):
+    for known, file in recipe_files().items():
+        print(known)
+        for line in summary_of(file):
             print(textwrap.fill(line, 110, initial_indent="    ", subsequent_indent="        "))
     print(f"\nNext: smoothap train {PREFIX}sop-384 --data PATH --out runs/sop-384 --dry-run")
     print("      smoothap recipes sop-384 > mine.py     (a copy to change; then smoothap train mine.py ...)")

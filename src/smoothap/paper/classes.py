@@ -14,10 +14,10 @@ from PIL import ImageOps
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics.confusions import ConfusedPair, Confusions, confusions
 from smoothap.paper.analysis import Analysis
-from smoothap.plots.class_words import class_words, figure_words
 from smoothap.plots.drawing import LEGEND, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import BeforeAfter, ClassChange, class_changes
+from smoothap.plots.text import class_words, figure_words
 from smoothap.plots.tiles import DOTS_PER_INCH, thumbnail
 
 _SIZES_SHOWN_ALONE = 8  # with more different sizes than this, they are grouped by doubling

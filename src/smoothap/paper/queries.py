@@ -8,9 +8,9 @@ import numpy as np
 
 from smoothap.data.image_set import ImageSet
 from smoothap.paper.analysis import Analysis
-from smoothap.plots.class_words import class_words
 from smoothap.plots.layouts import LAYOUTS, Layout, rankings_figure
 from smoothap.plots.rankings import BeforeAfter, Choice, RankedRow, pick_queries, rank
+from smoothap.plots.text import class_words
 
 _TITLES = {
     "rows": "Ranked rows before and after",

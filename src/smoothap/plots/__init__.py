@@ -1,5 +1,5 @@
 """Figures, pages and tables that the other packages fill: rankings, curves, HTML files that need nothing else."""
 
 __all__ = [
-    "class_words", "curves", "drawing", "html", "layouts", "palette", "rankings", "report", "text", "tiles",
+    "curves", "drawing", "html", "layouts", "palette", "rankings", "report", "text", "tiles",
 ]  # fmt: skip

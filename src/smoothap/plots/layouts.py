@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from smoothap.data.image_set import ImageSet
-from smoothap.plots.class_words import figure_words
 from smoothap.plots.curves import draw_precision_recall
 from smoothap.plots.drawing import LEGEND
 from smoothap.plots.palette import LIGHT
 from smoothap.plots.rankings import RankedRow
+from smoothap.plots.text import figure_words
 from smoothap.plots.tiles import DOTS_PER_INCH, FRAMES, arranged, ranked_tiles, tile
 
 Layout = Literal["rows", "column", "grid", "columns"]

@@ -9,11 +9,11 @@ import numpy as np
 from smoothap.data.image_set import ImageSet
 from smoothap.metrics import Report
 from smoothap.metrics.bootstrap import Difference, Interval
-from smoothap.plots.class_words import class_words
 from smoothap.plots.curves import loss_figure, precision_recall_figure, validation_figure
 from smoothap.plots.drawing import inline_svg
 from smoothap.plots.html import percent, write_page
 from smoothap.plots.rankings import BeforeAfter, ClassChange, RankedRow, check_rows, choose_queries, class_changes, rank
+from smoothap.plots.text import class_words
 from smoothap.plots.tiles import MARKS, data_uri, thumbnail
 
 SHOWN = 12  # images of a ranked row
