@@ -6,7 +6,7 @@ from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
 from wrapped_losses import built
 
-from smoothap.benchmark.methods.baselines import ContrastiveWithMemory, DistanceWeightedMiner, SemiHardMiner
+from smoothap.benchmark.methods.baselines import ContrastiveWithMemory, DistanceWeightedMiner, Items, SemiHardMiner
 
 
 @pytest.fixture
@@ -56,6 +56,15 @@ def test_the_triplet_loss_is_on_squared_distances_and_a_mean_over_all_anchors(ba
     expected = (gaps + 0.2).clamp(min=0).mean()
     torch.manual_seed(0)
     assert built("triplet")(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
+    embeddings, labels = batch
+    embeddings = normalize(embeddings[labels] + 0.01 * embeddings, dim=1)  # no positive is farther than a negative
+    self_index = torch.arange(24)
+    for _ in range(20):
+        anchors, positives, _ = SemiHardMiner()(embeddings, labels, Items(embeddings.clone(), labels, self_index))
+        assert not (positives == self_index[anchors]).any()
 
 
 def test_margin_is_that_of_its_paper(batch):

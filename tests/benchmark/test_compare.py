@@ -111,6 +111,12 @@ def test_the_layer_behind_a_frozen_network_is_compared_on_its_features(words, tm
     assert len(list((tmp_path / "cache").rglob("*.npy"))) == 2  # of the training images, and of those to test on
 
 
+def test_a_training_that_is_stopped_before_its_end_is_not_judged(words, capsys):
+    smoothap(words(methods="triplet", trials=1, rounds=1, minutes=1e-6))
+    (row,) = (line for line in table_lines(capsys.readouterr().out) if line.startswith("| Triplet"))
+    assert "failed: --minutes stopped it after 1 of 4 steps, too early to judge it" in row
+
+
 def test_the_table_and_the_page_warn_of_exact_copies(plan):
     def untrained(copies):
         columns = {name: [0.5, 1] for name in ("mAP", "mAP@R", "Recall@1")}
@@ -174,6 +180,13 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_results(words, tmp_path):
         assert looks[0] == looks[1]
 
 
+@pytest.mark.usefixtures("in_this_process")
+def test_other_settings_are_not_mixed_into_a_comparison(words):
+    smoothap(words(methods="smooth-ap"))
+    with pytest.raises(ValueError, match=r"holds a comparison with other settings \(steps was 4 and is 5\)"):
+        smoothap(words(methods="smooth-ap", steps=5))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -202,3 +215,9 @@ def test_a_process_that_is_killed_or_raises_is_a_reason_and_is_not_tried_twice(p
             assert isinstance(failed, RunFailed)
             assert reason in str(failed)
     assert capsys.readouterr().out.count("a run: failed") == 3
+
+
+def test_an_interruption_in_a_process_interrupts_the_comparison(plan, tmp_path):
+    tasks = [Task(tmp_path / str(number), "a run", signal.default_int_handler, (2, None)) for number in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        TaskRunner(plan).finish(tasks)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 from torch.nn.functional import normalize
 
 from smoothap.benchmark.methods import METHODS
@@ -46,6 +47,15 @@ def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
         assert moved.nonzero()[:, 0].tolist() == list(range(8 * cluster, 8 * cluster + 8))
 
 
+def test_slices_learn_together_before_the_batches_are_of_all_images(loss):
+    for _ in range(4):
+        loss.before_step(torch.tensor([0]))
+    loss.before_step(torch.tensor([0]))
+    embeddings = normalize(torch.randn(96, 32, generator=torch.Generator().manual_seed(0)), dim=1).requires_grad_()
+    loss(embeddings, torch.from_numpy(LABELS)).backward()
+    assert bool((embeddings.grad.abs().sum(0) > 0).all())
+
+
 def test_a_batch_comes_from_one_cluster_until_all_learn_together(loss, batches):
     drawn = [[draw.row for draw in batch] for epoch in range(2) for batch in batches.draws(epoch)]
     clusters = [set((LABELS % 4)[rows]) for rows in drawn]
@@ -70,6 +80,17 @@ def test_k_means_finds_what_lies_apart():
     clusters = k_means(centres[truth] + random.normal(0, 0.5, (90, 2)), 3, (0, 0))
     assert len(set(zip(truth.tolist(), clusters.tolist(), strict=True))) == 3
     assert set(clusters) == {0, 1, 2}
+
+
+def test_k_means_depends_on_the_seed_and_not_on_threads():
+    # No clusters to find, and many vectors between two centres: the order of a sum decides where some of them go.
+    vectors = np.random.default_rng(0).random((100_000, 2), np.float32)
+    clusters = {}
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            clusters[threads] = [k_means(vectors, 30, (seed, 1)) for seed in range(3)]
+    assert np.array_equal(clusters[1], clusters[2])
+    assert not np.array_equal(clusters[1][0], clusters[1][1])
 
 
 def test_the_released_stages_are_80_110_and_10_of_200_epochs():

@@ -1,10 +1,11 @@
 """MIC: surrogate classes hold nothing of the class, and the reversal makes the two heads independent."""
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods.mic import Independence, with_reversed_gradient
+from smoothap.benchmark.methods.mic import Independence, with_reversed_gradient, without_class
 
 
 def test_the_reversal_turns_the_gradient_and_nothing_else():
@@ -13,6 +14,15 @@ def test_the_reversal_turns_the_gradient_and_nothing_else():
     assert torch.equal(out, values)
     (out * torch.arange(15.0).reshape(5, 3)).sum().backward()
     assert torch.equal(values.grad, -torch.arange(15.0).reshape(5, 3))
+
+
+def test_without_its_class_a_feature_has_mean_0_and_deviation_1_in_every_class():
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 20)
+    features = without_class(random.normal(size=(80, 6)) * (labels[:, None] + 1) + 5 * labels[:, None], labels)
+    for label in range(4):
+        np.testing.assert_allclose(features[labels == label].mean(0), 0, atol=1e-9)
+        np.testing.assert_allclose(features[labels == label].std(0), 1, atol=1e-4)
 
 
 def predictability(weight: float) -> float:

@@ -106,6 +106,18 @@ def test_an_edge_of_one_method_gives_every_method_another_round(world, plan, cap
     assert comparison.rows[1].chosen[0].edges == {}
 
 
+def test_an_edge_that_is_left_when_the_rounds_are_over_is_marked(world, plan):
+    _, best = world
+    best["triplet"] = 1e-9
+    plan = replace(plan, methods="smooth-ap,triplet", trials=4, rounds=2, rate_only=True, learning_rate=BEST)
+    comparison = compare(plan)
+    assert comparison.rows[1].chosen[0].edges == {"learning_rate": "low"}
+    text = write_output(plan, comparison, "smoothap compare")
+    row = next(line for line in text.splitlines() if line.startswith("| Triplet"))
+    assert f"rate {comparison.rows[1].chosen[0].values['learning_rate']:g}* |" in row
+    assert "* at an edge of what was tried" in text
+
+
 def test_seeds_are_paired_over_methods_and_differ_between_splits(world, plan):
     asked, _ = world
     plan = replace(plan, methods="smooth-ap,triplet", seeds=3, splits=2)
@@ -162,6 +174,18 @@ def test_a_trial_is_judged_by_the_mean_of_its_folds(world, plan):
     assert len(best) == 3
     first = 0.9 - 0.1 * abs(log(tried[0].values["learning_rate"] / BEST))
     assert best[0].validation_map == pytest.approx(first + 0.901)
+
+
+def test_a_trial_with_a_fold_that_failed_is_not_chosen(world, plan):
+    asked, best = world
+    plan = replace(plan, methods="smooth-ap", trials=3, folds=3, rounds=1, batch_size=8)
+    compare(plan)
+    rates = sorted(
+        {run.values["learning_rate"] for run in trials(asked, "smooth-ap")}, key=lambda rate: abs(log(rate / BEST))
+    )
+    best["failing"] = lambda run: run.fold == 1 and run.values["learning_rate"] == rates[0]
+    comparison = compare(plan)
+    assert comparison.rows[0].chosen[0].values["learning_rate"] == rates[1]
 
 
 def test_one_file_makes_the_comparison_again_or_one_row_of_it_without_a_search(world, plan, tmp_path):

@@ -72,6 +72,17 @@ def test_a_pair_needs_the_same_seed_split_and_queries():
         difference(runs, [run._replace(names=run.names[::-1]) for run in runs])
 
 
+def test_the_mean_counts_every_split_the_same():
+    names, queries = np.array(["a", "b"]), np.array([1, 3])
+    runs = [
+        ClassSums(split, seed, names, value * queries, queries)
+        for split, seed, value in [(0, 0, 0), (0, 1, 0), (1, 0, 1)]
+    ]
+    assert estimate(runs).value == 0.5
+    assert estimate(runs[:1]) == estimate(runs[:2])  # no spread at all
+    assert estimate(runs[:1]).high == 0
+
+
 def test_letters_join_what_cannot_be_told_apart():
     chances = np.ones((4, 4))
 

@@ -63,6 +63,17 @@ def test_a_best_rate_at_an_edge_is_noticed_and_its_range_moves(wanted, end):
     assert search.chosen().edges == {}
 
 
+def test_only_the_range_at_an_edge_moves():
+    search = Search(METHODS["smooth-ap"], 1e-3)
+    tried(search, lambda values: values["tau"] - abs(log(values[RATE] / 1e-3)))  # one moves the other's best
+    search.trials.append(Trial({RATE: 1e-3, "tau": 0.0495}, 1.0))
+    assert search.edges() == search.chosen().edges == {"tau": "high"}
+    search.go_on()
+    drawn = search.draw(64)
+    assert 1e-4 < min(each[RATE] for each in drawn) < max(each[RATE] for each in drawn) < 1e-2
+    assert max(each["tau"] for each in drawn) > 0.2
+
+
 def test_a_limit_of_what_a_number_means_is_no_edge():
     share = Range.first(Parameter("memory", 0.1, 1, most=1))
     assert share.edge(0.99, [share]) == ""

@@ -13,6 +13,7 @@ from PIL import Image
 
 import smoothap
 from smoothap.__main__ import main
+from smoothap._core.devices import chosen_device
 from smoothap._core.threads import numba_is_there
 from smoothap.cli import app
 from smoothap.cli._options import chosen_workers
@@ -225,6 +226,18 @@ def test_a_device_that_is_not_here_is_told_before_anything_is_made(command, phot
         with pytest.raises(ValueError, match=f"^{told}: leave --device out, or say --device cpu.$"):
             app([*words, "--device", device], result_action="return_value", exit_on_error=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_device_is_chosen_where_none_is_asked_for(monkeypatch):
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    monkeypatch.setattr("torch.accelerator.device_count", lambda: 2)
+    monkeypatch.setattr("torch.accelerator.current_accelerator", lambda: torch.device("cuda"))
+    assert [str(chosen_device(each)) for each in (None, "cuda", "cuda:1", "cpu")] == ["cuda", "cuda", "cuda:1", "cpu"]
+    with pytest.raises(ValueError, match=r"no device cuda:2: .* --device cpu or --device cuda:0 or --device cuda:1"):
+        chosen_device("cuda:2")
+    for name in ("meta", "xpu", ""):
+        with pytest.raises(ValueError, match="leave --device out"):
+            chosen_device(name)
 
 
 FOLDERS = [

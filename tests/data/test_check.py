@@ -30,6 +30,12 @@ def test_images_classes_and_images_per_class_are_counted(root):
     assert counts(findings) == (0, 0, 0)
 
 
+def test_two_unreadable_files_are_not_duplicates_of_each_other(root):
+    for path in ("train/a/0.png", "test/x/0.png", "test/y/0.png"):
+        (root / path).write_bytes(b"no picture")
+    assert counts(check(folder(root))) == (0, 0, 0)
+
+
 def test_duplicates_are_found_across_the_split_under_two_labels_and_within_a_class(root):
     copy(root, "train/a/0.png", "test/x/0.png")
     copy(root, "test/y/1.png", "test/z/1.png")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothap.data.dataset import ImageDataset, evaluation_batches, training_batches
+from smoothap.data.dataset import BadImages, ImageDataset, evaluation_batches, training_batches
 from smoothap.data.decoded import decoded_once
 from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import read_image
@@ -77,6 +77,15 @@ def test_images_held_in_memory_give_the_same_batches_and_are_read_once(name, dat
     assert_equal(train(held), train(dataset_of(images, name, bad_limit=0.05)))
     assert reads == [7]  # to say why it cannot be read
     assert list(held.bad.reasons) == ["7.jpg"]
+
+
+def test_each_place_of_a_batch_is_the_view_its_draw_asks_for(dataset_of):
+    images, transform = image_set(), Transform("released", 24)
+    dataset = dataset_of(images, "released")
+    draws = [draw for step in balanced(images).draws(1) for draw in step]
+    views = torch.cat([batch.images for batch in train(dataset)[len(balanced(images)) :]])
+    for draw, view in zip(draws, views, strict=True):
+        assert torch.equal(view, transform.train(images.read(draw.row), draw.seed))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -149,3 +158,14 @@ def test_a_photo_is_decoded_no_larger_than_the_transform_needs(dataset_of):
     list(evaluation_batches(dataset, 4))
     dataset[[Draw(0, (0, 0, 0))]]
     assert set(sizes) == {(160, 120)}
+
+
+@pytest.mark.parametrize(("total", "limit", "allowed"), [(1000, 0.01, 10), (99, 0.01, 0), (50, 0.1, 5), (3, 1.0, 2)])
+def test_one_more_than_the_limit_is_an_error_that_names_the_report(total, limit, allowed, tmp_path):
+    bad = BadImages("toy train", total, tmp_path / "bad.csv", limit)
+    for number in range(allowed):
+        bad.add(f"{number}.jpg", "empty")
+    with pytest.raises(ValueError, match=f"{allowed + 1} of the {total:,} images of toy train") as caught:
+        bad.add("last.jpg", "empty")
+    assert str(caught.value).endswith(f"{bad.report} lists them: repair these files, or take them out of the set.")
+    assert len(bad.report.read_text().splitlines()) == allowed + 2

@@ -38,6 +38,12 @@ def test_a_video_is_one_instance_and_identities_below_five_are_left_out(nist):
     assert len(np.unique(test.instances[frames])) == 1
 
 
+def test_two_people_in_one_photo_are_two_instances(nist):
+    rows = [(subject, f"img/{number}.jpg", str(number)) for subject in "12" for number in range(1, 6)]
+    (nist / "protocols" / "ijbc_metadata.csv").write_text(csv(rows))
+    assert len(np.unique(ijbc(nist).tests["test"].instances)) == 10
+
+
 @pytest.mark.parametrize("folder", ["archive", "test1"])
 def test_protocols_that_moved_into_a_folder_are_found(nist, folder):
     (nist / "protocols" / folder).mkdir()
@@ -50,6 +56,12 @@ def test_without_metadata_the_galleries_and_probes_are_joined_and_no_face_counts
     for name, rows in (("gallery_G1", ROWS[:3]), ("gallery_G2", ROWS[7:]), ("probe_mixed", ROWS[:7])):
         (nist / "protocols" / f"ijbc_1N_{name}.csv").write_text(csv(rows))
     assert len(ijbc(nist).tests["test"]) == 7
+
+
+def test_subjects_that_a_spreadsheet_wrote_as_fractions_are_the_same_subjects(nist):
+    rows = [(f"{subject}.0" if subject != "NaN" else "", name, sighting) for subject, name, sighting in ROWS]
+    (nist / "protocols" / "ijbc_metadata.csv").write_text(csv(rows))
+    assert list(ijbc(nist).tests["test"].class_names) == ["1"]
 
 
 def test_aligned_crops_of_nist_s_copy_are_refused_with_the_reason(nist):

@@ -11,6 +11,7 @@ from tiny_sets import (
 )
 
 from smoothap.data.datasets.counts import partial_copies_taken
+from smoothap.data.datasets.published import in_shop
 from smoothap.data.names import open_data
 
 WRITERS = {
@@ -56,3 +57,17 @@ def test_a_subject_whose_faces_are_missing_is_left_out(name, write, tmp_path):
     assert subject not in test.class_names
     assert len(test) == len(test.instances) == (whole.labels == 1).sum()
     assert "listed files are missing" in lacking.sentences[0]
+
+
+def test_queries_stay_queries_where_files_are_missing(tmp_path, write_images, paper_has):
+    paper_has({"in-shop train": (3, 1), "in-shop test": (9, 3)})
+    rows = [(f"img/MEN/Denim/id_{article}/{number}.jpg", f"id_{article}", "query" if number == 1 else "gallery")
+            for article in range(3) for number in range(3)]  # fmt: skip
+    rows += [(f"img/MEN/Denim/id_9/{number}.jpg", "id_9", "train") for number in range(3)]
+    write_images(tmp_path, [path for path, _, _ in rows[1:]])
+    lines = ["12", "image_name item_id evaluation_status", *(" ".join(row) for row in rows)]
+    (tmp_path / "list_eval_partition.txt").write_text("\n".join(lines) + "\n")
+    with partial_copies_taken():
+        test = in_shop(tmp_path).tests["test"]
+    assert len(test) == 8
+    assert [str(name)[-5] for name in test.names[test.is_query]] == ["1", "1", "1"]

@@ -199,6 +199,14 @@ def test_a_copy_of_sop_with_images_and_info_files_is_read_too(root, tmp_path_fac
 
 
 @pytest.mark.usefixtures("small")
+def test_files_in_another_case_are_found(root):
+    (root / "sop" / SOP_TEST[0]).rename(root / "sop" / "bicycle_final/3_0.jpg")
+    test = sop(root / "sop").tests["test"]
+    assert test.names[0] == "bicycle_final/3_0.jpg"
+    assert test.read(0).size == (8, 6)
+
+
+@pytest.mark.usefixtures("small")
 def test_the_later_release_of_cars_has_the_same_classes(tmp_path, write_images):
     (tmp_path / "devkit").mkdir()
     savemat(tmp_path / "devkit/cars_meta.mat", {"class_names": np.array(CARS, dtype=object)})
@@ -276,3 +284,10 @@ def image_set(images, classes, name):
 )
 def test_what_differs_from_the_paper_is_a_warning(counts, warning):
     assert compare_counts(image_set(*counts, "toy test"), Counts(6, 3)) == ([] if warning is None else [warning])
+
+
+@pytest.mark.parametrize("counts", [(5, 3), (6, 2)])
+def test_less_than_the_paper_is_an_error_unless_the_set_varies_by_protocol(counts):
+    with pytest.raises(ValueError, match=r"toy test is partial: found .*, expected 6 images of 3 classes"):
+        compare_counts(image_set(*counts, "toy test"), Counts(6, 3))
+    assert len(compare_counts(image_set(*counts, "toy test"), Counts(6, 3), strict=False)) == 1

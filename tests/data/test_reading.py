@@ -87,6 +87,11 @@ def test_a_box_counts_from_the_upright_image_and_is_cut_at_its_edge():
         read_image(content, box=(48, 0, 5, 5))
 
 
+def test_cmyk_becomes_rgb():
+    for format in ("JPEG", "TIFF"):
+        assert difference(read_image(encoded(quarters().convert("CMYK"), format)), quarters()) <= 40
+
+
 def test_sixteen_bits_keep_their_upper_eight():
     values = np.linspace(0, 65535, 64 * 48).reshape(48, 64)
     for kind, format in ((np.uint16, "PNG"), (np.uint16, "TIFF"), (np.int32, "TIFF")):

@@ -151,6 +151,14 @@ def test_in_a_group_classes_come_up_by_their_handfuls_and_every_image_is_used():
     assert len(set(rows.tolist())) == len(labels)
 
 
+def test_the_order_of_pairs_changes_from_epoch_to_epoch():
+    labels = np.repeat(np.arange(12), 4)
+    groups = labels // 3
+    batches = PairBatches(labels, groups, batch_size=16, batches_per_pair=2)
+    orders = {tuple(tuple(sorted(set(groups[batch].tolist()))) for batch in drawn_rows(batches, e)) for e in range(4)}
+    assert len(orders) == 4
+
+
 def test_groups_too_small_for_half_a_batch_are_put_together():
     labels = np.repeat(np.arange(12), 4)
     groups = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3])[labels]  # 5, 4, 2, 1 classes; half a batch holds 3

@@ -35,6 +35,15 @@ def test_no_class_is_on_both_sides_and_no_image_is_lost(images, seed):
     assert test.classes == round(0.5 * images.classes)
 
 
+@given(sets())
+def test_each_image_keeps_its_label_and_its_pixels(images):
+    label_of = {name: images.class_names[label] for name, label in zip(images.names, images.labels, strict=True)}
+    for part in split_by_class(images, 0.5):
+        for row, name in enumerate(part.names):
+            assert part.class_names[part.labels[row]] == label_of[name]
+            assert part.read(row).getpixel((0, 0))[0] == list(images.names).index(name)
+
+
 @given(st.permutations([f"class {number}" for number in range(9)]), st.integers(0, 3))
 def test_the_order_of_the_classes_does_not_move_the_split(names, seed):
     def chosen(order):

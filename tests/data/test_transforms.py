@@ -90,6 +90,15 @@ def test_a_view_depends_on_seed_epoch_and_position_alone(name):
         assert not torch.equal(view, transform.train(image, other))
 
 
+@pytest.mark.parametrize("name", ["paper", "released"])
+def test_a_tiny_or_very_long_image_still_gives_a_square(name):
+    for shape in ((1, 1), (2, 500), (500, 2)):
+        image = Image.new("RGB", shape, (10, 20, 30))
+        for view in (Transform(name).test(image), Transform(name).train(image, (0, 0, 0))):
+            assert view.shape == (3, 224, 224)
+            assert (view.float().mean((1, 2)) - torch.tensor([10.0, 20.0, 30.0])).abs().max() < 1e-3
+
+
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", ["paper", "released"])
 def test_an_image_of_enough_pixels_gives_nearly_the_view_of_the_whole_one(name, train):
@@ -117,6 +126,16 @@ def test_senet_takes_blue_green_red_less_their_means():
     torch.testing.assert_close(SENET.normalise(images).flatten(), expected)
 
 
+def test_a_face_for_senet_is_the_whole_box_in_training_and_test():
+    """The paper: crops "resized to 224 x 224"; nothing of the extended box is cut away."""
+    image = photo(90, 120)
+    resized = torch.from_numpy(np.array(image.resize((224, 224), Image.Resampling.BILINEAR))).permute(2, 0, 1)
+    assert torch.equal(SENET.test(image), resized)
+    for position in range(6):
+        view = SENET.train(image, (0, 0, position))
+        assert torch.equal(view, resized) or torch.equal(view, resized.flip(2))
+
+
 @pytest.mark.parametrize("wrong", [{"name": "fast"}, {"channel_order": "GRB"}, {"size": 0}, {"min_crop_area": 1.5}])
 def test_a_wrong_setting_is_an_error_that_shows_it(wrong):
     with pytest.raises(ValueError, match=str(next(iter(wrong.values())))):
@@ -131,3 +150,9 @@ def test_the_whole_image_loses_nothing_and_is_mirrored_half_of_the_time():
     mirrored = sum(torch.equal(view, pixels.flip(2)) for view in views)
     assert mirrored + sum(torch.equal(view, pixels) for view in views) == 40
     assert 8 < mirrored < 32
+
+
+def test_nothing_is_mirrored_where_a_mirror_image_is_another_thing():
+    image, transform = photo(16, 16), Transform("whole", 16, flip=False)
+    views = [transform.train(image, (0, 0, position)) for position in range(40)]
+    assert all(torch.equal(view, transform.test(image)) for view in views)

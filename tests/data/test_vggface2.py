@@ -57,3 +57,10 @@ def test_a_face_without_a_box_is_an_error(root):
     (root / "bb_landmark" / "loose_bb_test.csv").write_text('NAME_ID,X,Y,W,H\n"n000001/0001_01",1,2,3,4\n')
     with pytest.raises(ValueError, match=r"loose_bb_test.csv, which gives the faces: 1 of 2"):
         vggface2(root)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_crops_are_the_same_where_a_smaller_decoding_would_be_enough(root, aligned):
+    """Boxes and landmarks count the pixels of the whole photo."""
+    train = vggface2(root, aligned=aligned).train
+    assert train.read(0, 8).tobytes() == train.read(0).tobytes()

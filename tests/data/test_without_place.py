@@ -75,6 +75,15 @@ def test_a_photo_of_any_format_loses_its_place_and_nothing_else(form, order):
     assert without_place(without) == without
 
 
+def test_the_tables_of_a_tiff_are_those_of_exif():
+    content = exif().tobytes().removeprefix(b"Exif\0\0")
+    for known, number in ((content, 7), (without_place(content), 0)):
+        read = Image.Exif()
+        read.load(known)
+        assert len(read.get_ifd(0x8825)) == number
+        assert read[0x010F] == "Canon"
+
+
 def test_the_numbers_of_the_place_are_gone_and_not_only_the_way_to_them():
     content = photo("JPEG")
     degrees = b"\x33\0\0\0\x01\0\0\0\x1e\0\0\0\x01\0\0\0"  # 51/1 30/1

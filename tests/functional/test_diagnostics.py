@@ -64,3 +64,9 @@ def test_the_error_is_that_of_the_definition(tau):
         exact = average_precision_score(relevant.numpy(), row.numpy())
         errors.append(abs(precision[relevant].mean().item() - exact))
     assert approximation_error(embeddings, labels, tau) == pytest.approx(sum(errors) / 20, abs=1e-9)
+
+
+def test_a_query_without_a_positive_does_not_count():
+    embeddings = batch(7)
+    alone = approximation_error(embeddings, torch.tensor([0, 0, 0, 1, 1, 2, 3]), 0.05)
+    assert 0 <= alone < 1

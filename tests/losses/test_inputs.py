@@ -214,3 +214,10 @@ def test_rows_of_float64_beyond_the_square_root_of_its_range(factor):
 def test_an_unknown_reduction_is_refused():
     with pytest.raises(ValueError, match='"mean" or "none"'):
         SmoothAP(reduction="sum")
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8, torch.bool])
+def test_any_whole_number_type_of_labels_is_taken(core_path, dtype):
+    embeddings, labels = batch()
+    labels = labels % 2
+    assert torch.equal(SmoothAP()(embeddings, labels.to(dtype)), SmoothAP()(embeddings, labels))

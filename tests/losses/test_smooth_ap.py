@@ -132,6 +132,11 @@ def test_one_class_only_is_perfect(core_path):
     assert embeddings.grad.abs().max() < 1e-6
 
 
+def test_perfectly_separated_classes_have_loss_zero(core_path):
+    embeddings = torch.eye(56).repeat_interleave(4, 0)
+    assert SmoothAP()(embeddings, torch.arange(56).repeat_interleave(4)).item() == pytest.approx(0, abs=1e-6)
+
+
 @pytest.mark.guarantee(2)
 def test_equal_embeddings_count_every_tie_one_half(core_path):
     loss = SmoothAP()(torch.ones(4, 3), torch.tensor([0, 0, 1, 1]))
@@ -169,6 +174,14 @@ def test_backward_twice_through_a_kept_graph_doubles_the_gradient():
     once = embeddings.grad.clone()
     loss.backward()
     assert torch.allclose(embeddings.grad, 2 * once)
+
+
+def test_the_input_is_left_as_it_was(core_path):
+    embeddings, labels = random_batch(13, dtype=torch.float32)
+    before = embeddings.clone()
+    embeddings.requires_grad_()
+    SmoothAP()(embeddings, labels).backward()
+    assert torch.equal(embeddings.detach(), before)
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from smoothap import evaluate
 from smoothap.metrics import Report
@@ -108,6 +109,11 @@ def test_queries_without_a_positive_are_left_out():
     assert report.skipped == 2
     assert report.interval().value == pytest.approx(report.mean_average_precision)
     assert np.isfinite(report.compare(report).low)
+
+
+def test_one_class_has_no_interval():
+    report = evaluate(torch.eye(3), [0, 0, 0], recall_at=(1,), progress=False)
+    assert np.isnan(report.interval().low)
 
 
 def test_an_unknown_metric_is_told():

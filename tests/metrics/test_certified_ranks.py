@@ -80,6 +80,14 @@ def test_rows_of_any_length_have_the_same_ranks(core_path, factor):
     assert scaled.mean_average_precision == pytest.approx(expected.mean_average_precision, abs=0.01)
 
 
+def test_rows_of_float64_beyond_the_square_root_of_its_range(core_path):
+    random = np.random.default_rng(1)
+    vectors, labels = random.standard_normal((60, 9)), np.arange(60) % 12
+    expected = evaluate(vectors, labels, progress=False).to_json()
+    for power in (-1000, -510, 515, 1015):
+        assert evaluate(np.ldexp(vectors, power), labels, progress=False).to_json() == expected
+
+
 @contextmanager
 def reduced_products(kind):
     products = torch.backends.mkldnn.matmul

@@ -146,6 +146,12 @@ def test_any_kind_of_array_and_labels_gives_the_same_metrics(core_path, kind, tm
     assert report.to_json() == expected.to_json()
 
 
+def test_a_set_without_any_positive_is_all_skipped(core_path):
+    report = evaluate(np.eye(4), np.arange(4))
+    assert (report.queries, report.skipped) == (0, 4)
+    assert np.isnan(report.mean_average_precision)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -38,6 +38,13 @@ def test_any_network_gives_vectors_of_length_one(architecture):
     torch.testing.assert_close(vectors.norm(dim=1), torch.ones(3))
 
 
+def test_the_embedding_is_the_linear_layer_on_the_backbone():
+    model = small_model().eval()
+    images = torch.randn(2, 3, 32, 32)
+    linear = model.backbone(images) @ model.embedding.weight.T + model.embedding.bias
+    torch.testing.assert_close(model(images), linear / linear.norm(dim=1, keepdim=True))
+
+
 @pytest.mark.parametrize("architecture", ["resnet18", "mobilenetv3_small_050"])
 def test_without_a_dimension_the_features_are_the_vectors(architecture):
     model = Embedder(architecture, None, size=32, pretrained=False).eval()
@@ -60,12 +67,24 @@ def test_training_leaves_frozen_statistics_and_moves_affine_weights():
     assert not torch.equal(before["backbone.bn1.weight"], after["backbone.bn1.weight"])
 
 
+def test_statistics_move_when_they_are_not_frozen():
+    model = small_model(freeze_batch_norm=False).train()
+    model(torch.randn(4, 3, 32, 32))
+    assert model.state_dict()["backbone.bn1.running_mean"].abs().sum() > 0
+
+
 def test_parameter_groups_hold_every_parameter_once_at_its_rate():
     model = small_model()
     backbone, embedding = model.parameter_groups(1e-5, head_lr_multiplier=2)
     assert (backbone["lr"], embedding["lr"]) == (1e-5, 2e-5)
     assert {id(each) for each in embedding["params"]} == {id(each) for each in model.embedding.parameters()}
     assert len(backbone["params"]) + len(embedding["params"]) == len(list(model.parameters()))
+
+
+def test_bytes_are_normalised_as_the_transform_says():
+    model = small_model().eval()
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    torch.testing.assert_close(model(images), model(model.transform.normalise(images)))
 
 
 def test_vectors_are_float32_under_autocast():
@@ -101,6 +120,13 @@ def test_embedding_restores_the_mode_of_every_layer():
         model.embed([*pictures(1), "gone.png"])
     model.embed(pictures(2))
     assert [module.training for module in model.modules()] == modes
+
+
+def test_embedding_neither_uses_nor_moves_the_statistics_of_the_batch():
+    model, images = small_model(freeze_batch_norm=False).train(), pictures(3)
+    vectors = model.embed(images)
+    torch.testing.assert_close(model.embed(images[:1]), vectors[:1])
+    assert not any(name.endswith("running_mean") and value.any() for name, value in model.named_buffers())
 
 
 def test_batches_come_back_with_their_tags_and_the_caller_keeps_its_own_modes():

@@ -107,6 +107,21 @@ def test_only_a_convolution_that_feeds_one_batch_norm_and_nothing_else_is_folded
     torch.testing.assert_close(gradients, expected_gradients)
 
 
+def test_an_image_too_small_for_the_network_leaves_it_as_it_is() -> None:
+    class Demanding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution, self.norm = nn.Conv2d(3, 4, 9), nn.BatchNorm2d(4)
+
+        def forward(self, images: Tensor) -> Tensor:
+            return self.norm(self.convolution(images)).mean((2, 3))
+
+    network = Demanding()
+    assert fold_batch_norm(network, 4) == 0
+    assert network.training
+    assert fold_batch_norm(network, 16) == 1
+
+
 def test_a_model_for_queries_gives_the_same_vectors_also_after_its_weights_have_changed() -> None:
     model = Embedder("tf_efficientnet_lite0", 8, size=32, pretrained=False)
     images, queries = torch.randn(2, 3, 32, 32), copy.deepcopy(model).for_queries().eval()

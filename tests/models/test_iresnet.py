@@ -81,3 +81,9 @@ def test_faces_enter_as_rgb_in_minus_one_to_one_at_112(arcface):
     assert (transform.name, transform.size, transform.channel_order) == ("whole", 112, "RGB")
     pixels = torch.tensor([0, 255, 0], dtype=torch.uint8).view(1, 3, 1, 1)
     torch.testing.assert_close(transform.normalise(pixels).flatten(), torch.tensor([-1.0, 1.0, -1.0]))
+
+
+def test_the_fixed_scale_of_the_last_norm_is_not_trained(arcface):
+    model = arcface[0]
+    (group,) = model.parameter_groups(1e-5)
+    assert all(model.backbone.features.weight is not each for each in group["params"])

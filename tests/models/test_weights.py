@@ -38,6 +38,13 @@ def test_names_and_shapes_that_do_not_fit_are_told(tmp_path, published):
         assert part in str(error.value)
 
 
+def test_position_embeddings_are_adapted_to_the_image_size(tmp_path):
+    state = build_backbone("vit_tiny_patch16_224", pretrained=False).state_dict()
+    save_file(state, tmp_path / "weights.safetensors")
+    backbone = build_backbone("vit_tiny_patch16_224", 64, tmp_path / "weights.safetensors")
+    assert backbone(torch.randn(1, 3, 64, 64)).shape == (1, 192)
+
+
 @pytest.mark.guarantee(14)
 def test_an_old_torch_opens_no_pickle(tmp_path, published, monkeypatch):
     torch.save(published, tmp_path / "weights.pth")

@@ -26,6 +26,13 @@ def test_one_thing_is_varied_at_a_time_and_the_middle_is_shared():
     assert [run.seed for run in cells["batch-size", 1024]] == [0]
 
 
+def test_all_see_the_same_number_of_images_and_large_batches_go_in_two_passes():
+    seen = {size: AblationRun(batch_size=size).settings(7680) for size in (64, 128, 256, 512, 1024)}
+    assert all(abs(settings.steps * size - 7680) <= size / 2 for size, settings in seen.items())
+    assert [seen[size].micro_batch_size for size in seen] == [None, None, None, 128, 128]
+    assert len({(each.learning_rate, each.optimiser, each.schedule) for each in seen.values()}) == 1
+
+
 def test_the_verdict_follows_the_order_of_the_means():
     like_the_paper = [
         cell("tau", 0.1, [0.3, 0.31]),

@@ -44,6 +44,15 @@ def test_figures_stand_below_the_papers_in_its_own_form():
     assert table[-1].split() == ["here", "50.0", "51.0", "52.0", "53.0"]
 
 
+def test_all_lists_of_vehicles_make_one_row():
+    reports = {part: report(queries, (1, 5)) for part, queries in PAPER_TABLES["vehicle-id"].queries.items()}
+    table = beside_the_paper("vehicle-id:here", reports)
+    assert "small Recall@1" in table
+    assert table.splitlines()[-1].split() == ["here", "50.0", "51.0", "50.0", "51.0", "50.0", "51.0"]
+    reports.pop("large")
+    assert beside_the_paper("vehicle-id:here", reports) == ""
+
+
 @pytest.mark.parametrize(
     ("data", "reports"),
     [

@@ -13,18 +13,19 @@ from smoothap.data.dataset import ImageDataset, evaluation_batches
 from smoothap.data.datasets.published import one_in_the_gallery
 from smoothap.data.reading import UnreadableImage
 from smoothap.metrics import evaluate
-from smoothap.training.evaluation import (
-    Embedded,
-    embed_set,
-    evaluate_benchmark,
-    evaluate_embedded,
-    evaluate_set,
-)
+from smoothap.training.evaluation import Embedded, embed_set, evaluate_benchmark, evaluate_embedded, evaluate_set
 
 
 @pytest.fixture
 def unreadable(tmp_path):
     return tmp_path / "unreadable.csv"
+
+
+def test_a_plain_set_is_leave_one_out(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    report = evaluate_set(model, images, unreadable=unreadable)
+    expected = evaluate(model.embed(images, progress=False), images.labels, recall_at=(1, 2))
+    assert report.to_json() == expected.to_json()
 
 
 def test_queries_and_gallery_are_respected(pattern_set, small_model, unreadable):
@@ -34,6 +35,14 @@ def test_queries_and_gallery_are_respected(pattern_set, small_model, unreadable)
     expected = evaluate(vectors[query], images.labels[query], vectors[gallery], images.labels[gallery], (1, 2))
     assert evaluate_set(model, images, unreadable=unreadable).to_json() == expected.to_json()
     assert expected.queries == 48
+
+
+def test_a_query_that_is_in_the_gallery_does_not_find_itself(pattern_set, small_model, unreadable):
+    images, model = pattern_set(), small_model()
+    everything = np.ones(len(images), bool)
+    both = replace(images, is_query=everything, is_gallery=everything)
+    report, plain = (evaluate_set(model, protocol, unreadable=unreadable) for protocol in (both, images))
+    np.testing.assert_allclose(report.average_precision, plain.average_precision)
 
 
 def test_images_with_the_same_pixels_are_counted_as_copies(pattern_set, small_model, unreadable):

@@ -65,6 +65,19 @@ def test_a_batch_shrinks_to_few_classes_and_says_so(photos, tmp_path, capsys, gi
     assert f"Batches have 24 images, not {asked}: 4 of each of 6 classes." in capsys.readouterr().out
 
 
+def test_before_and_after_see_the_same_views(photos, tmp_path, monkeypatch):
+    seen, evaluate = [], fine_tuning.evaluate_benchmark
+    monkeypatch.setattr(
+        fine_tuning,
+        "evaluate_benchmark",
+        lambda model, *data, **how: seen.append(model.transform) or evaluate(model, *data, **how),
+    )
+    changes = {"name": "whole", "flip": False}
+    settings = replace(QUICK, steps=1)
+    fine_tune(f"folder:{photos}", tmp_path / "run", transform=changes, config=settings, options=CPU, **NETWORK)
+    assert [(transform.name, transform.flip) for transform in seen] == [("whole", False)] * 2
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -136,6 +149,15 @@ def test_all_classes_can_be_trained_on_and_the_last_model_is_kept(photos, tmp_pa
     )
     for name, weights in tuned.model.state_dict().items():
         assert torch.equal(weights, again.model.state_dict()[name])
+
+
+def test_without_validation_the_test_classes_are_still_left_out(photos, tmp_path):
+    settings = replace(QUICK, steps=2, validation_fraction=0)
+    tuned = fine_tune(f"folder:{photos}", tmp_path / "run", config=settings, options=CPU, **NETWORK)
+    assert tuned.after["test"].queries == 40
+    assert tuned.best_step == 2
+    shorter = fine_tune(f"folder:{photos}", tmp_path / "one", config=replace(settings, steps=1), options=CPU, **NETWORK)
+    assert not torch.equal(tuned.model.embedding.weight, shorter.model.embedding.weight)
 
 
 def test_nothing_to_test_on_is_told(photos, tmp_path):

@@ -12,6 +12,7 @@ from PIL import Image
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.names import open_data
 from smoothap.data.samplers import Draw
+from smoothap.data.stored_features import chosen_views
 from smoothap.losses import SmoothAP
 from smoothap.models import Embedder
 from smoothap.models.embedding import embed_set
@@ -118,6 +119,20 @@ def test_the_test_view_is_stored_to_the_bit_and_random_views_are_those_of_the_im
     assert np.array_equal(test[0], embed_set(model, plain, features=True).vectors)
 
 
+def test_a_draw_takes_one_of_all_views_and_an_index_the_test_view(benchmark, small_model, tmp_path):
+    images = freeze(benchmark, small_model(), views=3).benchmark.train_and_validation(0)[0]
+    dataset = ImageDataset(images, small_model().transform, report=tmp_path / "bad.csv")
+    stored = images.features.array[:, images.features.rows].astype(np.float32)
+    draws = [Draw(row % len(images), (5, 1, row)) for row in range(400)]
+    views = chosen_views(np.array([draw.seed for draw in draws]), 4)
+    assert set(np.bincount(views) // 70) == {1}  # each about as often as the others
+    batch, _ = dataset[draws]
+    assert batch.rows.tolist() == [draw.row for draw in draws]
+    assert np.array_equal(batch.images.flatten(1), stored[views, batch.rows])
+    assert np.array_equal(batch.labels, images.labels[batch.rows])
+    assert np.array_equal(dataset[[7]][0].images.flatten(), stored[0, 7])
+
+
 @pytest.mark.parametrize("change", ["weights", "transform", "views", "image", "names"])
 def test_other_weights_views_or_images_have_features_of_their_own(benchmark, small_model, photos, computed, change):
     freeze(benchmark, small_model())
@@ -183,3 +198,10 @@ def test_unreadable_images_are_left_out_as_they_are_of_images(photos, small_mode
     drawn = [Draw(row, (0, 0, 3))]
     assert stored[drawn][0].rows == plain[drawn][0].rows != row
     assert np.array_equal(embed_set(model, plain).rows, embed_set(model.on_features(), stored).rows)
+
+
+def test_features_too_large_for_16_bits_are_refused(benchmark, small_model):
+    model = small_model()
+    model.backbone.register_forward_hook(lambda *_: torch.full((64, model.feature_dimension), 1e6)[: len(_[1][0])])
+    with pytest.raises(ValueError, match="larger than 65,504"):
+        freeze(benchmark, model)

@@ -79,6 +79,12 @@ def test_batch_norm_that_is_not_frozen_is_refused():
         cached_gradient(model, model, images, send_back, 4)
 
 
+def test_batch_norm_without_statistics_is_refused():
+    model = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), nn.Flatten()).eval()
+    with pytest.raises(ValueError, match="takes its statistics from the batch"):
+        cached_gradient(model, model, torch.zeros(len(LABELS), 3, 4, 4), send_back, 4)
+
+
 def test_only_one_piece_is_embedded_at_a_time_and_only_the_second_pass_keeps_a_graph():
     torch.manual_seed(0)
     model, seen = WithDropout(), []
@@ -89,6 +95,21 @@ def test_only_one_piece_is_embedded_at_a_time_and_only_the_second_pass_keeps_a_g
 
     cached_gradient(model, embed, torch.randn(len(LABELS), 3, 4, 4), send_back, 10)
     assert seen == [(10, False), (10, False), (1, False), (10, True), (10, True), (1, True)]
+
+
+def test_the_oldest_make_room():
+    memory = EmbeddingMemory(5, 2)
+    for start in (0, 3, 6):
+        labels = torch.arange(start, start + 3)
+        memory.add(torch.stack([labels, labels], 1).float(), labels)
+    assert memory.labels.tolist() == [4, 5, 6, 7, 8]
+    assert memory.embeddings[:, 0].tolist() == [4, 5, 6, 7, 8]
+
+
+def test_what_is_remembered_has_no_graph():
+    memory = EmbeddingMemory(4, 2)
+    memory.add(torch.ones(2, 2, requires_grad=True) * 2, torch.zeros(2, dtype=torch.long))
+    assert not memory.embeddings.requires_grad
 
 
 def test_each_query_ranks_the_batch_without_itself_and_the_queue():

@@ -10,6 +10,7 @@ from smoothap.data.dataset import ImageDataset
 from smoothap.metrics import evaluate
 from smoothap.models import Embedder
 from smoothap.models.embedding import embed_set
+from smoothap.training import head_init
 from smoothap.training.head_init import projection, start_as_projection
 from smoothap.training.log import read_rows
 
@@ -75,3 +76,13 @@ def test_a_layer_that_was_trained_is_not_replaced(run, small_model, tmp_path):
     before = trained.embedding.weight.detach().clone()
     run("further", model=trained, steps=1, to_beat=1.0, head_init="projection")
     assert torch.equal(trained.embedding.weight, before)
+
+
+def test_a_training_that_goes_on_does_not_look_at_the_features_again(run, tmp_path, monkeypatch):
+    whole, model = run("whole", epochs=2, head_init="projection")
+    run("cut", epochs=2, head_init="projection", minutes=1e-9)  # ends after one step
+    monkeypatch.setattr(head_init, "embed_set", None)
+    result, resumed = run("cut", epochs=2, head_init="projection", resume=True)
+    assert result == whole
+    assert resumed.head_init == "projection"
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in resumed.state_dict().items())

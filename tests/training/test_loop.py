@@ -12,6 +12,7 @@ from torch import nn
 
 from smoothap._core import files
 from smoothap.losses import SmoothAP
+from smoothap.models import Embedder
 from smoothap.training import checkpoint
 from smoothap.training.config import RunOptions, TrainingConfig
 from smoothap.training.log import read_rows
@@ -38,6 +39,14 @@ def test_training_finds_classes_it_never_saw(run, tmp_path):
     assert len(validation) == 13
     assert result.finished
     assert result.best == max(validation) > validation[0] + 0.05
+
+
+def test_the_best_epoch_is_the_model_that_stays(run, tmp_path, pattern_set):
+    result, model = run(epochs=4)
+    saved = Embedder.load(tmp_path / "run" / "model")
+    assert all(torch.equal(value, saved.state_dict()[name]) for name, value in model.state_dict().items())
+    described = json.loads((tmp_path / "run" / "model" / "model.json").read_text())
+    assert described["metrics"]["validation"]["mean_average_precision"] == result.best
 
 
 def test_the_rate_falls_by_steps_as_released(run, tmp_path):
