@@ -66,7 +66,7 @@ def test_a_best_rate_at_an_edge_is_noticed_and_its_range_moves(wanted, end):
 def test_only_the_range_at_an_edge_moves():
     search = Search(METHODS["smooth-ap"], 1e-3)
     tried(search, lambda values: values["tau"] - abs(log(values[RATE] / 1e-3)))  # one moves the other's best
-    search.trials.append(Trial({RATE: 1e-3, "tau": 0.0495}, 1.0))
+    search.trials.append(Trial({RATE: 4e-3, "tau": 0.0495}, 1.0))
     assert search.edges() == search.chosen().edges == {"tau": "high"}
     search.go_on()
     drawn = search.draw(64)
