@@ -73,9 +73,9 @@ def test_search_gives_what_the_definition_gives(rows, dimension, k, seed, dtype,
             for options, expected in (
                 ({"k": k}, wanted[:k]),
                 ({"everything": True}, wanted),
-                ({"minimum": least}, [one for one in wanted if one[1] >= least]),
+                ({"min_score": least}, [one for one in wanted if one[1] >= least]),
             ):
-                hits = album.search(query, where=where, **options)
+                hits = album.search(query, where=where, **options, rerank=False)
                 assert [(hit.id, hit.score) for hit in hits] == expected
                 assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
 
@@ -143,28 +143,30 @@ def test_few_tiles_of_an_album_of_groups_are_compared(monkeypatch):
 def test_several_photos_are_one_query_and_are_left_out():
     album = random_album(40, 6, 3)
     mean = album.vectors[4] + album.vectors[9]
-    same_ranking(album.search([4, 9], 10), album.vectors, mean, 10, (4, 9))
-    same_ranking(album.search([album.vectors[4], 9], 10), album.vectors, mean, 10, (9,))
+    same_ranking(album.search([4, 9], 10, rerank=False), album.vectors, mean, 10, (4, 9))
+    same_ranking(album.search([album.vectors[4], 9], 10, rerank=False), album.vectors, mean, 10, (9,))
 
 
 @pytest.mark.parametrize("minimum", [2, -1.5, float("nan")])
 def test_a_minimum_that_no_score_can_have_is_refused(minimum: float):
     with pytest.raises(ValueError, match="between -1 and 1"):
-        random_album(40, 6, 3).search(0, minimum=minimum)
+        random_album(40, 6, 3).search(0, min_score=minimum, rerank=False)
 
 
 def test_everything_ranks_the_whole_album_and_minimum_cuts_it():
     album = random_album(40, 6, 3)
-    everything = album.search(0, everything=True)
+    everything = album.search(0, everything=True, rerank=False)
     assert sorted(hit.id for hit in everything) == list(range(1, 40))
-    assert [hit.id for hit in album.search(0, minimum=0.2)] == [hit.id for hit in everything if hit.score >= 0.2]
+    assert [hit.id for hit in album.search(0, min_score=0.2, rerank=False)] == [
+        hit.id for hit in everything if hit.score >= 0.2
+    ]
 
 
 def test_feedback_moves_towards_right_and_leaves_wrong_out():
     album = random_album(60, 6, 5)
     query, right, wrong = album.vectors[0], [7, 8], [9]
     moved = query + album.vectors[right].mean(axis=0) - 0.5 * album.vectors[9]
-    same_ranking(album.search(query, 20, right=right, wrong=wrong), album.vectors, moved, 20, (9,))
+    same_ranking(album.search(query, 20, right=right, wrong=wrong, rerank=False), album.vectors, moved, 20, (9,))
     assert np.allclose(corrected(query, album.vectors[right], album.vectors[wrong]), moved / np.linalg.norm(moved))
 
 
@@ -174,13 +176,13 @@ def test_expansion_adds_the_first_answers_by_their_scores():
     ranked, scores = brute_force(album.vectors, query, (0,))
     for alpha in (0.0, 3.0):
         moved = query + sum(scores[row] ** alpha * album.vectors[row] for row in ranked[:4])
-        same_ranking(album.search(0, 20, expand=4, alpha=alpha), album.vectors, moved, 20, (0,))
+        same_ranking(album.search(0, 20, expand=4, alpha=alpha, rerank=False), album.vectors, moved, 20, (0,))
     assert np.allclose(expanded(query, album.vectors[:0], np.zeros(0)), query)
 
 
 def test_equal_photos_come_in_the_order_of_their_ids():
     album = Album.from_arrays(np.tile([[0.6, 0.8]], (9, 1)))
-    assert [hit.id for hit in album.search(np.array([0.6, 0.8]), 5)] == [0, 1, 2, 3, 4]
+    assert [hit.id for hit in album.search(np.array([0.6, 0.8]), 5, rerank=False)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.guarantee(5)
@@ -191,35 +193,35 @@ def test_bad_vectors_are_named(value):
     with pytest.raises(ValueError, match="Vector 2"):
         Album.from_arrays(vectors)
     with pytest.raises(ValueError, match="zero or not finite"):
-        Album.from_arrays(np.ones((4, 3))).search(np.full(3, value))
+        Album.from_arrays(np.ones((4, 3))).search(np.full(3, value), rerank=False)
     with pytest.raises(ValueError, match="zero or not finite"):
-        Album.from_arrays(np.ones((4, 3))).search([0, np.full(3, value)])
+        Album.from_arrays(np.ones((4, 3))).search([0, np.full(3, value)], rerank=False)
     with pytest.raises(ValueError, match="Vector 2"):
         Album.from_arrays(np.ones((4, 3))).calibrate(vectors, np.array([0, 0, 1, 1]), "test")
 
 
 def test_a_query_of_another_size_is_refused():
     with pytest.raises(ValueError, match="another model"):
-        random_album(5, 3, 0).search(np.ones(4))
+        random_album(5, 3, 0).search(np.ones(4), rerank=False)
 
 
 def test_wrong_questions_are_answered_with_a_sentence():
     album = random_album(5, 3, 0)
     with pytest.raises(TypeError, match="vectors is a masked array"):
-        album.search(np.ma.masked_equal([0.0, 1.0, 2.0], 0))
+        album.search(np.ma.masked_equal([0.0, 1.0, 2.0], 0), rerank=False)
     with pytest.raises(ValueError, match="made elsewhere"):
-        album.search("photo.jpg")
+        album.search("photo.jpg", rerank=False)
     with pytest.raises(KeyError, match="no photo 77"):
-        album.search(77)
+        album.search(77, rerank=False)
     with pytest.raises(ValueError, match="not calibrated"):
-        album.search(0, recall=0.9)
+        album.search(0, recall=0.9, rerank=False)
     with pytest.raises(ValueError, match="at least 1"):
-        album.search(0, 0)
+        album.search(0, 0, rerank=False)
     with pytest.raises(ValueError, match=r"expand is how many first answers .* not -1"):
-        album.search(0, expand=-1)
+        album.search(0, expand=-1, rerank=False)
     for alpha in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="alpha is the power"):
-            album.search(0, expand=2, alpha=alpha)
+            album.search(0, expand=2, alpha=alpha, rerank=False)
     with pytest.raises(ValueError, match="no engine 'annoy'"):
         random_album(5, 3, 0, engine="annoy")
     with pytest.raises(ValueError, match="metadata of 2"):
@@ -234,9 +236,9 @@ def test_a_path_out_of_the_folder_is_refused(path):
 
 def test_an_empty_album_answers_with_nothing():
     album = Album.from_arrays(np.zeros((0, 4)))
-    assert album.search(np.ones(4)) == []
+    assert album.search(np.ones(4), rerank=False) == []
     assert album.all_above(0.5) == []
-    assert album.search(np.ones(4), everything=True) == []
+    assert album.search(np.ones(4), everything=True, rerank=False) == []
 
 
 def test_a_search_by_photo_in_a_small_album_loads_nothing_that_it_can_do_without(tmp_path):

@@ -66,10 +66,10 @@ def test_only_what_passes_is_ranked(name):
     album, facts = made()
     where, passes = CASES[name]
     for query in (0, 7, 33):
-        for options in ({"k": 5}, {"everything": True}, {"minimum": 0.2}):
-            k, minimum = options.get("k"), options.get("minimum", -2.0)
+        for options in ({"k": 5}, {"everything": True}, {"min_score": 0.2}):
+            k, minimum = options.get("k"), options.get("min_score", -2.0)
             wanted = oracle(album, facts, query, passes, k, minimum)
-            assert [hit.id for hit in album.search(query, where=where, **options)] == wanted
+            assert [hit.id for hit in album.search(query, where=where, **options, rerank=False)] == wanted
     assert wanted or name == "a day"
 
 
@@ -78,7 +78,7 @@ def test_recall_is_asked_of_what_passes():
     album.calibrate(album.vectors, np.arange(len(album)) // 4, "itself")
     where, passes = CASES["folder"]
     score = album.calibration.score_for_recall(0.8)
-    found = album.search(3, recall=0.8, where=where)
+    found = album.search(3, recall=0.8, where=where, rerank=False)
     assert [hit.id for hit in found] == oracle(album, facts, 3, passes, minimum=score)
 
 
@@ -86,11 +86,11 @@ def test_first_answers_that_are_added_to_the_query_pass_too():
     album, facts = made()
     where, passes = CASES["camera"]
     first = oracle(album, facts, 3, passes, 4)
-    scores = {hit.id: hit.score for hit in album.search(3, everything=True)}
+    scores = {hit.id: hit.score for hit in album.search(3, everything=True, rerank=False)}
     weights = np.array([max(scores[row], 0) ** 3 for row in first])
     moved = album.vectors[3] + (weights[:, None] * album.vectors[first]).sum(0)
-    wanted = album.search(moved / np.linalg.norm(moved), everything=True, where=where)
-    found = album.search(3, everything=True, expand=4, where=where)
+    wanted = album.search(moved / np.linalg.norm(moved), everything=True, where=where, rerank=False)
+    found = album.search(3, everything=True, expand=4, where=where, rerank=False)
     assert [hit.id for hit in found] == [hit.id for hit in wanted if hit.id != 3]
 
 
@@ -163,13 +163,13 @@ def test_a_collection_and_what_is_in_none(tmp_path):
     album, facts = made(path=tmp_path / "album")
     album.collections.add("dog", [1, 2, 3, 40])
     album.collections.mark("cat", right=[3, 50], wrong=[60])
-    ids = [hit.id for hit in album.search(0, everything=True, where=Filter(collection="dog"))]
+    ids = [hit.id for hit in album.search(0, everything=True, where=Filter(collection="dog"), rerank=False)]
     assert sorted(ids) == [1, 2, 3, 40]
     assert ids == [row for row in oracle(album, facts, 0, lambda _: True) if row in {1, 2, 3, 40}]
-    rest = {hit.id for hit in album.search(0, everything=True, where=Filter(in_no_collection=True))}
+    rest = {hit.id for hit in album.search(0, everything=True, where=Filter(in_no_collection=True), rerank=False)}
     assert rest == set(range(1, 120)) - {1, 2, 3, 40, 50}
     with pytest.raises(ValueError, match="no collection 'bird'"):
-        album.search(0, where=Filter(collection="bird"))
+        album.search(0, where=Filter(collection="bird"), rerank=False)
     with pytest.raises(ValueError, match="give one of the two"):
         Filter(collection="dog", in_no_collection=True)
 
@@ -177,14 +177,14 @@ def test_a_collection_and_what_is_in_none(tmp_path):
 def test_what_no_photo_has_is_said_with_what_there_is():
     album, _ = made()
     with pytest.raises(ValueError, match="'b': it has 'a', 'a%_b', 'a/b', 'ab', 'c d'"):
-        album.search(0, where=Filter(folder="b"))
+        album.search(0, where=Filter(folder="b"), rerank=False)
     with pytest.raises(ValueError, match="'Nikon': it has Apple iPhone 15, Canon EOS 5D, Canon EOS 5D Mark II"):
-        album.search(0, where=Filter(camera="Nikon"))
+        album.search(0, where=Filter(camera="Nikon"), rerank=False)
     with pytest.raises(ValueError, match="relative to the photo folder"):
-        album.search(0, where=Filter(folder="../a"))
+        album.search(0, where=Filter(folder="../a"), rerank=False)
     with pytest.raises(ValueError, match="the earlier one first"):
         Filter(since=date(2021, 1, 1), until=date(2020, 1, 1))
-    assert album.search(0, where=Filter(since=date(2050, 1, 1))) == []
+    assert album.search(0, where=Filter(since=date(2050, 1, 1)), rerank=False) == []
     assert not Filter()
 
 

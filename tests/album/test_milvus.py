@@ -98,12 +98,14 @@ def test_what_is_found_in_milvus_is_what_is_found_here_to_the_last_bit(address, 
     assert there.searching.name == "milvus"
     for query in (5, 599, np.random.default_rng(1).standard_normal(24).astype(np.float32), [3, 4]):
         for options in ({}, {"expand": 3}, {"right": [40, 41], "wrong": [7, 80]}):
-            assert answers(there.search(query, 10, **options)) == answers(here.search(query, 10, **options))
-    found = there.search(5, minimum=0.5)
-    assert answers(found) == answers(here.search(5, minimum=0.5))
+            assert answers(there.search(query, 10, **options, rerank=False)) == answers(
+                here.search(query, 10, **options, rerank=False)
+            )
+    found = there.search(5, min_score=0.5, rerank=False)
+    assert answers(found) == answers(here.search(5, min_score=0.5, rerank=False))
     assert "may miss a few" in found.note
-    best = there.search(5, everything=True)
-    assert answers(best) == answers(here.search(5, everything=True))[:100]
+    best = there.search(5, everything=True, rerank=False)
+    assert answers(best) == answers(here.search(5, everything=True, rerank=False))[:100]
     assert best.note == "The best 100 of 599 photos are ranked, by HNSW."
     assert not there.ranking(here.vectors[5]).complete
 
@@ -111,8 +113,12 @@ def test_what_is_found_in_milvus_is_what_is_found_here_to_the_last_bit(address, 
 def test_a_small_album_is_compared_whole(address, here):
     push(here, address)
     there = opened(here, address)
-    assert answers(there.search(5, everything=True)) == answers(here.search(5, everything=True))
-    assert answers(there.search(5, minimum=-1.0)) == answers(here.search(5, minimum=-1.0))
+    assert answers(there.search(5, everything=True, rerank=False)) == answers(
+        here.search(5, everything=True, rerank=False)
+    )
+    assert answers(there.search(5, min_score=-1.0, rerank=False)) == answers(
+        here.search(5, min_score=-1.0, rerank=False)
+    )
     assert there.ranking(here.vectors[5]).complete
 
 
@@ -140,10 +146,14 @@ def test_filters_choose_the_same_photos_as_here(address, here, few):
         Filter(collection="kept"),
         Filter(in_no_collection=True, camera="other"),
     ):
-        assert answers(there.search(5, 25, where=where)) == answers(here.search(5, 25, where=where))
-        assert answers(there.search(5, minimum=0.0, where=where)) == answers(here.search(5, minimum=0.0, where=where))
+        assert answers(there.search(5, 25, where=where, rerank=False)) == answers(
+            here.search(5, 25, where=where, rerank=False)
+        )
+        assert answers(there.search(5, min_score=0.0, where=where, rerank=False)) == answers(
+            here.search(5, min_score=0.0, where=where, rerank=False)
+        )
     with pytest.raises(ValueError, match="No photo of the album is in the folder"):
-        there.search(5, where=Filter(folder="nowhere"))
+        there.search(5, where=Filter(folder="nowhere"), rerank=False)
 
 
 def test_filters_and_exclusions_beyond_what_milvus_gives_at_once(address, tmp_path):
@@ -183,16 +193,16 @@ def test_the_next_push_sends_only_what_changed(address, here, few, monkeypatch):
     here = here.reopened()
     with pytest.raises(ValueError, match=r"version .* push it again: smoothap album push ALBUM milvus"):
         opened(here, address)
-    assert 3 in {hit.id for hit in before.search(6, 20)}  # whoever began with the old one goes on with it
+    assert 3 in {hit.id for hit in before.search(6, 20, rerank=False)}  # whoever began with the old one goes on with it
     sent = messages(monkeypatch)
     done = push(here, address)
     assert (done.sent, done.removed, done.photos) == (3, 3, ROWS - 2)
     assert sorted(identity for ids in sent for identity in ids) == [40, 50, ROWS]
     there = opened(here, address)
     for query in (40, 600, 41, 6):
-        assert answers(there.search(query, 10)) == answers(here.search(query, 10))
+        assert answers(there.search(query, 10, rerank=False)) == answers(here.search(query, 10, rerank=False))
     where = Filter(columns=(("label", "other"),))
-    assert [hit.id for hit in there.search(6, 10, where=where)] == [50]
+    assert [hit.id for hit in there.search(6, 10, where=where, rerank=False)] == [50]
     assert np.array_equal(there.vectors[:], here.vectors[:])
     server = MilvusServer(MilvusAddress.parse(address))
     assert server.count(current_collection(server)) == ROWS - 2 + 1  # what was removed is gone
@@ -220,7 +230,7 @@ def test_an_album_that_has_learnt_goes_into_a_collection_of_its_own(address, her
     assert push(here, address).recall >= 0.95
     there = opened(here, address)
     assert there.vectors.shape == (ROWS, 8)
-    assert answers(there.search(5, 10)) == answers(here.search(5, 10))
+    assert answers(there.search(5, 10, rerank=False)) == answers(here.search(5, 10, rerank=False))
     assert current_collection(server) != first
     assert not server.has(first)
 
@@ -251,7 +261,9 @@ def test_a_push_that_was_stopped_goes_on_and_nobody_saw_it(address, here, monkey
         opened(here, address)
     stop.clear()
     assert 0 < push(here, address, connections=1).sent < ROWS
-    assert answers(opened(here, address).search(5, 10)) == answers(here.reopened().search(5, 10))
+    assert answers(opened(here, address).search(5, 10, rerank=False)) == answers(
+        here.reopened().search(5, 10, rerank=False)
+    )
 
 
 def test_two_pushes_at_once_are_noticed(address, here, monkeypatch):
@@ -334,7 +346,10 @@ def test_codes_find_what_a_graph_finds(address, tmp_path, few, monkeypatch):
     assert push(here, address, index="ivf_pq").index == "IVF_PQ"
     assert server.ask("describe_index", current_collection(server), "vector")["index_type"] == "IVF_PQ"
     there = opened(here, address)
-    found = [answers(there.search(query, 10)) == answers(here.search(query, 10)) for query in range(0, rows, 100)]
+    found = [
+        answers(there.search(query, 10, rerank=False)) == answers(here.search(query, 10, rerank=False))
+        for query in range(0, rows, 100)
+    ]
     assert np.mean(found) >= 0.9
 
 

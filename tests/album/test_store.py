@@ -161,13 +161,13 @@ def test_dead_slots_are_left_out_once_they_are_a_fifth(tmp_path, learnt):
     size = (album.folder / "vectors-photo-1").stat().st_size
     album.remove(range(20))
     assert (album.folder / "vectors-photo-1").stat().st_size == size
-    before = {hit.id: hit.score for hit in album.search(50, everything=True)}
+    before = {hit.id: hit.score for hit in album.search(50, everything=True, rerank=False)}
     album.remove([20])
     names = {file.name for file in album.folder.glob("*-photo-*")}
     assert names == {"vectors-photo-2", "items-photo-2"} | ({"learnt-photo-2-1"} if learnt else set())
     assert (album.folder / "vectors-photo-2").stat().st_size == size * 79 // 100
     for now in (album, Album.open(album.folder)):
-        assert {hit.id: hit.score for hit in now.search(50, everything=True)} == {
+        assert {hit.id: hit.score for hit in now.search(50, everything=True, rerank=False)} == {
             identity: score for identity, score in before.items() if identity != 20
         }
     assert add(album.store, [1000]) == [100]
@@ -176,13 +176,13 @@ def test_dead_slots_are_left_out_once_they_are_a_fifth(tmp_path, learnt):
 
 def test_whoever_opened_an_album_before_goes_on_with_what_it_was(tmp_path):
     album = made(tmp_path / "album", 50)
-    wanted = [(hit.id, hit.score, hit.path) for hit in album.search(3, everything=True)]
+    wanted = [(hit.id, hit.score, hit.path) for hit in album.search(3, everything=True, rerank=False)]
     for gone in range(10, 16):
         Album.open(album.folder).remove([gone])
     Album.open(album.folder).remove(range(16, 40))  # other files of vectors
     assert not album.is_current()
-    assert [(hit.id, hit.score, hit.path) for hit in album.search(3, everything=True)] == wanted
-    assert len(album.reopened().search(3, everything=True)) == 19
+    assert [(hit.id, hit.score, hit.path) for hit in album.search(3, everything=True, rerank=False)] == wanted
+    assert len(album.reopened().search(3, everything=True, rerank=False)) == 19
 
 
 def test_what_was_left_behind_the_counted_bytes_is_cut_off(tmp_path):
@@ -195,7 +195,7 @@ def test_what_was_left_behind_the_counted_bytes_is_cut_off(tmp_path):
     (album.folder / "vectors-photo-7").write_bytes(b"a whole file that does not count")
     again = Album.open(album.folder)
     again.verify()
-    assert len(again.search(np.ones(WIDTH), everything=True)) == 11
+    assert len(again.search(np.ones(WIDTH), everything=True, rerank=False)) == 11
     assert add(again.store, [71]) == [11]
     assert not (album.folder / "vectors-photo-7").exists()
     again = Album.open(album.folder)
@@ -250,7 +250,7 @@ def read(number):
         assert np.allclose(album.vectors[:], wanted, atol=1e-6), "vectors"
         try:
             paths = [photo.path for photo in album.photos[-3:]]
-            even = album.search(int(ids[0]), everything=True, where=Filter(columns=(("parity", "0"),)))
+            even = album.search(int(ids[0]), everything=True, where=Filter(columns=(("parity", "0"),)), rerank=False)
         except NoSuchPhoto:  # this one looked away for many versions
             assert not album.is_current()
             continue
@@ -334,9 +334,9 @@ def shared():
 def use_once(folder):
     """All that is read, so that nothing is imported later by a user who may not read Python's own files."""
     album = Album.open(folder)
-    album.search(0, 3, where=Filter(columns=(("label", "c0"),)))
+    album.search(0, 3, where=Filter(columns=(("label", "c0"),)), rerank=False)
     album.verify()
-    return [hit.id for hit in album.search(0, 5)], album.collections["dog"].right
+    return [hit.id for hit in album.search(0, 5, rerank=False)], album.collections["dog"].right
 
 
 def test_a_folder_that_is_read_only_opens_and_searches(shared):

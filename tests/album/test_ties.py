@@ -26,9 +26,9 @@ def album():
 @pytest.mark.guarantee(21)
 @pytest.mark.parametrize("form", ["first", "everything", "minimum"])
 def test_copies_have_one_score_and_stand_in_order_of_their_ids(core_path, album, form):
-    options = {"first": {"k": 40}, "everything": {"everything": True}, "minimum": {"minimum": -0.1}}[form]
+    options = {"first": {"k": 40}, "everything": {"everything": True}, "minimum": {"min_score": -0.1}}[form]
     for query in range(0, 150, 10):
-        hits = album.search(album.vectors[query] + np.float32(0.01), **options)
+        hits = album.search(album.vectors[query] + np.float32(0.01), **options, rerank=False)
         scores = {hit.id: hit.score for hit in hits}
         both = [id_ for id_ in scores if id_ < 150 and id_ + 150 in scores]
         assert len(both) > 10
@@ -38,7 +38,7 @@ def test_copies_have_one_score_and_stand_in_order_of_their_ids(core_path, album,
 
 @pytest.mark.guarantee(21)
 def test_a_score_is_that_of_the_definition(core_path, album):
-    for hit in album.search(5, k=20):
+    for hit in album.search(5, k=20, rerank=False):
         assert hit.score == defined_score(album.vectors[5], album.vectors[hit.id])
     for pair in album.all_above(0.3):
         assert pair.score == defined_score(album.vectors[pair.first], album.vectors[pair.second])

@@ -16,6 +16,7 @@ from smoothap.album.collections import Collections, CollectionStore
 from smoothap.album.duplicates import Pair, pairs_above
 from smoothap.album.filters import Filter
 from smoothap.album.identity import AlbumModel, ModelIdentity
+from smoothap.album.neighbourhood import Neighbourhoods, Reranked
 from smoothap.album.photos import Hit, Hits, Photo, Photos, records_of
 from smoothap.album.prepare import THUMBNAIL, files_below, thumbnail_of
 from smoothap.album.projection import Learnt, Projection
@@ -29,7 +30,7 @@ from smoothap.album.queries import (
     expanded,
     query_vector,
 )
-from smoothap.album.search import LocalSearch, Ranking, Search, VectorQuery, checked_engine
+from smoothap.album.search import LocalSearch, Nearest, Ranking, Search, VectorQuery, checked_engine
 from smoothap.album.store import PHOTO, Store, relative
 from smoothap.album.update import Columns, Labels, Updater, UpdateReport, embedding_here
 from smoothap.album.vectors import FLOAT32, Vectors, check_codec, unit_vectors
@@ -54,7 +55,7 @@ class Album:
         self, store: Store, *, model: AlbumModel, root: Path | None, engine: str, temporary: bool = False
     ) -> None:
         self._store, self._model, self.root, self._engine, self._temporary = store, model, root, engine, temporary
-        self._kept = CollectionStore(store)
+        self._kept, self._neighbourhoods = CollectionStore(store), Neighbourhoods(store)
         self._reload()
 
     def _reload(self) -> None:
@@ -69,9 +70,7 @@ class Album:
             from smoothap.album.engines.milvus import open_search
 
             return open_search(self._engine, snapshot, self.photos)
-        learnt = "" if snapshot.settings.learnt is None else f"-{snapshot.settings.learnt['number']}"
-        key = f"{snapshot.settings.uid}-{snapshot.space.name}-{snapshot.space.file}{learnt}"
-        return LocalSearch(snapshot.vectors, snapshot.spread, self._engine, key)
+        return LocalSearch(snapshot.vectors, snapshot.spread, self._engine, snapshot.vectors_key)
 
     @classmethod
     def open(
@@ -380,7 +379,8 @@ class Album:
         *,
         space: str = PHOTO,
         box: PixelBox | None = None,
-        minimum: float | None = None,
+        rerank: bool = True,
+        min_score: float | None = None,
         recall: float | None = None,
         everything: bool = False,
         expand: int = 0,
@@ -391,32 +391,57 @@ class Album:
     ) -> Hits:
         """The k photos most like the query, best first.
 
-        `box` (x, y, width, height, in pixels) is the part of the query's image to search with. A photo that is itself
-        the query (by its id) is left out, and so is what was marked `wrong`. With `minimum` all photos at or above that
-        score and with `recall` the shortest list expected to hold that share of the right photos are returned, however
-        many; with `everything` all photos are ranked. `expand` adds that many first answers to the query, `right` and
-        `wrong` are ids that the user marked. With `where`, only photos that pass it are looked at: a `Filter`, or a
-        dict of what it has and of columns of the album's table, such as {"brand": "acme"}. `space` is which
-        vectors are compared: those of whole photos.
+        They are ranked by the neighbourhoods of the album: photos that resemble those found come up, too. `rerank`
+        False ranks by the plain cosine with the query. `box` (x, y, width, height, in pixels) is the part of the
+        query's image to search with. A photo that is itself the query (by its id) is left out, and so is what was
+        marked `wrong`. With `min_score` as many photos as have at least that score and with `recall` the shortest list
+        expected to hold that share of the right photos are returned; with `everything` all photos are ranked. `expand`
+        adds that many first answers to the query, `right` and `wrong` are ids that the user marked. With `where`, only
+        photos that pass it are looked at: a `Filter`, or a dict of what it has and of columns of the album's table,
+        such as {"brand": "acme"}. `space` is which vectors are compared: those of whole photos.
         """
         if space != PHOTO:
             raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, the vectors of whole photos.")
-        check_list(k, minimum)
+        check_list(k, min_score)
         check_expansion(expand, alpha)
         vector, query_ids = query_vector(self, query, box)
-        wrong, where = list(wrong), where if where is None or isinstance(where, Filter) else Filter.of(where)
-        vector = corrected(vector, *(self.vectors[self.photos.rows_of(ids)] for ids in (right, wrong)))
-        asked = VectorQuery(vector, self.photos.rows_of([*query_ids, *wrong]), self.passing(where), where)
+        where = where if where is None or isinstance(where, Filter) else Filter.of(where)
+        right, wrong = list(right), self.photos.rows_of(wrong)
+        moved = corrected(vector, self.vectors[self.photos.rows_of(right)], self.vectors[wrong])
+        alone = len(query_ids) == 1 and box is None and not (right or len(wrong) or expand)
+        row = self.photos.row_of(query_ids[0]) if alone and np.array_equal(vector, moved) else None
+        left_out = np.concatenate([self.photos.rows_of(query_ids), wrong])
+        asked = VectorQuery(moved, left_out, self.passing(where), where, row, wrong)
         if expand:
             first = self._search.nearest(asked, expand)
-            asked = asked._replace(vector=expanded(vector, self.vectors[first.rows], first.scores, alpha))
-        minimum = least_score(self.calibration, recall, minimum)
+            asked = asked._replace(vector=expanded(moved, self.vectors[first.rows], first.scores, alpha))
+        search, note = self._ranked_search() if rerank else (self._search, "")
+        min_score = least_score(self.calibration, recall, min_score)
         if everything:
-            ranking = self._search.ranking(asked)
-            return self.hits(*ranking.best(min_score=minimum), ranking.note)
-        if minimum is not None:
-            return self.hits(*self._search.above(asked, minimum))
-        return self.hits(*self._search.nearest(asked, k))
+            ranking = search.ranking(asked)
+            rows, scores = ranking.best(min_score=min_score)
+            through = None if ranking.through is None else ranking.through[rows]
+            found = Nearest(rows, scores, ranking.note, through)
+        elif min_score is not None:
+            found = search.above(asked, min_score)
+        else:
+            found = search.nearest(asked, k)
+        return self.hits(found.rows, found.scores, f"{found.note} {note}".strip(), found.through)
+
+    def _ranked_search(self) -> tuple[Search | Reranked, str]:
+        """What ranks by neighbourhood, or by plain scores where that is not possible, and a sentence that says so."""
+        if "://" in self._engine:
+            return self._search, "Ranked by plain scores: Milvus has the vectors, and no graph of neighbours."
+        neighbourhood = self._neighbourhoods.of(self._snapshot)
+        if neighbourhood is not None:
+            return Reranked(self._search, neighbourhood), ""
+        linking = "Ranked by plain scores: photos are being linked with those like them." if len(self) > 1 else ""
+        return self._search, linking
+
+    def link(self, *, progress: bool = True) -> None:
+        """Bring the graph of neighbours up to date now, and not when it is first asked for."""
+        if "://" not in self._engine:
+            self._neighbourhoods.of(self._snapshot, wait=True, progress=progress)
 
     def passing(self, where: Filter | None) -> np.ndarray | None:
         """Which photos pass a filter, (n,) bool in the order of `photos`; None: all, where nothing is asked of them."""
@@ -427,17 +452,30 @@ class Album:
         """What answers queries on the vectors of this version."""
         return self._search
 
-    def ranking(self, vector: np.ndarray, left_out: Sequence[int] = (), where: Filter | None = None) -> Ranking:
-        """All photos that pass ranked for a query's vector (d,), but for the ids left out: exact.
+    def ranking(
+        self,
+        vector: np.ndarray,
+        left_out: Sequence[int] = (),
+        where: Filter | None = None,
+        *,
+        rerank: bool = False,
+        photo: int | None = None,
+        wrong: Sequence[int] = (),
+    ) -> Ranking:
+        """All photos that pass ranked for a query's vector (d,), but for the ids left out and those marked wrong.
 
-        With Milvus, the best few thousand are; the ranking says whether it is `complete`.
+        `photo` is the id of the photo that is the query, if it is one of the album's as it is. With Milvus, the best
+        few thousand are ranked; the ranking says whether it is `complete`.
         """
-        return self._search.ranking(VectorQuery(vector, self.photos.rows_of(left_out), self.passing(where), where))
+        row, wrong_rows = None if photo is None else self.photos.row_of(photo), self.photos.rows_of(wrong)
+        out = np.concatenate([self.photos.rows_of(left_out), wrong_rows])
+        search = self._ranked_search()[0] if rerank else self._search
+        return search.ranking(VectorQuery(vector, out, self.passing(where), where, row, wrong_rows))
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""
         if query is not None:
-            return self.search(query, minimum=score)
+            return self.search(query, min_score=score, rerank=False)
         ids = self.photos.ids.tolist()
         return [Pair(ids[one], ids[other], value) for one, other, value in pairs_above(self.vectors, score)]
 
@@ -456,8 +494,12 @@ class Album:
             raise ValueError(f"{path!r} leads out of the photo folder and is not opened.")
         return root / path
 
-    def hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "") -> Hits:
-        """Answers for rows of the album, best first, with their scores."""
+    def hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "", through: np.ndarray | None = None) -> Hits:
+        """Answers for rows of the album, best first, with their scores and the rows that they came in through."""
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
-        hits = zip(ids, scores.tolist(), paths, labels, strict=True)
-        return Hits((Hit(*hit, rank) for rank, hit in enumerate(hits, start=1)), note)
+        came = [None] * len(rows) if through is None else self._ids_or_none(through)
+        hits = zip(ids, scores.tolist(), paths, labels, came, strict=True)
+        return Hits((Hit(*hit, rank, by) for rank, (*hit, by) in enumerate(hits, start=1)), note)
+
+    def _ids_or_none(self, rows: np.ndarray) -> list[int | None]:
+        return [None if row < 0 else int(self.photos.ids[row]) for row in rows.tolist()]

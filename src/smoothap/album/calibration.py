@@ -72,15 +72,15 @@ class Calibration:
         return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
 
 
-def least_score(calibration: Calibration | None, recall: float | None, minimum: float | None) -> float | None:
+def least_score(calibration: Calibration | None, recall: float | None, min_score: float | None) -> float | None:
     """The least score of a list that is expected to hold a share of the right photos, if one is asked for."""
     if recall is None:
-        return minimum
+        return min_score
     if calibration is None:
         raise ValueError(
             "This album is not calibrated, so no recall can be asked for: run smoothap index with --calibrate DATA."
         )
-    return max(calibration.score_for_recall(recall), -np.inf if minimum is None else minimum)
+    return max(calibration.score_for_recall(recall), -np.inf if min_score is None else min_score)
 
 
 def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:

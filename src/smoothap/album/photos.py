@@ -74,13 +74,18 @@ class Photo:
 
 @dataclass(frozen=True)
 class Hit:
-    """One answer to a query; `rank` counts from 1, `score` is the cosine."""
+    """One answer to a query; `rank` counts from 1.
+
+    `score` is the cosine; in a list that is ranked by neighbourhood it is the cosine that the plain list has in this
+    place, and `through` the id of the photo that led to this one, if it was not the query itself.
+    """
 
     id: int
     score: float
     path: str
     label: str | None
     rank: int
+    through: int | None = None
 
 
 class Hits(list[Hit]):

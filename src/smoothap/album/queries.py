@@ -54,12 +54,12 @@ def corrected(query: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> np.nda
     return unit(moved)
 
 
-def check_list(k: int, minimum: float | None) -> None:
+def check_list(k: int, min_score: float | None) -> None:
     """Refuse a number of photos or a least score that no list can have."""
     if k < 1:
         raise ValueError(f"k is how many photos to return, at least 1, not {k}.")
-    if minimum is not None and not -1 <= minimum <= 1:
-        raise ValueError(f"minimum is a score between -1 and 1, not {minimum}.")
+    if min_score is not None and not -1 <= min_score <= 1:
+        raise ValueError(f"min_score is a score between -1 and 1, not {min_score}.")
 
 
 def query_vector(album: Album, query: Query, box: PixelBox | None) -> tuple[np.ndarray, list[int]]:

@@ -30,21 +30,25 @@ _ROUNDING = 2.0**-22  # of a query's length
 class VectorQuery(NamedTuple):
     """What is looked for: the rows nearest to a vector (d,), but for those left out; of `passing` (n,) bool, if given.
 
-    `where` is the filter that these rows pass, for vectors that are elsewhere.
+    `where` is the filter that these rows pass, for vectors that are elsewhere. `row` is the photo of the album that
+    is the query, if it is one; `wrong` are rows that were marked so, and lead to no others.
     """
 
     vector: np.ndarray
     left_out: np.ndarray
     passing: np.ndarray | None = None
     where: Filter | None = None
+    row: int | None = None
+    wrong: np.ndarray = np.empty(0, np.int64)
 
 
 class Nearest(NamedTuple):
-    """The best rows, their scores, and what there is to say about how they were found."""
+    """The best rows, their scores, what there is to say about how they were found, and the row each came in through."""
 
     rows: np.ndarray
     scores: np.ndarray
     note: str = ""
+    through: np.ndarray | None = None  # -1 for a photo that the query itself led to
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,7 @@ class Ranking:
     scores: np.ndarray
     complete: bool = True
     note: str = ""  # what there is to say about how they were found
+    through: np.ndarray | None = None  # (n,) the row that each came in through, -1 for the query itself
 
     def at_least(self, min_score: float | None = None) -> np.ndarray:
         """Which rows have this score or a higher one; without a score, all that are not left out. (n,) bool"""

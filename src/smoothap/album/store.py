@@ -3,6 +3,7 @@
     album.db               settings, photos, what they can be found by, and how much of each other file counts
     vectors-photo-1        (slots, d) float32 or float16, each row of length 1: one file for each space of vectors
     items-photo-1          (slots,) which photo each slot is of, and the box in it
+    neighbours-photo-1     the graph of neighbours (see graph.py), which is made again where it is missing
     learnt-photo-1-2       (slots, k) the projected vectors that are searched instead, if the album has learnt
     projection-2.npy       (k, d + 1) float32, what it learnt
     thumbnails-1           JPEGs, one after the other; a photo says where its own is
@@ -27,6 +28,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,7 @@ _PACK = 1 << 26  # bytes of thumbnails in one file, about
 _LARGEST_THUMBNAIL = 1 << 22  # bytes: the length is in a file that a stranger may have made
 _ROWS_AT_ONCE = 500  # ids in one query
 ITEM = np.dtype([("photo", "<i8"), ("box", "<f4", 4)])  # a box is (x, y, width, height); all 0: the whole photo
-_PATTERNS = ("vectors-*", "items-*", "learnt-*", "projection-*", "thumbnails-*", ".*.partial")
+_PATTERNS = ("vectors-*", "items-*", "learnt-*", "projection-*", "thumbnails-*", "neighbours-*", ".*.partial")
 _COLUMNS = ", ".join(RECORD)
 
 
@@ -79,6 +81,26 @@ class Snapshot:
     vectors: StoredVectors
     original: StoredVectors
     projection: Projection | None
+
+    @property
+    def vectors_key(self) -> str:
+        """A name of the vectors that are searched: what is in a slot of theirs never changes."""
+        return f"{self.settings.uid}-{self._name}"
+
+    @property
+    def graph_file(self) -> str:
+        """The file of the graph of their neighbours."""
+        return f"neighbours-{self._name}"
+
+    @property
+    def _name(self) -> str:
+        learnt = self.settings.learnt
+        return f"{self.space.name}-{self.space.file}" + ("" if learnt is None else f"-{learnt['number']}")
+
+    @cached_property
+    def all_slots(self) -> np.ndarray:
+        """The slot of every vector, (n,)."""
+        return np.arange(len(self.ids)) if self.slots is None else self.slots
 
     @property
     def spread(self) -> float:
@@ -487,10 +509,12 @@ class Store:
     def _sweep(self) -> None:
         """Remove files of ours that do not count: those of an interrupted change, and replaced ones."""
         with self.database.reading() as connection:
-            learnt = read_settings(connection).learnt
+            learnt, space = read_settings(connection).learnt, read_space(connection, PHOTO)
             needed = {name for (name,) in connection.execute("SELECT DISTINCT file FROM block")}
         if learnt is not None:
             needed.add(f"projection-{learnt['number']}.npy")
+        number = "" if learnt is None else f"-{learnt['number']}"
+        needed.add(f"neighbours-{space.name}-{space.file}{number}")
         for file in {file for pattern in _PATTERNS for file in self.folder.glob(pattern)}:
             if file.name not in needed:
                 file.unlink(missing_ok=True)

@@ -128,7 +128,7 @@ def search(
     opened = Album.open(album, engine=engine, model=model)
     passing = only.filter()
     hits = opened.search(
-        [*photos, *id], k, box=None if box is None else _box(box), minimum=min_score, recall=recall,
+        [*photos, *id], k, box=None if box is None else _box(box), min_score=min_score, recall=recall,
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
         where=passing,
     )  # fmt: skip

@@ -52,6 +52,14 @@ class ProductCodes:
         slots = np.concatenate([found[0][found[0] >= 0], np.arange(self._coded, len(self._vectors.stored))])
         return np.sort(self._rows_of(slots))
 
+    def candidates(self, queries: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that should be among the nearest of several queries (m, d): the place of a query, and a row for it."""
+        find = getattr(self._index, "search_numpy", self._index.search)
+        _, found = find(_padded(queries), min(number, self._coded))
+        behind = np.arange(self._coded, len(self._vectors.stored))
+        rows = [self._rows_of(np.concatenate([slots[slots >= 0], behind])) for slots in found]
+        return np.repeat(np.arange(len(rows)), [len(each) for each in rows]), np.concatenate(rows)
+
     def _rows_of(self, slots: np.ndarray) -> np.ndarray:
         """The rows that are in some slots, but for those that are dead."""
         live = self._vectors.slots
