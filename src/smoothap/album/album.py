@@ -498,8 +498,8 @@ class Album:
         """Answers for rows of the album, best first, with their scores and the rows that they came in through."""
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         came = [None] * len(rows) if through is None else self._ids_or_none(through)
-        hits = zip(ids, scores.tolist(), paths, labels, came, strict=True)
-        return Hits((Hit(*hit, rank, by) for rank, (*hit, by) in enumerate(hits, start=1)), note)
+        hits = zip(ids, scores.tolist(), paths, labels, range(1, len(ids) + 1), came, strict=True)
+        return Hits((Hit(*hit) for hit in hits), note)
 
     def _ids_or_none(self, rows: np.ndarray) -> list[int | None]:
         return [None if row < 0 else int(self.photos.ids[row]) for row in rows.tolist()]

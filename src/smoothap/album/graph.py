@@ -124,7 +124,7 @@ class Graph:
             for name, (kind, shape) in content["arrays"].items():
                 dtype = np.dtype(kind)
                 array = np.memmap(file, dtype, "r", start, tuple(shape)) if 0 not in shape else np.empty(shape, dtype)
-                crc = zlib.crc32(memoryview(array).cast("B") if array.size else b"", crc)
+                crc = zlib.crc32(array.data.cast("B") if array.size else b"", crc)
                 arrays[name], start = array, start + array.nbytes + -array.nbytes % 64
             graph = cls(**arrays)
             whole = content["form"] == _FORM and content["crc"] == crc and graph._is_consistent()

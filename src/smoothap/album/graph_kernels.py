@@ -58,8 +58,9 @@ def reach(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """What reaches nodes from the seeds (s,), to which it is given (s,): nodes (m,), values (m,), from where (m,).
 
-    Where most of it comes from is a node that has more of it, or -1 for the query itself. The nodes are those that are met first, link by link, `most` at the most; `closed` (n,) are not passed. Sums are
-    in the order of links: every processor gives the same bits.
+    Where most of it comes from is a node that has more of it, or -1 for the query itself. The nodes are those that are
+    met first, link by link, `most` at the most; `closed` (n,) are not passed. Sums are in the order of links: every
+    processor gives the same bits.
     """
     place = np.full(starts.shape[0] - 1, -1, np.int32)
     nodes = np.empty(most, np.int64)

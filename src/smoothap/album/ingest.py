@@ -105,6 +105,7 @@ def index_photos(
         compute = by_processes(processes) if ray is None else by_ray(ray)
         embed = embedding_by(compute, network.work(album, str(photos), out), _identity(album), progress=progress)
     album, report = _brought_up_to_date(album, given, walk, embed, remove_missing=remove_missing)
+    album.link(progress=progress)
     if calibrate is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
         album.calibrate(

@@ -195,7 +195,8 @@ class Neighbourhoods:
 
     def __init__(self, store: Store) -> None:
         self._store, self._lock = store, threading.Lock()
-        self._key, self._graph, self._making = "", None, False
+        self._file, self._making = "", False
+        self._graph: Graph | None = None
         self._attached: Neighbourhood | None = None
 
     def of(self, snapshot: Snapshot, *, wait: bool = False, progress: bool = False) -> Neighbourhood | None:
@@ -204,43 +205,36 @@ class Neighbourhoods:
         With `wait`, and where that takes moments, it is complete. None while there is none at all.
         """
         with self._lock:
-            if snapshot.graph_file != self._key:
-                self._key, self._graph = snapshot.graph_file, Graph.load(self._store.folder / snapshot.graph_file)
+            if snapshot.graph_file != self._file:
+                self._file, self._graph = snapshot.graph_file, Graph.load(self._store.folder / snapshot.graph_file)
                 self._attached = None
-            if self._is_of(snapshot):
-                return self._attached
-            if len(snapshot.ids) < 2:
-                return None
             slots, graph = snapshot.all_slots, self._graph
-            attached = None if graph is None else Neighbourhood(graph, slots)
-            if attached is not None and np.array_equal(graph.slots, slots):
-                self._attached = attached
-                return attached
-            if wait or work_of(snapshot.vectors, slots, graph) <= _AT_ONCE:
-                self._attached = Neighbourhood(self._made(snapshot, graph, progress), slots)
+            if len(slots) < 2:
+                return None
+            if self._attached is None or not np.array_equal(self._attached.slots, slots):
+                self._attached = None if graph is None else Neighbourhood(graph, slots)
+            if self._attached is not None and np.array_equal(self._attached.graph.slots, slots):
                 return self._attached
-            if not self._making:
+            if wait or work_of(snapshot.vectors, slots, graph) <= _AT_ONCE:
+                self._graph = self._made(snapshot, graph, progress)
+                self._attached = Neighbourhood(self._graph, slots)
+            elif not self._making:
                 self._making = True
                 threading.Thread(target=self._make, args=(snapshot, graph), daemon=True).start()
-            return attached
-
-    def _is_of(self, snapshot: Snapshot) -> bool:
-        return self._attached is not None and np.array_equal(self._attached.slots, snapshot.all_slots)
+            return self._attached
 
     def _make(self, snapshot: Snapshot, before: Graph | None) -> None:
         """In a thread of its own: whoever searches meanwhile has the graph as it was."""
-        graph = None
         try:
             graph = self._made(snapshot, before, progress=False)
-        finally:
             with self._lock:
-                self._making = False
-                if graph is not None and snapshot.graph_file == self._key:
+                if snapshot.graph_file == self._file:
                     self._graph, self._attached = graph, None
+        finally:
+            self._making = False
 
     def _made(self, snapshot: Snapshot, before: Graph | None, progress: bool) -> Graph:
         made = build_graph(snapshot.vectors, snapshot.all_slots, before, key=snapshot.vectors_key, progress=progress)
         with suppress(OSError):  # it is made again where it cannot be kept
             made.save(self._store.folder / snapshot.graph_file)
-        self._graph = made
         return made

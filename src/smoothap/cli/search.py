@@ -73,6 +73,7 @@ def search(
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
     box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     everything: Annotated[bool, Parameter(name="--all")] = False,
+    rerank: bool = True,
     min_score: float | None = None,
     recall: float | None = None,
     expand: int = 0,
@@ -99,8 +100,11 @@ def search(
         x,y,width,height in pixels: only this part of the photo is looked for.
     everything
         Rank all photos of the album.
+    rerank
+        Rank by the album's neighbourhoods, so that photos that resemble those found come up too; --no-rerank ranks by
+        the plain cosine with the query.
     min_score
-        All photos with at least this score, between -1 and 1.
+        As many photos as have at least this score, between -1 and 1.
     recall
         Such as 0.95: the shortest list expected to hold this share of the right photos; for a calibrated album.
     expand
@@ -126,9 +130,10 @@ def search(
     from smoothap.album.queries import ALPHA
 
     opened = Album.open(album, engine=engine, model=model)
-    passing = only.filter()
+    passing, given = only.filter(), [*photos, *id]
+    query = given[0] if len(given) == 1 else given
     hits = opened.search(
-        [*photos, *id], k, box=None if box is None else _box(box), min_score=min_score, recall=recall,
+        query, k, box=None if box is None else _box(box), rerank=rerank, min_score=min_score, recall=recall,
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
         where=passing,
     )  # fmt: skip
