@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -305,6 +305,11 @@ class Album:
         values = self._snapshot.settings.calibration
         return None if values is None else Calibration.from_dict(values, len(self))
 
+    def calibration_of(self, rerank: bool) -> Calibration | None:
+        """What the scores of lists mean that are ranked by neighbourhood, or by plain scores."""
+        calibration = self.calibration
+        return calibration if calibration is None or not rerank else calibration.ranked or calibration
+
     def calibrate(self, vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
         """Learn what scores mean from labelled vectors (n, d), labels (n,), by the album's model, and keep it."""
         rows, dimension = unit_vectors(vectors), self.vectors.shape[1]
@@ -314,7 +319,8 @@ class Album:
         with self._store.writing():
             self._store.set(calibration=learnt.to_dict())
         self._reload()
-        return replace(learnt, photos=len(self))
+        assert self.calibration is not None
+        return self.calibration
 
     def embed(self, image: Image.Image | Path | str, box: PixelBox | None = None) -> np.ndarray:
         """The vector (d,) of an image, or of the part in `box` (x, y, width, height), as the album's photos have it."""
@@ -416,7 +422,7 @@ class Album:
             first = self._search.nearest(asked, expand)
             asked = asked._replace(vector=expanded(moved, self.vectors[first.rows], first.scores, alpha))
         search, note = self._ranked_search() if rerank else (self._search, "")
-        min_score = least_score(self.calibration, recall, min_score)
+        min_score = least_score(self.calibration_of(rerank), recall, min_score)
         if everything:
             ranking = search.ranking(asked)
             rows, scores = ranking.best(min_score=min_score)

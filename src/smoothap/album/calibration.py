@@ -1,13 +1,14 @@
 """From a score to what it means: which share of the right photos is above it, and how many wrong ones do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
+from smoothap.album.ranked_lists import ranked_lists
 from smoothap.metrics.cosine import Cosines, certain_places, error_bound
 
 POINTS = 512  # of the curve that is kept
@@ -19,7 +20,8 @@ class Calibration:
 
     scores (p,) rising; recall (p,): the mean over queries of the share of right photos at or above each score;
     false_positive_rate (p,): the share of wrong photos at or above it. `right_per_query` is how many right photos a
-    query had, `photos` how many photos the album has to search: precision depends on both.
+    query had, `photos` how many photos the album has to search: precision depends on both. `ranked` is the same for
+    lists that are ranked by neighbourhood.
     """
 
     scores: np.ndarray
@@ -29,6 +31,7 @@ class Calibration:
     photos: int
     source: str
     queries: int
+    ranked: "Calibration | None" = None
 
     def score_for_recall(self, recall: float) -> float:
         """The highest score at or above which this share of the right photos is expected: the shortest such list."""
@@ -57,6 +60,7 @@ class Calibration:
             "right_per_query": self.right_per_query,
             "source": self.source,
             "queries": self.queries,
+            **({} if self.ranked is None else {"ranked": self.ranked.to_dict()}),
         }
 
     @classmethod
@@ -69,7 +73,8 @@ class Calibration:
                 "The album's calibration is damaged: calibrate it again (smoothap index --calibrate DATA)."
             )
         scores, recall, rate = (np.array(values[name], float) for name in ("scores", "recall", "false_positive_rate"))
-        return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"])
+        ranked = None if values.get("ranked") is None else cls.from_dict(values["ranked"], photos)
+        return cls(scores, recall, rate, values["right_per_query"], photos, values["source"], values["queries"], ranked)
 
 
 def least_score(calibration: Calibration | None, recall: float | None, min_score: float | None) -> float | None:
@@ -84,7 +89,7 @@ def least_score(calibration: Calibration | None, recall: float | None, min_score
 
 
 def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibration:
-    """Measure on labelled vectors (n, d) of length 1, labels (n,): each queries all others.
+    """Measure on labelled vectors (n, d) of length 1, labels (n,): each queries all others, in both kinds of lists.
 
     The scores of right pairs are taken one by one, those of wrong ones counted in tiles: nothing of n x n is kept.
     """
@@ -95,19 +100,44 @@ def calibrate(vectors: np.ndarray, labels: np.ndarray, source: str) -> Calibrati
     if len(sizes) < 2:
         raise ValueError(f"{source} has one class only: calibration needs wrong pairs too.")
     order = np.argsort(classes, kind="stable")
-    cosines, classes = Cosines(np.asarray(vectors, np.float32)[order]), classes[order]
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    right_scores, right_weights = _right_pairs(cosines, starts)
+    rows, classes = np.asarray(vectors, np.float32)[order], classes[order]
+    cosines, starts = Cosines(rows), np.concatenate([[0], np.cumsum(sizes)])
+    right = _right_pairs(cosines, starts)
+    plain = _measured(cosines, classes, *right, right[0], source)
+    return replace(plain, ranked=_measured(cosines, classes, *_ranked_pairs(rows, classes), right[0], source))
+
+
+def _measured(
+    cosines: Cosines, classes: np.ndarray, right: np.ndarray, weights: np.ndarray, plain: np.ndarray, source: str
+) -> Calibration:
+    """Recall and false positives of lists in which right pairs have these scores, and had the `plain` ones.
+
+    A ranked list has the scores of the plain list in other places: there are as many pairs from a score on.
+    """
+    sizes = np.bincount(classes)
     queries = int(sizes[sizes > 1].sum())
     # Scores at even steps of recall: the curve is finest where it is asked for.
-    rising = np.argsort(right_scores, kind="stable")
-    missed = np.cumsum(right_weights[rising]) / queries  # the share below or at each score
+    rising = np.argsort(right, kind="stable")
+    missed = np.cumsum(weights[rising]) / queries  # the share below or at each score
     steps = np.linspace(0, 1, POINTS)
-    chosen = np.unique(right_scores[rising][np.minimum(np.searchsorted(missed, steps), len(missed) - 1)])
-    below = np.concatenate([[0.0], missed])[np.searchsorted(right_scores[rising], chosen, side="left")]
+    chosen = np.unique(right[rising][np.minimum(np.searchsorted(missed, steps), len(missed) - 1)])
+    below = np.concatenate([[0.0], missed])[np.searchsorted(right[rising], chosen, side="left")]
     counts, pairs = _wrong_pairs(cosines, classes, chosen)
+    if right is not plain:
+        had, have = (len(some) - np.searchsorted(np.sort(some), chosen, side="left") for some in (plain, right))
+        counts = np.maximum(counts + had - have, 0)
     mean_right = float((sizes * (sizes - 1)).sum() / queries)
-    return Calibration(chosen, 1 - below, counts / pairs, mean_right, len(vectors), source, queries)
+    return Calibration(chosen, 1 - below, counts / pairs, mean_right, len(classes), source, queries)
+
+
+def _ranked_pairs(vectors: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The score in the place of each right photo of each query, ranked by neighbourhood, and its weight."""
+    scores, weights = [], []
+    for row, order, of_places in ranked_lists(vectors):
+        places = np.flatnonzero(classes[order] == classes[row])
+        scores.append(of_places[places])
+        weights.append(np.full(len(places), 1 / max(len(places), 1)))
+    return np.concatenate(scores), np.concatenate(weights)
 
 
 def merged(parts: Sequence[Calibration]) -> Calibration:
@@ -122,7 +152,11 @@ def merged(parts: Sequence[Calibration]) -> Calibration:
 
     right = float(sum(weight * part.right_per_query for weight, part in zip(weights, parts, strict=True)))
     queries, first = sum(part.queries for part in parts), parts[0]
-    return Calibration(scores, mean("recall"), mean("false_positive_rate"), right, first.photos, first.source, queries)
+    ranked = [part.ranked for part in parts if part.ranked is not None]
+    return Calibration(
+        scores, mean("recall"), mean("false_positive_rate"), right, first.photos, first.source, queries,
+        merged(ranked) if ranked else None,
+    )  # fmt: skip
 
 
 def _right_pairs(cosines: Cosines, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

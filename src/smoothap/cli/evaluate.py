@@ -11,6 +11,10 @@ from smoothap._core.files import write_atomically
 from smoothap.cli import _options as options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+
     from smoothap.metrics import Report
 
 
@@ -65,6 +69,7 @@ def evaluate(
     files: Files = _NO_FILES,
     images: Images = _NO_IMAGES,
     recall_at: str | None = None,
+    rerank: bool = False,
     against: Path | None = None,
     as_json: options.AsJson = False,
     out: Path | None = None,
@@ -77,6 +82,8 @@ def evaluate(
     ----------
     recall_at
         The K of Recall@K, such as 1,10,100; by default those of the set.
+    rerank
+        Also rank each query's list by the neighbourhoods of the set, as a search in an album does, and print both.
     against
         The JSON file of another evaluation of the same queries, which --out wrote: the differences are printed too.
     as_json
@@ -96,6 +103,8 @@ def evaluate(
     for name in (f"--{name.replace('_', '-')}" for name, value in vars(unused).items() if value is not None):
         needed = "--model, which embeds images" if model is None else "--embeddings, vectors in a file"
         raise ValueError(f"{name} goes with {needed}, which is missing: leave {name} out.")
+    if rerank and model is None:
+        raise ValueError("--rerank goes with --model and --data: leave it out for vectors in files.")
     if model is not None:
         options.check_network_options(model, size=images.size, weights=images.weights)
     wanted = None if recall_at is None else _whole_numbers(recall_at)
@@ -116,8 +125,9 @@ def evaluate(
             place_of_list = (out.parent if out else Path()) / "unreadable-images.csv"
             reading = options.chosen_workers(workers, place)
             reports = evaluate_model(
-                **vars(images), recall_at=wanted, device=str(place), workers=reading, unreadable=place_of_list
-            )
+                **vars(images), recall_at=wanted, device=str(place), workers=reading, unreadable=place_of_list,
+                rerank=_evaluate_ranked() if rerank else None,
+            )  # fmt: skip
         else:
             ks = wanted or (1, 10, 100, 1000)
             reports = {"": evaluate_files(**vars(files), recall_at=ks, device=device and str(place))}
@@ -126,6 +136,12 @@ def evaluate(
             _print_reports(reports, others, as_json, out)
             if data is not None and not as_json and (table := beside_the_paper(data, reports)):
                 print(f"\n{table}")
+
+
+def _evaluate_ranked() -> Callable[[np.ndarray, np.ndarray, Sequence[int]], Report]:
+    from smoothap.album.ranked_lists import evaluate_ranked
+
+    return evaluate_ranked
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

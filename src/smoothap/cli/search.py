@@ -14,6 +14,7 @@ from smoothap.plots.text import text_table, visible
 
 if TYPE_CHECKING:
     from smoothap.album import Album, Filter, Hit
+    from smoothap.album.calibration import Calibration
     from smoothap.data.reading import PixelBox
 
 Expectation = dict[str, float]  # the score down to which a list goes, and the recall and precision to expect of it
@@ -137,7 +138,7 @@ def search(
         everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
         where=passing,
     )  # fmt: skip
-    expected = _expectation(opened, hits, min_score, recall)
+    expected = _expectation(opened.calibration_of(rerank), hits, min_score, recall)
     if html is not None:
         names = [*map(str, photos), *(opened.photo(identity).path for identity in id)]
         _write_page(opened, hits, names, "" if expected is None else _sentence(expected), html)
@@ -158,9 +159,11 @@ def _box(text: str) -> PixelBox:
     return x, y, width, height
 
 
-def _expectation(album: Album, hits: list[Hit], min_score: float | None, recall: float | None) -> Expectation | None:
+def _expectation(
+    calibration: Calibration | None, hits: list[Hit], min_score: float | None, recall: float | None
+) -> Expectation | None:
     """What the calibration says of the list, if the album has one."""
-    if (calibration := album.calibration) is None:
+    if calibration is None:
         return None
     if recall is not None:
         score = max(calibration.score_for_recall(recall), -1.0 if min_score is None else min_score)

@@ -58,6 +58,18 @@ def evaluate(
     return results.report(_in_order_of_appearance(classes), sets.copies())
 
 
+def report_of_ranks(
+    ranks: Sequence[np.ndarray], labels: Labels, recall_at: Sequence[int] | int = (1, 10, 100, 1000)
+) -> Report:
+    """The report of lists that were ranked elsewhere: for each query the ranks of its positives, rising, from 1."""
+    results = _Results(len(ranks), _check_recall_at(recall_at))
+    for query, found in enumerate(ranks):
+        if len(found):
+            results.take_ranks(query, found)
+    names = _as_labels(labels, len(ranks), "labels", "ranks")
+    return results.report(_in_order_of_appearance(np.unique(names, return_inverse=True)[1]), 0)
+
+
 def sorted_sets(
     embeddings: Embeddings,
     labels: Labels,
@@ -147,6 +159,16 @@ class _Results:
         self.r_precision[queries] = np.add.reduceat(within_r.astype(np.float64), begins) / size
         for column, k in enumerate(self.recall_at):
             self.positives_at_k[queries, column] = np.add.reduceat((rank <= k).astype(np.int64), begins)
+
+    def take_ranks(self, query: int, ranks: np.ndarray) -> None:
+        """Take one query whose positives have these ranks (R,), rising."""
+        size = len(ranks)
+        precision, within_r = np.arange(1, size + 1) / ranks, ranks <= size
+        self.average_precision[query] = precision.sum() / size
+        self.first_hit_rank[query] = ranks[0]
+        self.map_at_r[query] = precision[within_r].sum() / size
+        self.r_precision[query] = within_r.sum() / size
+        self.positives_at_k[query] = [int((ranks <= k).sum()) for k in self.recall_at]
 
     def report(self, classes: np.ndarray, copies: int) -> Report:
         """Means over the queries that have a positive; classes (queries,), copies: queries that have one."""

@@ -1,6 +1,6 @@
 """A model evaluated on a set by the set's own protocol: leave-one-out or a gallery, images or instances."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from smoothap.models import Embedder, open_model
 from smoothap.models.embedding import Embedded, embed_set
 from smoothap.training.head_init import class_means
 
+Ranked = Callable[[np.ndarray, np.ndarray, Sequence[int]], Report]  # from vectors, labels and the K of Recall@K
+
 
 def evaluate_model(
     model: str,
@@ -32,17 +34,20 @@ def evaluate_model(
     device: str | None = None,
     workers: int = 0,
     unreadable: Path | str = "unreadable-images.csv",
+    rerank: Ranked | None = None,
 ) -> dict[str, Report]:
     """The report of a model for every test protocol of a set: `smoothap evaluate --model`.
 
         evaluate_model("runs/mine/model", "folder:photos")["test"].mean_average_precision
 
     `model` is the folder of a trained one, or a timm name, which alone takes `weights` and `size`; `unreadable` is the
-    file that will list the images that cannot be read.
+    file that will list the images that cannot be read. `rerank` ranks the set in another way too, for a second report.
     """
     benchmark = open_data(data, test_fraction=test_fraction, test_classes=test_classes, columns=columns).with_tests()
     embedder = open_model(model, size=size, weights=weights).to(device)
-    return evaluate_benchmark(embedder, benchmark, unreadable=unreadable, recall_at=recall_at, workers=workers)
+    return evaluate_benchmark(
+        embedder, benchmark, unreadable=unreadable, recall_at=recall_at, workers=workers, rerank=rerank
+    )
 
 
 def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None = None) -> Report:
@@ -84,10 +89,12 @@ def evaluate_benchmark(
     unreadable: Path | str,
     recall_at: Sequence[int] | None = None,
     workers: int = 0,
+    rerank: Ranked | None = None,
 ) -> dict[str, Report]:
     """The report of every test protocol by name; protocols over the same images embed them once.
 
-    A protocol in `averages` is the mean over its draws, which are not reported one by one.
+    With `rerank`, each has a second one whose name says so. A protocol in `averages` is the mean over its draws, which
+    are not reported one by one.
     """
     embedded: dict[tuple[int, int], Embedded] = {}
     reports: dict[str, Report] = {}
@@ -96,9 +103,20 @@ def evaluate_benchmark(
             dataset = ImageDataset(images, model.transform, report=unreadable)
             embedded[images.source] = embed_set(model, dataset, workers=workers)
         reports[name] = evaluate_embedded(embedded[images.source], images, recall_at)
+        if rerank is not None:
+            reports[f"{name}, re-ranked"] = _reranked(embedded[images.source], images, recall_at, rerank)
     for name, draws in benchmark.averages.items():
         reports[name] = mean_report([reports.pop(draw) for draw in draws])
     return reports
+
+
+def _reranked(embedded: Embedded, images: ImageSet, recall_at: Sequence[int] | None, rerank: Ranked) -> Report:
+    if images.instances is not None or images.is_query is not None or images.is_gallery is not None:
+        raise ValueError(
+            f"{images.name} has queries or a gallery of its own, and only a set in which each image queries all others "
+            "can be ranked by neighbourhood: leave --rerank out."
+        )
+    return rerank(embedded.vectors, images.labels[embedded.rows], recall_at or images.recall_at)
 
 
 def mean_report(reports: Sequence[Report]) -> Report:
