@@ -17,17 +17,23 @@ from smoothap.metrics.evaluate import report_of_ranks
 _PRODUCTS = 1 << 24  # that are computed at once
 
 
-def ranked_lists(vectors: np.ndarray, *, progress: bool = False) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Each row of vectors (n, d) of length 1 as a query: the row, all others as they rank, and the scores of places."""
-    number = len(vectors)
+def ranked_lists(
+    vectors: np.ndarray, queries: np.ndarray | None = None, *, progress: bool = False
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Each row of vectors (n, d) of length 1 as a query: the row, all others as they rank, and the scores of places.
+
+    With `queries` (m,), these rows alone.
+    """
+    number, queries = len(vectors), np.arange(len(vectors)) if queries is None else queries
     slots = np.arange(number)
     neighbourhood = Neighbourhood(build_graph(StoredVectors(vectors), slots, progress=progress), slots)
     nothing = np.empty(0, np.int64)
-    with Progress("Ranking by neighbourhood", number, "queries", shown=progress) as line:
+    with Progress("Ranking by neighbourhood", len(queries), "queries", shown=progress) as line:
         step = max(1, _PRODUCTS // number)
-        for start in range(0, number, step):
-            products = vectors[start : start + step] @ vectors.T
-            for row, scores in enumerate(products.astype(np.float64), start=start):
+        for start in range(0, len(queries), step):
+            some = queries[start : start + step]
+            for row, products in zip(some.tolist(), vectors[some] @ vectors.T, strict=True):
+                scores = products.astype(np.float64)
                 scores[row] = -np.inf
                 plain = best_rows(scores, number - 1)
                 seeds = neighbourhood.at_photo(row)
@@ -35,7 +41,7 @@ def ranked_lists(vectors: np.ndarray, *, progress: bool = False) -> Iterator[tup
                 nearest = Nearest(plain[:COMPARED], scores[plain[:COMPARED]])
                 window = neighbourhood.window(seeds, nearest, np.array([row]), None, nothing)
                 yield row, window.followed_by(plain), scores[plain]
-            line.advance(len(products))
+            line.advance(len(some))
 
 
 def evaluate_ranked(
