@@ -64,9 +64,10 @@ def test_what_is_offered_is_new_ranked_by_its_chance_and_without_what_was_seen(l
 def test_the_announced_recall_comes_to_the_true_one_and_its_range_holds_it(looked):
     _, _, rounds = looked
     told = [(len(kept.right) / 30, offered) for kept, offered in rounds if offered.recall is not None]
-    assert len(told) >= 8
+    assert len(told) >= 4
+    assert all(offered.highest - offered.lowest <= 0.6 for _, offered in told)
     inside = [offered.lowest <= true <= offered.highest for true, offered in told]
-    assert np.mean(inside) >= 0.75
+    assert np.mean(inside) >= 0.9
     true, last = told[-1]
     assert true == 1
     assert last.recall > 0.95
@@ -140,7 +141,7 @@ def test_a_calibrated_album_says_that_it_used_its_calibration(looked):
     album, labels, rounds = looked
     calibrated, _ = clouds(0, [30] + [60] * 12)
     calibrated.calibrate(calibrated.vectors, labels, "itself")
-    assert "calibration" in find_next(calibrated, rounds[4][0]).why
+    assert "calibration" in find_next(calibrated, rounds[-1][0]).why
     assert "calibration" not in find_next(album, rounds[4][0]).why
 
 

@@ -25,7 +25,8 @@ LEAST_RIGHT, LEAST_WRONG = 3, 3  # marks, before anything is said about what is 
 _DRAWS = 400  # of what the correction might be
 _NEAR = 2.0  # that many times as many photos as are marked may well belong, and those beyond do not, as far as is known
 _BELIEF = 5.0  # what these others weigh in marks, when it comes to how certain the correction is
-_UNCERTAINTY = 0.5  # of the variance that marks which know nothing of each other would leave; measured on three sets
+_UNCERTAINTY = 1.0  # of the variance that marks which know nothing of each other would leave; measured on three sets
+_WIDEST = 0.6  # of a range that is announced: a wider one says nothing
 _LEAST_SLOPE = 0.1  # a correction makes chances of logits and never turns their order around
 _SPREAD = 1.0  # how far the natural logarithm of a collection's size lies from what a calibration saw, as one deviation
 
@@ -72,8 +73,11 @@ def find_next(album: Album, collection: Collection, number: int = 20, seen: Iter
         return NextLook(photos, None, None, None, None, why)
     size = None if album.calibration is None else album.calibration.right_per_query + 1
     missing, few, many = expected_missing(found, draws, size)
+    recall, lowest, highest = (found / (found + number) for number in (missing, many, few))
+    if highest - lowest > _WIDEST:
+        return NextLook(photos, None, None, None, None, "Too few marks yet to say how much is missing: mark some more.")
     why = "Expected from your marks" + ("." if size is None else " and the album's calibration.")
-    return NextLook(photos, *(found / (found + number) for number in (missing, many, few)), missing, why)
+    return NextLook(photos, recall, lowest, highest, missing, why)
 
 
 def expected_missing(found: int, draws: np.ndarray, size: float | None) -> tuple[float, float, float]:
