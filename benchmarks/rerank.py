@@ -2,8 +2,7 @@
 
     python benchmarks/rerank.py [SET ...] [--model MODEL] [--queries 800] [--keep FOLDER] [--cost]
 
-A set is emoji, glyphs, folder:PATH, or faces:PATH (a folder for each person: faces are found, and their vectors
-compared); by default emoji, glyphs and those of ../shared/data that are there. Every photo of a set is in the album,
+A set is emoji, glyphs or folder:PATH; by default emoji, glyphs and those of ../shared/data that are there. Every photo of a set is in the album,
 and queries are drawn from all classes. The rule was chosen on the classes with an even number; what is printed is of
 the odd ones, with intervals over classes. NAME@2,3,5,10,all is an album whose classes are cut to these sizes in turn:
 what it does to classes of few photos.
@@ -196,11 +195,7 @@ def cut(labels: np.ndarray, sizes: tuple[int | None, ...], seed: int = 0) -> np.
 
 def opened(name: str, model: str, keep: Path | None) -> tuple[Vectors, np.ndarray]:
     """The vectors of a set, and its classes as numbers."""
-    if name.startswith("faces:"):
-        from people import face_vectors
-
-        vectors, labels = face_vectors(Path(name.partition(":")[2]))
-    elif name in ("emoji", "glyphs"):
+    if name in ("emoji", "glyphs"):
         vectors, labels = unseen_vectors(model, name, {"emoji": 64, "glyphs": 48}[name], keep)
     else:
         vectors, labels = all_vectors(model, name, None, keep)
