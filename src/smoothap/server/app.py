@@ -31,8 +31,11 @@ from smoothap.server.dependencies import AllAlbums, Parts, Server
 from smoothap.server.learning import LearningJob
 from smoothap.server.limits import BoundedRequests, Limits, Workers, problem
 from smoothap.server.observing import Metrics, Observed
-from smoothap.server.routes import albums as album_routes
-from smoothap.server.routes import collections, learning, photos, search
+from smoothap.server.routes.albums import router as albums_router
+from smoothap.server.routes.collections import router as collections_router
+from smoothap.server.routes.learning import router as learning_router
+from smoothap.server.routes.photos import router as photos_router
+from smoothap.server.routes.search import router as search_router
 
 _STATIC = Path(__file__).parent / "static"
 _SENTENCES = {  # for what the router says of itself
@@ -122,8 +125,8 @@ def create_app(
         ],
     )  # fmt: skip
     app.state.parts = parts
-    for each in (album_routes, search, photos, collections, learning):
-        app.include_router(each.router, prefix="/api/v1")
+    for router in (albums_router, search_router, photos_router, collections_router, learning_router):
+        app.include_router(router, prefix="/api/v1")
     app.get("/metrics", include_in_schema=False)(_metrics)
     app.get("/", include_in_schema=False)(_page)
     app.mount("/static", _PageFiles(directory=_STATIC))
