@@ -237,6 +237,8 @@ def test_marks_are_set_from_the_large_photo_too(opened, address):
     page.click(".tile[data-place='0'] .picture")
     until(page, "document.getElementById('viewer-title').textContent !== ''")
     page.keyboard.press("r")
+    page.wait_for_selector("#naming[open]")
+    page.keyboard.press("Enter")
     until(page, "document.getElementById('viewer-yes').getAttribute('aria-pressed') === 'true'")
     page.keyboard.press("Escape")
     until(page, "document.querySelector('.tile[data-place=\"0\"] .yes').getAttribute('aria-pressed') === 'true'")

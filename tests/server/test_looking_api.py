@@ -133,23 +133,35 @@ def test_what_there_is_to_choose_from(api):
 
 def test_copies_stand_where_the_first_of_them_stands(api):
     answer = listed(api, stacked=True, limit=200)
-    assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 1]
+    assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 0]  # of two copies the larger file
     assert (answer.json()["total"], answer.json()["folded"]) == (72, 8)
-    assert [photo["copies"] for photo in answer.json()["photos"]][:10] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert [photo["copies"] for photo in answer.json()["photos"]][:10] == [[0], *8 * [[]], [10]]
     whole = ids(api.post("/search", json={"id": 7, "limit": 200}))
-    shown, seen = [], set()
-    for row in whole:
+    shown, ranks, seen = [], [], set()
+    for rank, row in enumerate(whole, start=1):
         content = known(row)["sha256"]
-        if content not in seen:
-            shown.append(row)
+        if content not in seen:  # the better copy, where the first of them is
+            shown.append(row + 1 if row % 10 == 0 else row)
+            ranks.append(rank)
         seen.add(content)
     pages = [
         api.post("/search", json={"id": 7, "stacked": True, "limit": 30, "offset": offset}) for offset in (0, 30, 60)
     ]
     assert [row for page in pages for row in ids(page)] == shown
-    assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == [whole.index(row) + 1 for row in shown]
+    assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == ranks
     filtered = listed(api, stacked=True, camera="Canon", limit=200)
-    assert {photo["copies"] for photo in filtered.json()["photos"]} == {0}  # the copy is by another camera
+    assert [photo["copies"] for photo in filtered.json()["photos"]] == 40 * [[]]  # the copy is by another camera
+
+
+def test_what_is_missing_is_told_with_copies_as_one_and_without_copies_of_what_is_marked(api, folder):
+    album = Album.open(folder)
+    key = album.collections.mark("dog", right=[10, 22, 33], wrong=[51, 64, 65]).key
+    hits = api.post(f"/collections/{key}/next", json={"limit": 200}).json()["hits"]
+    offered = {hit["id"] for hit in hits} | {one for hit in hits for one in hit["copies"]}
+    assert offered == set(range(PHOTOS)) - {10, 11, 22, 33, 50, 51, 64, 65}
+    assert [hit["copies"] for hit in hits if hit["id"] == 1] == [[0]]
+    assert [hit["rank"] for hit in hits] == list(range(1, len(hits) + 1))
+    assert 0 not in {hit["id"] for hit in hits}
 
 
 def test_what_is_no_copy_is_remembered_and_changes_the_version(api, folder):
@@ -168,7 +180,7 @@ def test_facts_of_a_photo(api):
     facts = api.get("/photos/7").json()
     assert [photo["id"] for photo in facts.pop("stack")] == [7]
     assert facts | {"picture": ""} == {
-        "id": 7, "picture": "", "path": "b/007.jpg", "label": None, "columns": {}, "copies": 0, "twins": [7],
+        "id": 7, "picture": "", "path": "b/007.jpg", "label": None, "columns": {}, "copies": [], "twins": [7],
         "taken": "2020-08-08 12:00:00", "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
     }  # fmt: skip
     assert api.get("/photos/99999").status_code == 404

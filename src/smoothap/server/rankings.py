@@ -27,6 +27,8 @@ class Stacks:
     def __init__(self, album: Album) -> None:
         self._album = album
         self._stack_of: np.ndarray | None = None  # (n,) the stack of each row, -1: none
+        self._members: list[np.ndarray] = []  # the rows of each stack, the best first
+        self._worth = np.zeros(0, np.int32)  # (n,) of each row in its stack: 0 is the best
         self._stamp: object = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -49,22 +51,29 @@ class Stacks:
         return "flat" if stacks is None or not len(stacks) or stacks.max() < 0 else str(hash(self._stamp))
 
     def members(self, row: int) -> np.ndarray:
-        """The rows in the stack of a row, that one among them."""
+        """The rows in the stack of a row, that one among them, the best first."""
         stacks = self.ready()
-        if stacks is None or stacks[row] < 0:
-            return np.array([row])
-        return np.flatnonzero(stacks == stacks[row])
+        return np.array([row]) if stacks is None or stacks[row] < 0 else self._members[stacks[row]]
 
     def folded(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The places (m,) in a list of rows that are left when each stack is shown where it first stands, and how
-        many others of the list are under each."""
+        """The places (m,) in a list of rows where each stack first is, and the best of its rows in the list (m,)."""
         stacks = self.ready()
         if stacks is None:
-            return np.arange(len(rows)), np.zeros(len(rows), np.int64)
+            return np.arange(len(rows)), rows
         keys = np.where(stacks[rows] < 0, -1 - np.arange(len(rows)), stacks[rows])
-        _, first, number = np.unique(keys, return_index=True, return_counts=True)
+        by_worth = np.argsort(self._worth[rows], kind="stable")
+        _, best = np.unique(keys[by_worth], return_index=True)
+        _, first = np.unique(keys, return_index=True)
         order = np.argsort(first)
-        return first[order], number[order] - 1
+        return first[order], rows[by_worth[best[order]]]
+
+    def copies(self, rows: np.ndarray, listed: np.ndarray | None) -> list[list[int]]:
+        """The ids of the others in the stack of each row, of those that are listed (n,) bool, or of all."""
+        ids, stacks = self._album.photos.ids, self.ready()
+        if stacks is None:
+            return [[] for _ in rows]
+        others = ([each for each in self.members(row) if each != row] for row in rows)
+        return [[int(ids[each]) for each in some if listed is None or listed[each]] for some in others]
 
     def take_out(self, row: int) -> None:
         """Remember that the photo in a row is no copy of the others in its stack."""
@@ -75,9 +84,12 @@ class Stacks:
         with self._lock:
             stamp = self._told()
             stacks = np.full(len(self._album), -1, np.int32)
+            worth, members = np.zeros(len(self._album), np.int32), list[np.ndarray]()
             for number, group in enumerate(self._groups()):
-                stacks[[self._album.photos.row_of(photo.id) for photo in group.photos]] = number
-            self._stack_of, self._stamp = stacks, stamp
+                rows = self._album.photos.rows_of(photo.id for photo in group.photos)
+                stacks[rows], worth[rows] = number, np.arange(len(rows))
+                members.append(rows)
+            self._members, self._worth, self._stack_of, self._stamp = members, worth, stacks, stamp
 
     def _groups(self) -> list[Copies]:
         if len(self._album) <= _COMPARED:
@@ -114,7 +126,7 @@ class LabelledRanking:
         return self.ranking.best()
 
     def folded(self, stacks: Stacks, number: int, minimum: float | None) -> tuple[np.ndarray, np.ndarray]:
-        """The places that are left of the first `number` when copies are stacked, and the number of copies of each."""
+        """The places that are left of the first `number` when copies are stacked, and the row to show in each."""
         name = minimum, stacks.version
         if self._folded is None or self._folded[0] != name:
             object.__setattr__(self, "_folded", (name, stacks.folded(self.in_order[0][:number])))
@@ -169,14 +181,11 @@ def moved_by_marks(album: Album, vector: np.ndarray, right: tuple[int, ...], wro
 
 def listed(
     album: Album, where: Filter | None, _kept: str, stacks: Stacks | None, _version: str
-) -> tuple[int, np.ndarray, np.ndarray]:
-    """How many photos pass a filter, and of those the rows in their order, copies folded, with the number of copies.
+) -> tuple[int, np.ndarray, np.ndarray | None]:
+    """How many photos pass a filter, of those the rows in their order, copies folded, and which pass (n,), None: all.
 
     `_kept` and `_version` change with the collections and with the stacks.
     """
     passing = album.passing(where)
     rows = np.arange(len(album)) if passing is None else np.flatnonzero(passing)
-    if stacks is None:
-        return len(rows), rows, np.zeros(len(rows), int)
-    places, copies = stacks.folded(rows)
-    return len(rows), rows[places], copies
+    return len(rows), rows if stacks is None else stacks.folded(rows)[1], passing

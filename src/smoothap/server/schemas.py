@@ -25,7 +25,7 @@ _COLUMN_AND_VALUE = "^[^=]+="
 _RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
 _EXAMPLE_HIT: dict[str, Any] = {
     "id": 7, "rank": 1, "score": 0.93, "path": "shoes/red.jpg", "label": "4711", "columns": {"brand": "acme"},
-    "picture": "9f2c41d07be8a635", "right": None, "copies": 0,
+    "picture": "9f2c41d07be8a635", "right": None, "copies": [],
 }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ class PhotoListRequest(Filters):
 
     offset: int = Field(0, ge=0, le=10_000_000)
     limit: int = Field(60, ge=1, le=200)
-    stacked: bool = Field(False, description="Copies of one photo as one, where the first of them is.")
+    stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
 
 
 class SearchOptions(Filters):
@@ -123,7 +123,7 @@ class SearchOptions(Filters):
     )
     right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
     wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
-    stacked: bool = Field(False, description="Copies of one photo as one, where the first of them is.")
+    stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
     statistics: bool = Field(
         False, description="Rank the whole album, for `ranked`, `lowest`, `highest`, `right_in_list` and `curve`."
     )
@@ -199,7 +199,7 @@ class PhotoInfo(BaseModel):
     label: str | None
     columns: dict[str, str] = Field(description="What else the album's table says of it.")
     picture: str
-    copies: int = Field(0, description="How many other photos of the list are copies of it and not listed.")
+    copies: list[int] = Field([], description="Other photos of the list that are copies of it, and not listed.")
 
 
 class Hit(PhotoInfo):

@@ -130,12 +130,12 @@ def _rank(
         found.groups = groups[first:]
         return
     if options.stacked:
-        kept, copies = labelled.folded(served.stacks, number, least)
-        found.total, places, copies = len(kept), kept[first:last], copies[first:last]
-        rows, scores = (column[places] for column in labelled.in_order)
+        kept, shown = labelled.folded(served.stacks, number, least)
+        found.total, places, rows = len(kept), kept[first:last], shown[first:last]
+        scores, copies = labelled.ranking.scores[rows], served.stacks.copies(rows, listed)
     else:
         rows, scores = labelled.places(first, last, least)
-        places, copies = first + np.arange(len(rows)), np.zeros(len(rows), int)
+        places, copies = first + np.arange(len(rows)), None
     found.folded = number - found.total
     found.hits = list(_hits(served, rows, scores, places, labelled.right, copies))
     if options.statistics:
@@ -176,7 +176,7 @@ def _hits(
     scores: np.ndarray,
     places: np.ndarray,
     right: np.ndarray | None = None,
-    copies: np.ndarray | None = None,
+    copies: list[list[int]] | None = None,
 ) -> Iterator[schemas.Hit]:
     """The photos in these rows, which are in these places of the list, counted from 0."""
     for place, photo in enumerate(served.album.photos.at(rows)):
@@ -185,7 +185,7 @@ def _hits(
             rank=int(places[place]) + 1,
             score=float(scores[place]),
             right=None if right is None else bool(right[rows[place]]),
-            copies=0 if copies is None else int(copies[place]),
+            copies=() if copies is None else copies[place],
         )
 
 

@@ -173,13 +173,15 @@ class ServedAlbum:
 
     # ---- photos
 
-    def photo(self, photo: Photo, copies: int = 0) -> schemas.PhotoInfo:
-        """A photo, and how many copies of it are not listed."""
-        return schemas.PhotoInfo(**self._known(photo), copies=copies)
+    def photo(self, photo: Photo, copies: Sequence[int] = ()) -> schemas.PhotoInfo:
+        """A photo, and the ids of its copies that are not listed."""
+        return schemas.PhotoInfo(**self._known(photo), copies=list(copies))
 
-    def hit(self, photo: Photo, rank: int, score: float, right: bool | None = None, copies: int = 0) -> schemas.Hit:
+    def hit(
+        self, photo: Photo, rank: int, score: float, right: bool | None = None, copies: Sequence[int] = ()
+    ) -> schemas.Hit:
         """A photo that was found."""
-        return schemas.Hit(**self._known(photo), rank=rank, score=score, right=right, copies=copies)
+        return schemas.Hit(**self._known(photo), rank=rank, score=score, right=right, copies=list(copies))
 
     def _known(self, photo: Photo) -> dict[str, Any]:
         return {
@@ -219,9 +221,11 @@ class ServedAlbum:
     def listed(self, request: schemas.PhotoListRequest) -> schemas.PhotoPage:
         """A page of the album in its order."""
         version = self.list_version(request.stacked)
-        number, rows, copies = self._kept_list(*self.filter(request), self.stacks if request.stacked else None, version)
-        shown = slice(request.offset, request.offset + request.limit)
-        photos = zip(self.album.photos.at(rows[shown]), copies[shown].tolist(), strict=True)
+        stacks = self.stacks if request.stacked else None
+        number, rows, passing = self._kept_list(*self.filter(request), stacks, version)
+        shown = rows[request.offset : request.offset + request.limit]
+        copies = [[] for _ in shown] if stacks is None else stacks.copies(shown, passing)
+        photos = zip(self.album.photos.at(shown), copies, strict=True)
         return schemas.PhotoPage(
             version=version, total=len(rows), folded=number - len(rows), photos=[self.photo(*each) for each in photos]
         )

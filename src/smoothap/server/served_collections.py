@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from starlette.exceptions import HTTPException
 
 from smoothap.album import Album
@@ -102,10 +103,15 @@ class ServedCollections:
         )
 
     def look_next(self, key: int, request: schemas.NextRequest) -> schemas.NextPhotos:
-        """How much is found, and what to look at."""
-        album, version = self._served.album, self.version
-        found = find_next(album, self.stored[key], number=request.limit, seen=request.seen)
-        photos = album.photos.at(album.photos.rows_of(hit.id for hit in found.photos))
+        """How much is found, and what to look at: copies of one photo as one, and none of what is marked already."""
+        album, version, collection = self._served.album, self.version, self.stored[key]
+        photos, stacks = album.photos, self._served.stacks
+        marked = (stacks.members(row) for row in photos.rows_of([*collection.right, *collection.wrong]))
+        copies = photos.ids[np.concatenate([np.zeros(0, np.int64), *marked])].tolist()
+        found = find_next(album, collection, number=2 * request.limit, seen=[*request.seen, *copies])
+        rows = photos.rows_of(hit.id for hit in found.photos)
+        first, best = (column[: request.limit] for column in stacks.folded(rows))
+        shown = zip(photos.at(best), first.tolist(), stacks.copies(best, None), strict=True)
         return schemas.NextPhotos(
             version=version,
             recall=found.recall,
@@ -114,6 +120,7 @@ class ServedCollections:
             missing=found.missing,
             why=found.why,
             hits=[
-                self._served.hit(photo, hit.rank, hit.score) for photo, hit in zip(photos, found.photos, strict=True)
+                self._served.hit(photo, rank, found.photos[place].score, copies=others)
+                for rank, (photo, place, others) in enumerate(shown, start=1)
             ],
         )

@@ -60,14 +60,14 @@ export class CollectionCard {
 
   async undo() {
     const what = await this.collections.takeBack();
-    if (what !== null) this.page.say(`Undone: ${what}`);
+    if (what !== null) this.page.say(`Undone: ${what}`, true);
   }
 
   async delete() {
     const { name } = this.collections.current;
     if ((await this.collections.delete()) === null) return;
     $("collections").close();
-    this.page.say(`${name} is deleted; Undo brings it back`);
+    this.page.say(`${name} is deleted. Undo brings it back.`, true);
     this.page.chosen();
   }
 

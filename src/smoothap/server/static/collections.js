@@ -6,16 +6,6 @@ import { Outbox } from "./outbox.js";
 
 const AWAY = "The server does not answer, so this was not done. Try it again when it is back.";
 
-// Which collection was chosen last is this browser's affair, and no harm is done where it may not remember.
-function remember(name, value) {
-  try {
-    if (value === undefined) return localStorage.getItem(name);
-    if (value === null) localStorage.removeItem(name);
-    else localStorage.setItem(name, value);
-  } catch { /* storage is forbidden */ }
-  return null;
-}
-
 function send(address, method, content) {
   const options = { method, headers: { "content-type": "application/json" } };
   if (content !== undefined) options.body = JSON.stringify(content);
@@ -28,7 +18,6 @@ export class Collections {
   constructor(album, base, { changed, failed, unsent }) {
     Object.assign(this, { album, base: `${base}/collections`, changed, failed, list: [], chosen: null, marks: new Map(), undo: null });
     this.outbox = new Outbox(album.name, unsent);
-    this.memory = `smoothap collections of ${album.name}`;
     this.version = this.marksOf = null; // of the list, and of the marks
     this.queue = Promise.resolve(); // writes go out one after the other
     this.waiting = 0;
@@ -44,9 +33,7 @@ export class Collections {
   }
 
   async begin() {
-    const key = Number(remember(this.memory));
     await this.take(await askJson(this.base));
-    if (this.list.some((one) => one.key === key)) await this.choose(key);
     for (const entry of this.outbox.left()) this.sendMarks(entry, true);
   }
 
@@ -80,14 +67,13 @@ export class Collections {
   forget() {
     this.chosen = null;
     this.marks = new Map();
-    remember(this.memory, null);
   }
 
   async choose(key) {
+    if (key === this.chosen) return;
     this.forget();
-    if (key !== null) {
+    if (key !== null && this.list.some((one) => one.key === key)) {
       this.chosen = key;
-      remember(this.memory, key);
       await this.readMarks().catch(this.failed);
     }
     this.changed();

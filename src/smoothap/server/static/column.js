@@ -72,8 +72,8 @@ function chance(share) {
 }
 
 export class Column {
-  // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, id),
-  // marks(hit), shown(column, answer), filter(), isFiltered(), failed(error)}
+  // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, hit),
+  // marks(hit), saw(column), shown(column, answer), filter(), isFiltered(), failed(error)}
   constructor(album, number, role, page) {
     Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0, pages: new Map() });
     this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
@@ -89,7 +89,7 @@ export class Column {
     this.element.setAttribute("aria-label", `Photos of ${album.name}`);
     this.list.addEventListener("click", (event) => this.click(event));
     this.list.addEventListener("keydown", (event) => this.key(event));
-    this.grid = new Grid(this.list, { tile: (place) => this.tile(place), shown: (...range) => this.near(...range) });
+    this.grid = new Grid(this.list, { tile: (place) => this.tile(place), shown: (...range) => this.near(...range), saw: () => this.page.saw(this) });
   }
 
   get base() {
@@ -102,7 +102,8 @@ export class Column {
   }
 
   // Show the answer to a question, or with null the album in its order. The old grid stays until the new one is there.
-  async show(question) {
+  // Where `place` is given, that place of the list is shown, and else its beginning.
+  async show(question, place = 0) {
     const turn = (this.turn += 1);
     this.element.classList.add("waiting");
     try {
@@ -118,7 +119,8 @@ export class Column {
       const inside = this.list.contains(document.activeElement);
       if (!same && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
       this.grid.reset(this.total);
-      if (inside) this.grid.focus(0); // whoever came by keyboard goes on from the first photo
+      if (place > 0) this.grid.scrollTo(place);
+      if (inside) this.grid.focus(place); // whoever came by keyboard goes on from the first photo
       this.showSummary(answer);
       this.page.shown(this, answer);
       return answer;
@@ -215,7 +217,8 @@ export class Column {
     const tile = make("li", { className: `tile ${verdict}` }, picture);
     tile.dataset.id = hit.id;
     if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
-    if (hit.copies) tile.append(this.button("stack", `+${hit.copies}`, `${hit.copies} more ${hit.copies === 1 ? "copy" : "copies"}: show them (D)`, known));
+    const { length } = hit.copies;
+    if (length) tile.append(this.button("stack", `+${length}`, `The best of ${length + 1} copies: show them (D)`, known));
     if (hit.rank) {
       const rank = make("span", { className: "rank", textContent: hit.rank });
       tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
@@ -224,7 +227,7 @@ export class Column {
     const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
     const actions = [...marks, ["find", magnifier(), "Find more like it (F)"]];
     tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));
-    this.markTile(tile, hit.id);
+    this.markTile(tile, hit);
     return tile;
   }
 
@@ -235,15 +238,27 @@ export class Column {
   }
 
   // The buttons of a tile as they stand.
-  markTile(tile, id) {
-    const mark = this.page.markOf(this, id);
+  markTile(tile, hit) {
+    const mark = this.page.markOf(this, hit);
     tile.classList.toggle("no", mark === "wrong");
     const pressed = { yes: mark === "right", no: mark === "wrong" };
     for (const [kind, is] of Object.entries(pressed)) tile.querySelector(`.${kind}`)?.setAttribute("aria-pressed", is);
   }
 
   markTiles() {
-    for (const tile of this.list.children) if (tile.dataset.id) this.markTile(tile, Number(tile.dataset.id));
+    for (const [place, tile] of this.grid.tiles) if (tile.dataset.id) this.markTile(tile, this.hits[place]);
+    this.page.saw(this);
+  }
+
+  // Let the tiles of these photos be seen for a moment: they were marked together.
+  flash(hits) {
+    const places = new Set(hits.map((hit) => this.hits.indexOf(hit)));
+    for (const [place, tile] of this.grid.tiles) {
+      if (!places.has(place)) continue;
+      tile.classList.remove("flash");
+      void tile.offsetWidth; // so that it begins again
+      tile.classList.add("flash");
+    }
   }
 
   act(tile, action) {
@@ -256,11 +271,11 @@ export class Column {
     } else if (action === "find") {
       this.page.pick(this, hit.id);
     } else if (action === "stack") {
-      if (hit.copies) this.page.unstack(this, hit);
+      if (hit.copies.length) this.page.unstack(this, hit);
     } else if (this.page.marks(hit)) {
       const mark = action === "yes" ? "right" : "wrong";
-      this.page.mark(this, [hit], this.page.markOf(this, hit.id) === mark ? "neither" : mark);
-      this.markTile(tile, hit.id);
+      this.page.mark(this, [hit], this.page.markOf(this, hit) === mark ? "neither" : mark);
+      this.markTile(tile, hit);
     }
   }
 
@@ -283,9 +298,9 @@ export class Column {
     event.preventDefault();
   }
 
-  // The photos that have been on the screen and are not marked.
+  // The photos that have been on the screen as a whole and are not marked.
   unmarked() {
-    return this.hits.filter((hit, place) => this.grid.seen.has(place) && this.page.markOf(this, hit.id) === undefined);
+    return this.hits.filter((hit, place) => this.grid.seen.has(place) && this.page.markOf(this, hit) === undefined);
   }
 
   marked(kind) {

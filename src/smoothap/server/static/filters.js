@@ -9,9 +9,9 @@ const FIELDS = { folder: "filter-folder", since: "filter-since", until: "filter-
 export class Filters {
   // changed(): another choice was made. failed(error)
   constructor(base, album, page) {
-    Object.assign(this, { base, page });
+    Object.assign(this, { base, page, stacksByItself: album.keeps }); // where it can be told that a photo is no copy
     $("filters").hidden = false;
-    $("filter-stacked").checked = album.keeps; // where it can be told that a photo is no copy
+    $("filter-stacked").checked = album.keeps;
     for (const id of Object.values(FIELDS)) $(id).addEventListener("change", () => this.changed());
     $("filter-stacked").addEventListener("change", () => this.changed());
     $("filter-clear").addEventListener("click", () => this.clear());
@@ -59,15 +59,33 @@ export class Filters {
     return { ...this.where, stacked: $("filter-stacked").checked };
   }
 
+  // What is chosen, as an address has it; `stacked` is null where it is as it is by default.
+  get values() {
+    const chosen = Object.entries(FIELDS).filter(([, id]) => $(id).value && !$(id).disabled);
+    const stacked = $("filter-stacked").checked;
+    return { filters: Object.fromEntries(chosen.map(([name, id]) => [name, $(id).value])), stacked: stacked === this.stacksByItself ? null : stacked };
+  }
+
+  set(filters, stacked) {
+    for (const [name, id] of Object.entries(FIELDS)) $(id).value = filters[name] ?? "";
+    $("filter-stacked").checked = stacked ?? this.stacksByItself;
+    this.showCount();
+    if (Object.keys(filters).length) $("filter-details").open = true;
+  }
+
   clear() {
     for (const id of Object.values(FIELDS)) $(id).value = "";
     this.changed();
   }
 
   changed() {
+    this.showCount();
+    this.page.changed();
+  }
+
+  showCount() {
     const number = Object.values(FIELDS).filter((id) => $(id).value && !$(id).disabled).length;
     $("filter-count").textContent = number || "";
     $("filter-clear").hidden = number === 0;
-    this.page.changed();
   }
 }

@@ -4,13 +4,16 @@ const AROUND = 1.5; // screens of tiles that exist above and below the one that 
 
 export class Grid {
   // list: the <ol>. tile(place): the element in a place. shown(first, last, from, to): those places are about to be seen,
-  // and the others exist. `seen` are the places that have been on the screen, by half a tile at least.
-  constructor(list, { tile, shown }) {
-    Object.assign(this, { list, tile, shown, seen: new Set(), total: 0, tiles: new Map(), first: 0, last: 0, current: 0, waiting: null, awaited: null, high: 200 });
-    const later = () => { this.waiting ??= requestAnimationFrame(() => this.draw()); };
-    addEventListener("scroll", later, { passive: true });
-    new ResizeObserver(later).observe(document.documentElement);
-    new ResizeObserver(later).observe(list);
+  // and the others exist. saw(): more has been seen. `seen` are the places whose whole tile, with the photo and its
+  // buttons, has been on the screen.
+  constructor(list, { tile, shown, saw }) {
+    Object.assign(this, { list, tile, shown, saw, seen: new Set(), total: 0, tiles: new Map(), first: 0, last: 0, current: 0, waiting: null, awaited: null, high: 200 });
+    addEventListener("scroll", () => this.later(), { passive: true });
+    for (const each of [document.documentElement, list]) new ResizeObserver(() => this.later()).observe(each);
+  }
+
+  later() {
+    this.waiting ??= requestAnimationFrame(() => this.draw());
   }
 
   // Begin anew with a list of another length.
@@ -31,6 +34,7 @@ export class Grid {
     old.replaceWith(fresh);
     if (inside || place === this.awaited) fresh.querySelector(".picture")?.focus({ preventScroll: true });
     if (place === this.awaited) this.awaited = null;
+    this.later(); // by now it may be seen
   }
 
   make(place) {
@@ -69,8 +73,9 @@ export class Grid {
     this.list.style.paddingBottom = `${Math.max(rows - bottom, 0) * high}px`;
     const rowAt = (edge) => Math.min(Math.max(Math.floor(edge / high), 0), rows);
     const placesOf = (from, to) => [from * wide, Math.min(to * wide, this.total)];
-    const [first, last] = placesOf(rowAt(above + high / 2), rowAt(above + innerHeight + high / 2));
-    for (let place = first; place < last; place += 1) this.seen.add(place);
+    const before = this.seen.size;
+    for (const [place, tile] of this.tiles) if (tile.dataset.id && isWhole(tile)) this.seen.add(place);
+    if (this.seen.size > before) this.saw();
     if (this.total) this.shown(...placesOf(rowAt(above), rowAt(above + innerHeight + high)), this.first, this.last);
   }
 
@@ -89,6 +94,20 @@ export class Grid {
       next = tile;
     }
     Object.assign(this, { first, last });
+  }
+
+  // The first place on the screen, 0 while the beginning is.
+  get top() {
+    const { wide, high } = this.measure();
+    const above = -this.list.getBoundingClientRect().top;
+    return above <= 0 ? 0 : Math.min(Math.floor((above + 2) / high) * wide, this.total);
+  }
+
+  // Bring a place to the top of the screen.
+  scrollTo(place) {
+    const { wide, high } = this.measure();
+    scrollTo({ top: scrollY + this.list.getBoundingClientRect().top + Math.floor(place / wide) * high });
+    this.draw();
   }
 
   // Bring a place onto the screen and give it the focus.
@@ -118,4 +137,10 @@ export class Grid {
     const to = { Home: 0, End: this.total - 1 }[key] ?? place + steps[key];
     return Number.isNaN(to) ? undefined : Math.min(Math.max(to, 0), this.total - 1);
   }
+}
+
+// Whether all of a tile is on the screen.
+function isWhole(tile) {
+  const { top, bottom, height } = tile.getBoundingClientRect();
+  return height > 0 && top >= -1 && bottom <= innerHeight + 1;
 }

@@ -1,5 +1,6 @@
 // The page: a query (a photo of the album, or one that is dropped, pasted or chosen), and the columns that answer it.
 
+import { keepPlace, keptState, pushView, readView, replaceView } from "./address.js";
 import { Lost, askJson, onBack } from "./ask.js";
 import { ShareBox } from "./box.js";
 import { Column, count, make, named } from "./column.js";
@@ -24,38 +25,72 @@ let query = null; // {ids} for a photo of the album by its id in each column, or
 let keeping = null; // the collections of the album, where there is one album and it can keep them
 let learning = null; // what the album learns from them
 let filters = null; // which photos are looked at, where there is one album
-let chosenPart = null; // of the photo that is about to be opened as a query
+const uploads = []; // photos from elsewhere that were searched with, for as long as the page is open
+let browsed = 0; // the first place on the screen when all photos were shown last
 let refined = false; // whether the marks are part of the question
 let versions = null; // of the albums, as the server told last
 
 const slider = new Slider(() => search());
-const box = new ShareBox($("stage"), $("query-image"), $("box"), () => search());
+const box = new ShareBox($("stage"), $("query-image"), $("box"), () => {
+  if (query?.ids) replaceView(view());
+  search();
+});
 
 // ---- the query
 
-async function pick(column, id) {
+// Search with a photo of the album. A search that is begun from the photos of a collection, or from a search of it, belongs
+// to that collection; one that is begun from all photos belongs to none yet.
+async function pick(column, id, part = null) {
   try {
     const photo = named(await askJson(`${column.base}/photos/${id}`));
     const missing = columns.find((column) => photo.twins[column.number] === null);
     if (missing) throw new Error(`${photo.name} is not in ${missing.album.name}: choose a photo that both albums have.`);
-    const address = `#photo=${columns.map((column) => photo.twins[column.number]).join(",")}`;
-    if (location.hash === address) open();
-    else location.hash = address; // which opens it, and lets the browser's back button work
+    const chosen = column.question === null ? null : keeping?.collections.chosen ?? null;
+    go({ ...view(), ids: columns.map((column) => photo.twins[column.number]), part, members: null, next: null, chosen });
   } catch (error) {
     failed(error);
   }
 }
 
-async function open() {
-  if (!location.hash && query?.ids) return leave(); // by the browser's back button
-  const ids = /^#photo=(\d+)(?:,(\d+))?$/.exec(location.hash)?.slice(1, columns.length + 1).map(Number);
-  if (!ids || ids.some(Number.isNaN)) return;
+// What is shown now.
+function view() {
+  const question = columns[0]?.question;
+  const isList = question?.members !== undefined || question?.next !== undefined;
+  return {
+    ids: isList ? null : query?.ids ?? null, part: query?.ids && !isList ? box.value : null, members: question?.members ?? null,
+    next: question?.next ?? null, chosen: keeping?.collections.chosen ?? null, ...(filters?.values ?? {}),
+  };
+}
+
+// Show another view, to which Back comes back.
+function go(next, state = {}) {
+  pushView(next, state);
+  return show(next, state);
+}
+
+async function show(next, { place = 0, upload } = {}) {
   try {
-    const photo = named(await askJson(`${columns[0].base}/photos/${ids[0]}`));
-    setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
-    if (chosenPart !== null) box.set(chosenPart);
-    chosenPart = null;
-    await search();
+    filters?.set(next.filters ?? {}, next.stacked ?? null);
+    await keeping?.collections.choose(next.chosen);
+    if (next.ids?.length >= columns.length) {
+      const ids = next.ids.slice(0, columns.length);
+      if (query?.ids?.join() !== ids.join()) {
+        const photo = named(await askJson(`${columns[0].base}/photos/${ids[0]}`));
+        setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
+      }
+      box.set(next.part ?? null);
+      await search(place);
+    } else if (uploads[upload]) {
+      if (query !== uploads[upload]) setQuery(uploads[upload], URL.createObjectURL(uploads[upload].file));
+      await search(place);
+    } else if (keeping && (next.members ?? next.next) !== null) {
+      await (next.members !== null ? keeping.displayMembers(next.members, place) : keeping.displayNext(next.next));
+    } else {
+      forget();
+      showMarks();
+      browsed = place;
+      await browse(place);
+    }
   } catch (error) {
     failed(error);
   }
@@ -74,15 +109,17 @@ async function take(file) {
     failed(new Error(`${without.album.name} has vectors and no model: search with one of its own photos.`));
     return;
   }
-  history.replaceState(null, "", location.pathname);
   const isStrange = STRANGE.test(`${file.type} ${file.name}`);
   setQuery({ file, isStrange, name: file.name || "a pasted photo", label: null }, URL.createObjectURL(file));
+  uploads.push(query);
+  await keeping?.collections.choose(null); // a new search, of no collection yet
+  pushView({ ...view(), members: null, next: null }, { upload: uploads.length - 1 });
   await search();
 }
 
 function setQuery(next, address) {
   if (query?.file) URL.revokeObjectURL($("query-image").src);
-  query = { ...next, vectors: new Map() };
+  query = next.vectors ? next : { ...next, vectors: new Map(), isForNow: false };
   for (const column of columns) column.marks.clear();
   refined = false;
   box.set(null);
@@ -111,7 +148,7 @@ const partOf = () => (box.value ? box.value.map((share) => share.toFixed(5)).joi
 // A photo is sent once for each part of it and each album: pages, filters and marks ask with the vector that came back.
 function question(column) {
   const request = { ...slider.question(), ...filters?.question };
-  if (refined && keeping) request.marks = keeping.collections.chosen;
+  if (refined && !marksForNow()) request.marks = keeping.collections.chosen;
   else if (refined) Object.assign(request, { right: column.marked("right"), wrong: column.marked("wrong") });
   if (query.ids) request.id = query.ids[columns.indexOf(column)];
   const known = query.vectors.get(`${column.number} ${partOf()}`);
@@ -121,12 +158,12 @@ function question(column) {
   return request;
 }
 
-async function search() {
+async function search(place = 0) {
   if (query === null) return;
   const [asked, part] = [query, partOf()]; // by the time of an answer there may be another
   $("whole").hidden = box.value === null;
   try {
-    const answers = await Promise.all(columns.map((column) => column.show(question(column))));
+    const answers = await Promise.all(columns.map((column) => column.show(question(column), place)));
     if (answers.includes(null) || asked !== query) return; // a later search is on its way
     well();
     if (query.file || part) columns.forEach((column, place) => query.vectors.set(`${column.number} ${part}`, answers[place].query));
@@ -161,14 +198,10 @@ function forget() {
   $("stage").tabIndex = -1;
 }
 
-// From a search back to all photos.
+// From a search back to all photos, where one was before.
 function leave() {
-  if (location.hash) history.pushState(null, "", location.pathname);
-  forget();
-  box.set(null);
-  showMarks();
   say("All photos");
-  return browse();
+  return go({ ...view(), ids: null, part: null, members: null, next: null }, { place: browsed });
 }
 
 function searchAgain() {
@@ -178,7 +211,7 @@ function searchAgain() {
 
 // How many photos are marked as right and as wrong.
 function markCounts() {
-  if (keeping) return keeping.collections.counts();
+  if (keeping && !marksForNow()) return keeping.collections.counts();
   const [right, wrong] = ["right", "wrong"].map((kind) => columns.reduce((sum, column) => sum + column.marked(kind).length, 0));
   return { right, wrong };
 }
@@ -187,9 +220,14 @@ function showMarks() {
   const { right, wrong } = markCounts();
   $("again").disabled = right + wrong === 0;
   $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
-  $("clear").hidden = keeping !== null || right + wrong === 0;
+  $("clear").hidden = (keeping !== null && !marksForNow()) || right + wrong === 0;
   $("keep-above").hidden = keeping === null || query === null || slider.isOpen;
   $("keep-above").textContent = `Keep all ${(columns[0]?.photos ?? 0).toLocaleString("en")} of these`;
+}
+
+// Whether marks are for this search alone: no album keeps them, or somebody said that nothing is to be kept.
+function marksForNow() {
+  return keeping === null || (query !== null && query.isForNow && keeping.collections.chosen === null);
 }
 
 // Marks that no collection keeps: for the next search, and gone with the next query.
@@ -198,6 +236,7 @@ function markForNow(column, hits, kind) {
     if (kind === "neither") column.marks.delete(id);
     else column.marks.set(id, kind);
   }
+  column.markTiles();
   say(`${hits[0].name} ${kind === "neither" ? "is not marked any more" : `is marked ${kind}`}`);
   showMarks();
 }
@@ -269,7 +308,17 @@ $("keys-open").addEventListener("click", () => $("keys").showModal());
 for (const button of document.querySelectorAll("dialog .close")) {
   button.addEventListener("click", () => button.closest("dialog").close());
 }
-window.addEventListener("hashchange", open);
+window.addEventListener("popstate", () => columns.length && show(readView(), keptState()));
+let resting = null;
+addEventListener("scroll", () => {
+  clearTimeout(resting);
+  resting = setTimeout(() => {
+    if (!columns.length) return;
+    const { top } = columns[0].grid;
+    keepPlace(top);
+    if (query === null && columns[0].question === null) browsed = top;
+  }, 150);
+}, { passive: true });
 welcome();
 
 // Whoever comes for the first time is told in three lines what can be done here.
@@ -304,30 +353,37 @@ async function begin() {
   const two = server.albums.length === 2;
   $("collection-places-row").hidden = !server.local;
   const viewer = new Viewer({
-    search: pick, part: (column, id, part) => { chosenPart = part; pick(column, id); }, failed,
+    search: (column, id) => pick(column, id), part: pick, failed,
     mark: (...marked) => page.mark(...marked), markOf: (...asked) => page.markOf(...asked), marks: (hit) => page.marks(hit),
   }, server);
-  const stack = new Stack({ failed: notKept, say, changed: () => (query === null ? browse() : search()), look: (column, id) => pick(column, id) });
+  const stack = new Stack({ failed: notKept, say, changed: () => show(view(), keptState()), look: (column, id) => pick(column, id) });
   const page = {
-    pick, failed,
+    failed,
+    pick: (column, id) => pick(column, id),
     look: (column, place) => viewer.open(column, place),
     unstack: (column, hit) => stack.open(column, hit),
     filter: () => filters?.question ?? {},
     isFiltered: () => Object.keys(filters?.where ?? {}).length > 0,
     marks: (hit) => keeping !== null || Boolean(hit.rank),
     mark: (column, hits, kind) => (keeping ? keeping.mark(hits, kind) : markForNow(column, hits, kind)),
-    markOf: (column, id) => (keeping?.collections.marks ?? column.marks).get(id),
+    markOf: (column, hit) => (keeping ? keeping.markOf(hit) : column.marks.get(hit.id)),
+    saw: () => keeping?.saw(),
     shown: (column, answer) => keeping?.shown(column, answer),
   };
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   const [album] = server.albums;
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
-    say, failed: notKept, search, query: () => query && { name: query.label ?? query.name, id: query.ids?.[0] },
+    say, failed: notKept, marksForNow, markForNow: (hits, kind) => markForNow(columns[0], hits, kind),
+    search: () => (query.ids ? go({ ...view(), ids: query.ids, members: null, next: null }) : history.back()),
+    query: () => query && { name: query.label ?? query.name, id: query.ids?.[0], cover: $("query-image").src },
+    go: (next) => go({ ...view(), ids: null, part: null, members: null, next: null, ...next }),
+    joined: () => replaceView(view()), // the search belongs to that collection from now on
+    decline: () => { query.isForNow = true; },
     changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); },
   });
   learning = keeping && new Learning(columns[0].base, { say, failed: notKept, changed: relearnt });
   learning?.look();
-  filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => (query === null ? browse() : search()) });
+  filters = two ? null : new Filters(columns[0].base, album, { failed, changed: () => go(view(), keptState().upload === undefined ? {} : { upload: keptState().upload }) });
   const ready = Promise.all([keeping?.begin(), filters?.begin(null)]); // while the photos are on their way
   $("results").replaceChildren(...columns.map((column) => column.element));
   $("results").classList.toggle("two", two);
@@ -340,14 +396,20 @@ async function begin() {
     : "Press the magnifier under any photo to search with it: this album has no model to see others with.";
   $("choose-label").hidden = !server.albums.every((album) => album.takes_photos);
   $("stage-hint").textContent = $("choose-label").hidden ? "Press the magnifier under a photo" : "Drop or paste a photo";
-  if (location.hash.startsWith("#photo=")) {
-    await open();
-  } else if (server.start) {
-    history.replaceState(null, "", `#photo=${server.start.join(",")}`);
-    await open();
-    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Press the magnifier under any other photo.";
+  const first = readView();
+  const isSpecial = Object.keys(first.filters).length || first.chosen !== null || first.members !== null || first.next !== null;
+  if (isSpecial) {
+    await ready; // so that there is what it names
+    filters?.showCollections(keeping?.collections.list ?? null);
   }
-  if (query === null) await browse();
+  if (first.ids === null && server.start) {
+    replaceView({ ids: server.start });
+    await show({ ids: server.start });
+    $("query-note").textContent = "A typical photo, not the best one: of about a hundred photos drawn at random, half gain more AP than this one from the first album to the second, and half gain less. Press the magnifier under any other photo.";
+  } else {
+    await show(first, keptState());
+    if (query === null && first.ids !== null) await browse(); // a photo that is not there any more
+  }
   await ready;
   filters?.showCollections(keeping?.collections.list ?? null);
   follow(told);
@@ -367,12 +429,12 @@ function told(albums) {
   keeping?.collections.look();
   if (!isOther) return;
   filters?.begin(keeping?.collections.list ?? null);
-  if (scrollY < innerHeight / 4 && !document.querySelector("dialog[open]")) (query === null ? browse() : search());
+  if (scrollY < innerHeight / 4 && !document.querySelector("dialog[open]")) show(view(), keptState());
 }
 
-async function browse() {
+async function browse(place = 0) {
   try {
-    await Promise.all(columns.map((column) => column.show(null)));
+    await Promise.all(columns.map((column) => column.show(null, place)));
     well();
   } catch (error) {
     failed(error);

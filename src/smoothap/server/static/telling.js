@@ -3,10 +3,16 @@
 import { Lost } from "./ask.js";
 
 const $ = (id) => document.getElementById(id);
+const SHOWN = 6000; // milliseconds
+let hiding = null;
 let stays = false; // whether the banner waits for somebody to close it
 
-export function say(text) {
+// Said to screen readers, and shown for a while where `shown`.
+export function say(text, shown = false) {
   $("status").textContent = text;
+  clearTimeout(hiding);
+  $("status").classList.toggle("hidden-text", !shown);
+  if (shown) hiding = setTimeout(() => $("status").classList.add("hidden-text"), SHOWN);
 }
 
 // What went wrong with a question is told until the next one is answered. Of a lost server another banner tells.

@@ -10,7 +10,7 @@ const ENLARGED = 3; // times: a small photo is shown no larger than this
 const REST = 250; // milliseconds after which a photo that is looked at is fetched with all its pixels
 
 export class Viewer {
-  // page: {search(column, id), part(column, id, box), mark(column, hit, kind), markOf(column, id), marks(hit), say, failed}
+  // page: {search(column, id), part(column, id, box), mark(column, hit, kind), markOf(column, hit), marks(hit), say, failed}
   constructor(page, { local }) {
     Object.assign(this, { page, column: null, place: 0, zoom: 1, shift: [0, 0], size: null, fingers: new Map() });
     this.dialog = $("viewer");
@@ -134,7 +134,7 @@ export class Viewer {
   showMark() {
     const marks = this.page.marks(this.hit);
     $("viewer-yes").hidden = $("viewer-no").hidden = !marks;
-    const mark = this.page.markOf(this.column, this.hit.id);
+    const mark = this.page.markOf(this.column, this.hit);
     $("viewer-yes").setAttribute("aria-pressed", mark === "right");
     $("viewer-no").setAttribute("aria-pressed", mark === "wrong");
   }
@@ -142,7 +142,7 @@ export class Viewer {
   async mark(kind) {
     const { hit, column } = this;
     if (!this.page.marks(hit)) return;
-    await this.page.mark(column, [hit], this.page.markOf(column, hit.id) === kind ? "neither" : kind);
+    await this.page.mark(column, [hit], this.page.markOf(column, hit) === kind ? "neither" : kind);
     column.markTiles();
     this.showMark();
   }
