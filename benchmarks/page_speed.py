@@ -86,7 +86,7 @@ def serve(album: Path) -> tuple["subprocess.Popen[bytes]", str]:
     address = f"http://127.0.0.1:{port}/"
     for _ in range(600):
         try:
-            with urllib.request.urlopen(f"{address}api/albums") as answer:
+            with urllib.request.urlopen(f"{address}api/v1/albums") as answer:
                 json.load(answer)
             return process, address
         except OSError:

@@ -44,9 +44,9 @@ from smoothap._core.threads import one_thread
 from smoothap.album import Album
 from smoothap.data.reading import read_image
 from smoothap.models import Embedder
-from smoothap.server._served_album import ServedAlbum
-from smoothap.server._v1_answers import answer
-from smoothap.server._v1_schemas import Question
+from smoothap.server.schemas import SearchOptions
+from smoothap.server.searching import Asked, answer
+from smoothap.server.served_album import ServedAlbum
 
 HERE = Path(__file__).parent
 AIM = 0.9
@@ -72,16 +72,21 @@ def requests(kind: str, baseline: bool, photos: list[bytes], vectors: np.ndarray
     """What clients choose from."""
     found = []
     for number in range(64):
-        path, body, form = "/api/v1/albums/album/search?k=20", b"", "application/octet-stream"
+        path, body, form = "/api/v1/albums/album/search", b"", "application/json"
+        if baseline:
+            path = f"/{kind}?k=20"
         if kind == "id":
-            path += f"&id={number * 97 % len(vectors)}"
+            identity = number * 97 % len(vectors)
+            path, body = (f"{path}&id={identity}", b"") if baseline else (path, json.dumps({"id": identity}).encode())
+        elif kind == "photo" and baseline:
+            body, form = photos[number % len(photos)], "application/octet-stream"
         elif kind == "photo":
-            body = photos[number % len(photos)]
+            path, form = f"{path}/photo", "multipart/form-data; boundary=photo"
+            body = b'--photo\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n'
+            body += photos[number % len(photos)] + b"\r\n--photo--\r\n"
         else:
             vector = vectors[number].tolist()
-            body, form = json.dumps(vector if baseline else {"vector": vector}).encode(), "application/json"
-        if baseline:
-            path = path.replace("/api/v1/albums/album/search", f"/{kind}")
+            body = json.dumps(vector if baseline else {"vector": vector}).encode()
         found.append({"path": path, "body": base64.b64encode(body).decode(), "type": form})
     return found
 
@@ -137,7 +142,7 @@ def parts(model: Embedder, album: Album, photos: list[bytes], cores: int) -> dic
 
     served = ServedAlbum(album, "album", None)  # ty: ignore[invalid-argument-type]  # which decodes nothing here
     vector, batch = np.array(album.vectors[3]), views()
-    found = answer(served, Question(), vector)
+    found = answer(served, SearchOptions(), Asked(vector))
 
     def embed() -> None:
         with one_thread():
@@ -148,7 +153,7 @@ def parts(model: Embedder, album: Album, photos: list[bytes], cores: int) -> dic
     return {
         "decode": processor_seconds(views, 9) / BATCH,
         "network": each / BATCH,
-        "search": processor_seconds(lambda: answer(served, Question(), vector), 20),
+        "search": processor_seconds(lambda: answer(served, SearchOptions(), Asked(vector)), 20),
         "JSON": processor_seconds(lambda: [found.model_dump_json() for _ in range(100)], 3) / 100,
     }
 

@@ -17,6 +17,20 @@ def photo_bytes(character="A"):
     return stream.getvalue()
 
 
+BOUNDARY = {"content-type": "multipart/form-data; boundary=x"}
+
+
+def form_of(content, path="a.png"):
+    """A form with a photo in it."""
+    head = f'--x\r\ncontent-disposition: form-data; name="image"; filename="{path}"\r\n\r\n'
+    return head.encode() + content + b"\r\n--x--\r\n"
+
+
+def upload(port, address, content, timeout=30):
+    """Send a photo as browsers do: (status, body)."""
+    return ask(port, "POST", address, form_of(content), BOUNDARY, timeout)
+
+
 def ask(port, method, path, body=None, headers=None, timeout=30):
     """An honest request: (status, body)."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
@@ -39,6 +53,8 @@ def comes(condition, seconds=60):
 def head(path, **headers):
     """The head of a POST."""
     lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1"]
+    if path.endswith("/photo"):
+        lines.append("Content-Type: multipart/form-data; boundary=x")
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
@@ -65,8 +81,8 @@ def connect(port):
 def send_chunked(port, path, total, chunk=bytes(1 << 20)):
     """Send `total` bytes in chunks until the server has enough: (status, bytes sent)."""
     with connect(port) as connection:
-        connection.sendall(head(path, Transfer_Encoding="chunked"))
-        sent = 0
+        start, sent = form_of(b"").removesuffix(b"\r\n--x--\r\n"), 0
+        connection.sendall(head(path, Transfer_Encoding="chunked") + b"%x\r\n%s\r\n" % (len(start), start))
         try:
             while sent < total:
                 connection.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))

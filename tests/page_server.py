@@ -5,19 +5,22 @@ import socket
 import threading
 import time
 
-from smoothap.server._server import create_app
+import uvicorn
+
+from smoothap.server.app import create_app
 from smoothap.server.limits import Limits
-from smoothap.server.running import http_server
+from smoothap.server.run import Service, configuration
 
 
 @contextlib.contextmanager
-def served(albums, *, port=0, limits=None, **options):
+def served(albums, *, port=0, limits=None, proxies=(), base_path="", **options):
     """Serve albums on a port, or any that is free, for the length of the block; gives the port."""
     limits = limits or Limits()
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
-    server = http_server(create_app(albums, limits=limits, **options), limits)
+    app = create_app(albums, limits=limits, **options)
+    server = uvicorn.Server(configuration(app, Service(limits=limits, proxies=proxies, base_path=base_path)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     end = time.monotonic() + 20

@@ -132,7 +132,7 @@ def test_a_walk_is_a_way_that_the_code_takes(walk):
     assert len(set(files)) == len(files), "a walk that comes back to a file is no walk"
     for file, name in stops:
         text = (SOURCE / file).read_text(encoding="utf-8")
-        assert re.search(rf"^(def|class) {name}\b", text, re.MULTILINE), f"{file} has no {name}"
+        assert re.search(rf"^((async )?def|class) {name}\b", text, re.MULTILINE), f"{file} has no {name}"
     for place, file in enumerate(files[1:], start=1):
         before = " ".join((SOURCE / earlier).read_text(encoding="utf-8") for earlier in files[:place])
         module = module_of(SOURCE / file)

@@ -14,15 +14,15 @@ import threading
 import time
 from pathlib import Path
 
+import uvicorn
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from smoothap.album import Album
 from smoothap.album.ingest import index_photos
 from smoothap.data.datasets.emoji import drawings_folder
-from smoothap.server._server import create_app
-from smoothap.server.limits import Limits
-from smoothap.server.running import http_server
+from smoothap.server.app import create_app
+from smoothap.server.run import configuration
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 DOGS = ("U+1F415", "U+1F436", "U+1F429", "U+1F9AE", "U+1F415-U+200D-U+1F9BA")
@@ -83,12 +83,7 @@ def walk_through(page: Page, address: str, dogs: set[int], out: Path) -> None:
     page.goto(f"{address}#photo={min(dogs)}")
     page.wait_for_selector(".tile .score")
     page.click("#welcome-close")
-    mark_first(page, dogs, 12, others=3)  # the first mark makes a collection, named after the query
-    page.click("#collections-open")
-    page.fill("#collection-new-name", "my dog")
-    page.click("#collection-rename button")
-    page.wait_for_selector("#collection-chosen:text-is('my dog')", state="attached")
-    page.click("#collections .close")
+    mark_first(page, dogs, 12, others=3)
     take(page, out / "guide_keep.png")
     page.emulate_media(color_scheme="dark")
     take(page, out / "page_search.png")
@@ -130,6 +125,10 @@ def mark_first(page: Page, dogs: set[int], number: int, others: int = 0) -> None
         button = tile.locator(".yes" if is_dog else ".no")
         if (is_dog or others >= 0) and button.get_attribute("aria-pressed") != "true":
             button.click()
+            page.wait_for_timeout(100)
+            if page.locator("#naming").is_visible():  # the first mark asks for the name of a collection
+                page.fill("#naming-name", "my dog")
+                page.keyboard.press("Enter")
             settle(page)
 
 
@@ -144,10 +143,10 @@ def main() -> None:
         album = index_photos(write_photos(place / "Pictures"), place / "album", model="tf_efficientnet_lite0").album
         for name in album.collections.all():
             album.collections.delete(name)
-        dogs, limits = dogs_of(album), Limits()
+        dogs = dogs_of(album)
         print(f"{len(album)} photos, {len(dogs)} of them dogs")
         listener.bind(("127.0.0.1", 0))
-        server = http_server(create_app({"Pictures": album}, limits=limits), limits)
+        server = uvicorn.Server(configuration(create_app({"Pictures": album})))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import uvicorn
 from guide_pictures import FIGURES, take, write_photos
 from PIL import ExifTags, Image
 from playwright.sync_api import Browser, sync_playwright
@@ -29,9 +30,8 @@ from smoothap import evaluate
 from smoothap.album import Album
 from smoothap.album.ingest import index_photos
 from smoothap.data.datasets.glyphs import renderings
-from smoothap.server._server import create_app
-from smoothap.server.limits import Limits
-from smoothap.server.running import http_server
+from smoothap.server.app import create_app
+from smoothap.server.run import configuration
 
 CAMERAS = (("Canon", "Canon EOS R6"), ("Apple", "iPhone 15 Pro"), ("Google", "Pixel 8"))
 SHOWN = 0x1F415  # a dog, which is looked at and searched with
@@ -89,10 +89,9 @@ def compare(browser: Browser, photos: Path, place: Path, after: Path, out: Path)
 @contextmanager
 def served(**albums: Album) -> Generator[str]:
     """The address of a page of the albums, which this computer alone sees."""
-    limits = Limits()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = http_server(create_app(albums, limits=limits, local=True), limits)
+        server = uvicorn.Server(configuration(create_app(albums, local=True)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

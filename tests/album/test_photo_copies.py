@@ -4,6 +4,8 @@ import hashlib
 import io
 import os
 import shutil
+from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from photo_makers import photo_bytes
 from PIL import Image
 
 from smoothap.album import Album, Learnt, Projection, moving_copies
-from smoothap.album.copies import copies_again, copies_in, not_copies
+from smoothap.album.copies import best_first, copies_again, copies_in, not_copies
 from smoothap.album.moving_copies import LOG, Move, lesser_copies, move_copies, undo_moves
+from smoothap.album.photos import Photo
 
 
 @pytest.fixture
@@ -23,11 +26,11 @@ def pile(tmp_path):
     for seed, name in enumerate(("one", "two")):
         large = photo_bytes(seed, 80)
         (root / f"{name}.png").write_bytes(large)
-        (root / "old" / f"{name} copy.png").write_bytes(large)
+        (root / "old" / f"{name} again.png").write_bytes(large)
         stream = io.BytesIO()
         Image.open(io.BytesIO(large)).resize((60, 66)).save(stream, "PNG")
         (root / f"{name} small.png").write_bytes(stream.getvalue())
-        os.utime(root / "old" / f"{name} copy.png", (1_000_000_000, 1_000_000_000))
+        os.utime(root / "old" / f"{name} again.png", (1_000_000_000, 1_000_000_000))
     for seed in range(10, 13):
         (root / f"{seed}.png").write_bytes(photo_bytes(seed))
     return root
@@ -59,11 +62,11 @@ def everything(root):
 
 
 def test_copies_are_grouped_the_best_first(album):
-    assert named(copies_in(album, None)) == [["old/one copy.png", "one.png"], ["old/two copy.png", "two.png"]]
+    assert named(copies_in(album, None)) == [["old/one again.png", "one.png"], ["old/two again.png", "two.png"]]
     assert all(group.exact for group in copies_in(album, None))
     near = copies_in(album, 0.98)
     assert named(near) == [
-        ["old/one copy.png", "one.png", "one small.png"], ["old/two copy.png", "two.png", "two small.png"],
+        ["old/one again.png", "one.png", "one small.png"], ["old/two again.png", "two.png", "two small.png"],
     ]  # fmt: skip
     assert not any(group.exact for group in near)
 
@@ -117,19 +120,19 @@ def test_what_is_no_copy_is_remembered(album, tmp_path):
     group = [photo.id for photo in copies_in(album)[0].photos]
     not_copies(album, [ids["one small.png"]], group)
     again = Album.open(tmp_path / "album")
-    assert named(copies_in(again))[0] == ["old/one copy.png", "one.png"]
+    assert named(copies_in(again))[0] == ["old/one again.png", "one.png"]
     known = [{"path": f"moved/{photo.path}", "sha256": photo.sha256} for photo in album.photos]
     moved = Album.from_arrays(np.array(album.vectors), known, tmp_path / "moved")
     shutil.copytree(tmp_path / "album" / "collections", tmp_path / "moved" / "collections")
     assert len(copies_in(moved)[0].photos) == 2  # they are known by their content
     copies_again(again, [ids["one small.png"]])
-    assert named(copies_in(again))[0] == ["old/one copy.png", "one.png", "one small.png"]
+    assert named(copies_in(again))[0] == ["old/one again.png", "one.png", "one small.png"]
 
 
 def test_of_exact_copies_one_can_be_told_to_be_none(album):
     ids = {photo.path: photo.id for photo in album.photos}
-    not_copies(album, [ids["one.png"], ids["old/one copy.png"]])
-    assert named(copies_in(album, None)) == [["old/two copy.png", "two.png"]]
+    not_copies(album, [ids["one.png"], ids["old/one again.png"]])
+    assert named(copies_in(album, None)) == [["old/two again.png", "two.png"]]
 
 
 def test_lesser_copies_are_moved_and_come_back(album, tmp_path, pile):
@@ -153,7 +156,7 @@ def test_lesser_copies_are_moved_and_come_back(album, tmp_path, pile):
 def test_a_photo_stays_if_anything_is_not_as_the_album_knows_it(album, tmp_path, pile):
     moves = lesser_copies(copies_in(album))
     (pile / "one.png").write_bytes(photo_bytes(77))  # edited: it may be the only one of its kind
-    (pile / "old" / "two copy.png").unlink()  # gone: its copies are all that is left
+    (pile / "old" / "two again.png").unlink()  # gone: its copies are all that is left
     before = everything(pile)
     moved = move_copies(album, moves, tmp_path / "away", progress=False)
     assert set(moved.done) == {"one small.png"}
@@ -245,3 +248,21 @@ def test_what_an_album_learnt_makes_no_copies(album):
     album.learn(Projection(np.eye(3, 8, dtype=np.float32) / 100, bias), Learnt(3, 2, 4, (0.1, 0.05, 0.2)), None)
     assert np.ptp(album.vectors, axis=0).max() < 1e-2
     assert named(copies_in(album)) == before
+
+
+@pytest.mark.parametrize(
+    ("best", "lesser"),
+    [
+        ("2023/06/IMG_1234.jpg", "Backup/IMG_1234.jpg"),
+        ("2023/06/IMG_1234.jpg", "2023/IMG_1234 (1).jpg"),
+        ("holidays in Rome/DSC01234.JPG", "copies/DSC01234.JPG"),
+        ("2023/06/PXL_20230601_120000.jpg", "a/beach.jpg"),
+        ("copyright/IMG_1234.jpg", "old backups/IMG_1234.jpg"),
+    ],
+)
+def test_of_equal_files_the_original_is_the_best_whatever_their_times(best, lesser):
+    one = Photo(1, best, None, 9, 200.0, "00", 4, 3, datetime(2023, 6, 1))
+    for other in (replace(one, id=2, path=lesser, modified=time) for time in (100.0, 200.0, 300.0)):
+        assert [photo.path for photo in best_first([other, one])] == [best, lesser]
+        larger = replace(other, width=8)
+        assert best_first([one, larger])[0] is larger

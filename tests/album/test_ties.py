@@ -7,10 +7,11 @@ from oracles import defined_score
 from smoothap import evaluate
 from smoothap.album import Album, calibration
 from smoothap.album.calibration import calibrate
-from smoothap.server._decoder import Decoder
-from smoothap.server._schemas import SearchRequest
-from smoothap.server._served_album import ServedAlbum
+from smoothap.server.decoder import Decoder
 from smoothap.server.limits import Limits
+from smoothap.server.schemas import SearchRequest
+from smoothap.server.searching import answer, asked
+from smoothap.server.served_album import ServedAlbum
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,8 @@ def test_the_page_shows_the_average_precision_of_the_evaluation(album):
     report = evaluate(album.vectors[:], album.photos.labels(), progress=False)
     served = ServedAlbum(album, "album", Decoder(Limits()))
     for row in range(0, 300, 7):
-        curve = served.answer(SearchRequest(photo=row)).curve
+        question = SearchRequest(id=row, statistics=True)
+        curve = answer(served, question, asked(served, question)).curve
         assert curve is not None
         assert curve.average_precision == pytest.approx(report.average_precision[row], abs=1e-14)
 

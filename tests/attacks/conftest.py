@@ -17,7 +17,7 @@ import socket, sys
 from pathlib import Path
 from page_albums import pixel_album
 from smoothap.server.limits import Limits
-from smoothap.server.running import Service, run_server
+from smoothap.server.run import Service, run_server
 
 listener = socket.socket(fileno=int(sys.argv[1]))
 limits = Limits(
@@ -90,9 +90,9 @@ def server(folder):
 
 def warm_up(server):
     """One search and one upload, so that everything is loaded before memory is measured."""
-    from attackers import ask, photo_bytes
+    from attackers import ask, photo_bytes, upload
 
-    assert ask(server.port, "GET", "/api/albums")[0] == 200
-    assert ask(server.port, "POST", "/api/albums/0/embed", photo_bytes())[0] == 200
+    assert ask(server.port, "GET", "/api/v1/albums")[0] == 200
+    assert upload(server.port, "/api/v1/albums/letters/search/photo", photo_bytes())[0] == 200
     for photo in range(20):
-        assert ask(server.port, "GET", f"/api/albums/0/photos/{photo}/image")[0] == 200
+        assert ask(server.port, "GET", f"/api/v1/albums/letters/photos/{photo}/image")[0] == 200

@@ -5,7 +5,7 @@ from guarantees import short_or_long
 from hypothesis import HealthCheck, given, settings
 from page_albums import pixel_album
 
-from smoothap.server._server import create_app
+from smoothap.server.app import create_app
 
 schemathesis = pytest.importorskip("schemathesis")
 pytestmark = pytest.mark.guarantee(17)
@@ -26,9 +26,15 @@ def schema(tmp_path_factory):
     return schemathesis.openapi.from_asgi("/api/openapi.json", app, headers=HOST)
 
 
-def test_every_answer_is_one_that_is_described(schema):
+def finite(schema):
+    """All operations whose answer has an end."""
     operations = [each.ok() for each in schema.get_all_operations()]
-    assert len(operations) == 41
+    return [each for each in operations if not each.path.endswith("/events")]
+
+
+def test_every_answer_is_one_that_is_described(schema):
+    operations = finite(schema)
+    assert len(operations) == 33
     for operation in operations:
 
         @settings(max_examples=EXAMPLES, deadline=None)
@@ -42,9 +48,8 @@ def test_every_answer_is_one_that_is_described(schema):
 
 
 def test_what_the_description_forbids_is_refused(schema):
-    operations = [each.ok() for each in schema.get_all_operations()]
-    for operation in operations:
-        if operation.path == "/api/albums":  # takes nothing, so nothing can be wrong about it
+    for operation in finite(schema):
+        if operation.path == "/api/v1/albums":  # takes nothing, so nothing can be wrong about it
             continue
         strategy = operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE)
 

@@ -11,11 +11,11 @@ import threading
 import time
 
 import pytest
-from attackers import ask, hostile_images, photo_bytes
+from attackers import hostile_images, photo_bytes, upload
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
-from smoothap.server._decoder import Decoder
+from smoothap.server.decoder import Decoder
 from smoothap.server.limits import Limits
 
 pytestmark = pytest.mark.guarantee(16)
@@ -36,7 +36,7 @@ def test_fifty_hostile_images_are_refused_with_a_sentence(server, measured):
     answers = {}
     for name, content in images.items():
         start = time.monotonic()
-        answers[name] = ask(server.port, "POST", "/api/albums/0/embed", content)
+        answers[name] = upload(server.port, "/api/v1/albums/letters/search/photo", content)
         assert time.monotonic() - start < 15, name
     watching.set()
     watcher.join()
@@ -45,9 +45,9 @@ def test_fifty_hostile_images_are_refused_with_a_sentence(server, measured):
     # A whole photo may hide behind a wrong head or end: that is read, or refused, as Pillow sees fit.
     assert set(wrong) <= {"text bomb", "profile bomb", "endless data", "webp with a wrong length"}, wrong
     assert set(wrong.values()) <= {200}
-    assert all(json.loads(body)["error"].endswith(".") for status, body in answers.values() if status != 200)
+    assert all(json.loads(body)["detail"].endswith(".") for status, body in answers.values() if status != 200)
     assert most[0] - before <= 200_000_000
-    assert ask(server.port, "POST", "/api/albums/0/embed", photo_bytes())[0] == 200
+    assert upload(server.port, "/api/v1/albums/letters/search/photo", photo_bytes())[0] == 200
 
 
 def test_a_decoder_that_takes_too_long_is_ended_and_the_next_photo_is_read(monkeypatch):
@@ -79,7 +79,7 @@ def test_a_decoder_that_is_killed_is_replaced():
 
 def test_a_decoder_can_write_no_file(tmp_path):
     code = (
-        "from pathlib import Path; from smoothap.server._decoder_process import MemoryLimit; MemoryLimit(150, 150)\n"
+        "from pathlib import Path; from smoothap.server.decoder_process import MemoryLimit; MemoryLimit(150, 150)\n"
         f"Path({str(tmp_path / 'file')!r}).write_text('x' * 10)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}

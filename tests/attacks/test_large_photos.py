@@ -12,7 +12,7 @@ from page_server import served
 from PIL import Image
 
 from smoothap.data.reading import UnreadableImage
-from smoothap.server._decoder import Decoder
+from smoothap.server.decoder import Decoder
 from smoothap.server.limits import Limits
 
 FORMATS = {
@@ -106,6 +106,26 @@ def test_after_memory_ran_out_the_next_photo_is_read_by_a_fresh_process():
         decoder.close()
 
 
+def test_a_text_after_a_large_photo_is_no_photo_and_takes_no_memory(decoder, monkeypatch):
+    """What a photo left behind in the decoder's process is not the fault of the next file."""
+    decoder.decode(encoded(photo(64, 64), "PNG"))
+    before, answer = decoder._process.pid, decoder._answer
+    short = [({"error": "it needs more memory than is allowed: make it smaller", "exhausted": True}, b"")]
+    monkeypatch.setattr(decoder, "_answer", lambda *asked: short.pop() if short else answer(*asked))
+    with pytest.raises(UnreadableImage, match="not an image"):
+        decoder.decode(b"a text, honestly")
+    assert decoder._process.pid != before
+
+
+@pytest.mark.slow
+def test_a_text_after_a_heic_photo_of_twelve_megapixels_is_no_photo(decoder, twelve):
+    content = encoded(twelve, "HEIF")
+    for _ in range(2):
+        decoder.decode(content)
+        with pytest.raises(UnreadableImage, match="not an image"):
+            decoder.decode(b"a text, honestly")
+
+
 def test_memory_is_bounded_by_what_the_photo_says_it_holds(decoder, twelve):
     decoder.decode(encoded(photo(64, 64), "PNG"))
     process = psutil.Process(decoder._process.pid)
@@ -124,14 +144,15 @@ def test_a_part_is_never_taken_of_the_thumbnail(tmp_path, damage):
     album.thumbnail = lambda identity: thumbnail
     limits = Limits(pixels=100_000 if damage == "too large" else 100_000_000)
     with served({"album": album}, limits=limits) as port:
-        address, question = f"http://127.0.0.1:{port}/api/albums/0/photos/0", {"box": list(BOX)}
+        album = f"http://127.0.0.1:{port}/api/v1/albums/album"
+        address, question = f"{album}/photos/0", {"id": 0, "box": list(BOX)}
         if damage == "gone":
             (tmp_path / "a.png").unlink()
         elif damage == "torn":
             (tmp_path / "a.png").write_bytes(encoded(image, "PNG")[:2000])
-        answer = httpx2.post(f"{address}/part", json=question)
+        answer = httpx2.post(f"{album}/search", json=question)
         assert answer.status_code == 422
-        assert "a.png cannot be read" in answer.json()["error"]
+        assert "a.png cannot be read" in answer.json()["detail"]
         assert httpx2.get(f"{address}/thumbnail").status_code == 200
         assert httpx2.get(f"{address}/image").status_code == 200
 
@@ -140,7 +161,7 @@ def test_a_part_of_one_of_the_albums_large_photos_is_that_part(tmp_path, twelve)
     (tmp_path / "a.webp").write_bytes(encoded(twelve, "WEBP"))
     album = PixelAlbum.from_arrays(np.eye(1, 64), [{"path": "a.webp"}], root=tmp_path, model=MODEL)
     with served({"album": album}, limits=Limits(decode_seconds=60)) as port:
-        address = f"http://127.0.0.1:{port}/api/albums/0/photos/0/part"
-        answer = httpx2.post(address, json={"box": list(BOX)}, timeout=60).json()
+        address = f"http://127.0.0.1:{port}/api/v1/albums/album/search"
+        answer = httpx2.post(address, json={"id": 0, "box": list(BOX)}, timeout=60).json()["query"]
     vector = np.frombuffer(base64.b64decode(answer["vector"]), "<f4")
     assert vector @ Pixels().embed([part_of(twelve)])[0].numpy() > 0.995

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from attackers import ask, photo_bytes
+from attackers import ask, photo_bytes, upload
 from guarantees import short_or_long
 
 pytestmark = pytest.mark.alone
@@ -20,17 +20,17 @@ def visit(port, draw, photo):
     kind, number = draw.random(), draw.randrange(96)
     headers = {"content-type": "application/json"}
     if kind < 0.35:
-        return ask(port, "GET", f"/api/albums/0/photos/{number}/{draw.choice(['thumbnail', 'image'])}")[0]
+        return ask(port, "GET", f"/api/v1/albums/letters/photos/{number}/{draw.choice(['thumbnail', 'image'])}")[0]
     if kind < 0.65:
-        question = {"photo": number, "offset": draw.randrange(60), "right": [draw.randrange(96)]}
-        return ask(port, "POST", "/api/albums/0/search", json.dumps(question), headers)[0]
+        question = {"id": number, "offset": draw.randrange(60), "right": [draw.randrange(96)]}
+        return ask(port, "POST", "/api/v1/albums/letters/search", json.dumps(question), headers)[0]
     if kind < 0.8:
-        return ask(port, "POST", "/api/albums/0/embed", photo)[0]
+        return upload(port, "/api/v1/albums/letters/search/photo", photo)[0]
     if kind < 0.9:
-        return ask(port, "POST", "/api/albums/0/embed", photo[: draw.randrange(len(photo))])[0]
+        return upload(port, "/api/v1/albums/letters/search/photo", photo[: draw.randrange(len(photo))])[0]
     if kind < 0.95:
-        return ask(port, "POST", "/api/albums/0/search.csv", json.dumps({"photo": number}), headers)[0]
-    return ask(port, "GET", f"/api/albums/{draw.randrange(3)}/photos/{draw.randrange(200)}")[0]
+        return ask(port, "POST", "/api/v1/albums/letters/search.csv", json.dumps({"id": number}), headers)[0]
+    return ask(port, "GET", f"/api/v1/albums/letters/photos/{draw.randrange(200)}")[0]
 
 
 def run_for(server, seconds, clients):

@@ -6,7 +6,7 @@ import socket
 
 import numpy as np
 import pytest
-from attackers import ask, connect
+from attackers import ask, connect, upload
 from page_albums import MODEL, PixelAlbum, Pixels, letter
 from page_server import served
 from PIL import Image
@@ -27,7 +27,7 @@ _UP = [
     "..;/",
 ]
 _TARGETS = ["secret.txt", "etc/passwd", "photos/../secret.txt"]
-_PLACES = ["/", "/api/albums/0/photos/", "/api/albums/0/photos/0/", "/api/albums/", "/page.js/"]
+_PLACES = ["/", "/api/v1/albums/letters/photos/", "/api/v1/albums/letters/photos/0/", "/api/v1/albums/", "/static/"]
 
 
 def payloads():
@@ -36,12 +36,13 @@ def payloads():
         f"{place}{up * depth}{target}"
         for place, up, depth, target in itertools.product(_PLACES, _UP, (1, 6), _TARGETS[:2])
     ]
+    photos, base = "/api/v1/albums/letters/photos", "/api/v1/albums"
     odd = [
-        "/secret.txt", "//etc/passwd", "/%2fetc%2fpasswd", "/file:///etc/passwd", "/api/albums/0/photos/%00/image",
-        "/api/albums/0/photos/0%00.jpg/image", "/api/albums/-1/photos", "/api/albums/0/photos/-1/image",
-        "/api/albums/0/photos/1e3/image", "/api/albums/0/photos/0x1/image", "/api/albums/0/photos/١/image",
-        "/api/albums/0/photos/photos%2fa.jpg/image", "/api/albums/0/photos/%2e/image", "/page.html", "/server.py",
-        "/../server.py", "/static/../../etc/passwd", "/api/albums/0/photos/99999999999999999999999/image",
+        "/secret.txt", "//etc/passwd", "/%2fetc%2fpasswd", "/file:///etc/passwd", f"{photos}/%00/image",
+        f"{photos}/0%00.jpg/image", f"{base}/-1/photos", f"{photos}/-1/image", f"{photos}/1e3/image",
+        f"{photos}/0x1/image", f"{photos}/١/image", f"{photos}/photos%2fa.jpg/image", f"{photos}/%2e/image",
+        "/page.html", "/server.py", "/static/", "/static/../app.py", "/static/%2e%2e/app.py", "/../server.py",
+        "/static/../../etc/passwd", f"{photos}/99999999999999999999999/image",
     ]  # fmt: skip
     return climbing + [each.encode().decode("latin-1") for each in odd]
 
@@ -78,9 +79,9 @@ def test_a_link_out_of_the_album_is_not_followed(tmp_path):
     album = PixelAlbum.from_arrays(np.eye(2, 64), metadata, root=tmp_path / "photos", model=MODEL)
     with served({"links": album}) as port:
         for photo, kind in itertools.product((0, 1), ("thumbnail", "image")):
-            assert ask(port, "GET", f"/api/albums/0/photos/{photo}/{kind}")[0] == 404
-        body = b'{"box": [0, 0, 1, 1]}'
-        assert ask(port, "POST", "/api/albums/0/photos/0/part", body, {"content-type": "application/json"})[0] == 404
+            assert ask(port, "GET", f"/api/v1/albums/links/photos/{photo}/{kind}")[0] == 404
+        body = b'{"id": 0, "box": [0, 0, 1, 1]}'
+        assert ask(port, "POST", "/api/v1/albums/links/search", body, {"content-type": "application/json"})[0] == 404
 
 
 @pytest.mark.guarantee(17)
@@ -118,7 +119,7 @@ def test_what_is_served_has_pixels_and_nothing_else(kind, tmp_path):
     album = PixelAlbum.from_arrays(vector, [{"path": "private.img"}], root=tmp_path, model=MODEL)
     with served({"private": album}) as port:
         for name in ("thumbnail", "image"):
-            status, answer = ask(port, "GET", f"/api/albums/0/photos/0/{name}")
+            status, answer = ask(port, "GET", f"/api/v1/albums/private/photos/0/{name}")
             assert status == 200
             assert b"PRIVATE" not in answer
             assert b"Exif" not in answer
@@ -153,8 +154,8 @@ def test_a_whole_visit_asks_no_other_host(monkeypatch, tmp_path):
     vector = Pixels().embed([letter("P", "DejaVuSans")]).numpy()
     album = PixelAlbum.from_arrays(vector, [{"path": "a.png"}], root=tmp_path, model=MODEL)
     with served({"a": album}) as port:
-        for path in ("/", "/page.js", "/api/albums", "/api/albums/0/photos/0/image"):
+        for path in ("/", "/static/page.js", "/api/v1/albums", "/api/v1/albums/a/photos/0/image"):
             assert ask(port, "GET", path)[0] == 200
         content = (tmp_path / "a.png").read_bytes()
-        assert ask(port, "POST", "/api/albums/0/embed", content)[0] == 200
+        assert upload(port, "/api/v1/albums/a/search/photo", content)[0] == 200
     assert set(asked) == {"127.0.0.1"}

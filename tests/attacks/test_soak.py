@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from attackers import ask, connect, head
+from attackers import BOUNDARY, ask, connect, form_of, head, upload
 from guarantees import short_or_long
 from photo_makers import photo_bytes, tiny_model
 from PIL import Image
@@ -54,38 +54,39 @@ class Client(threading.Thread):
         return answer if status == 200 else None
 
     def list_photos(self):
-        if answer := self.ask("GET", "/api/albums/0/photos?limit=200"):
+        if answer := self.ask("GET", "/api/v1/albums/album/photos?limit=200"):
             page = json.loads(answer)
             self.ids = [photo["id"] for photo in page["photos"]] or [0]
             self.answers.append((page["version"], None, None, page["photos"]))
 
     def search(self):
         photo = self.choose.choice(self.ids)
-        if answer := self.ask("POST", "/api/albums/0/search", json.dumps({"photo": photo, "limit": 200}), JSON):
+        if answer := self.ask("POST", "/api/v1/albums/album/search", json.dumps({"id": photo, "limit": 200}), JSON):
             page = json.loads(answer)
             self.answers.append((page["version"], photo, None, page["hits"]))
 
     def search_a_photo(self):
-        if answer := self.ask("POST", "/api/albums/0/embed", photo_bytes(self.choose.randrange(20))):
-            vector = json.loads(answer)
-            if answer := self.ask("POST", "/api/albums/0/search", json.dumps({**vector, "limit": 200}), JSON):
+        form = form_of(photo_bytes(self.choose.randrange(20)))
+        if answer := self.ask("POST", "/api/v1/albums/album/search/photo", form, BOUNDARY):
+            vector = json.loads(answer)["query"]
+            if answer := self.ask("POST", "/api/v1/albums/album/search", json.dumps({**vector, "limit": 200}), JSON):
                 page = json.loads(answer)
                 numbers = np.frombuffer(base64.b64decode(vector["vector"]), "<f4")
                 self.answers.append((page["version"], None, numbers, page["hits"]))
 
     def look(self):
         kind = self.choose.choice(["thumbnail", "image"])
-        if answer := self.ask("GET", f"/api/albums/0/photos/{self.choose.choice(self.ids)}/{kind}"):
+        if answer := self.ask("GET", f"/api/v1/albums/album/photos/{self.choose.choice(self.ids)}/{kind}"):
             with Image.open(io.BytesIO(answer)) as picture:
                 picture.load()
 
     def download(self):
-        self.ask("POST", "/api/albums/0/search.csv", json.dumps({"photo": self.choose.choice(self.ids)}), JSON)
+        self.ask("POST", "/api/v1/albums/album/search.csv", json.dumps({"id": self.choose.choice(self.ids)}), JSON)
 
     def hang(self):
         """Ask and do not read, send half a head or half a photo, and go, or wait until one is sent away."""
-        contents = [b"GET /api/al", head("/api/albums/0/embed", Content_Length=500) + b"half"]
-        contents.append(b"GET /api/albums/0/photos?limit=200 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20)
+        contents = [b"GET /api/al", head("/api/v1/albums/album/search/photo", Content_Length=500) + b"half"]
+        contents.append(b"GET /api/v1/albums/album/photos?limit=200 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 20)
         with contextlib.suppress(OSError), connect(self.port) as connection:
             connection.sendall(self.choose.choice(contents))
             time.sleep(self.choose.uniform(0, 0.3))
@@ -103,7 +104,7 @@ def belongs_to_a_version(folder, answer, loaded):
     rows = {int(identity): row for row, identity in enumerate(ids)}
     expected = set(rows) - {photo}
     assert {hit["id"] for hit in hits} == expected, version
-    assert all(hit["name"] == names[rows[hit["id"]]] for hit in hits)
+    assert all(hit["path"] == names[rows[hit["id"]]] for hit in hits)
     if photo is not None or vector is not None:
         query = vectors[rows[photo]] if vector is None else vector
         scores = vectors.astype(np.float64) @ (query / np.linalg.norm(query))
@@ -122,7 +123,7 @@ def settled(process, port, most):
     """What the server holds once those who hung are gone, waited for at most half a minute."""
     end = time.monotonic() + 30
     while (held := resources(process))[0] > most and time.monotonic() < end:
-        ask(port, "GET", "/api/albums")
+        ask(port, "GET", "/api/v1/albums")
         time.sleep(0.5)
     return held
 
@@ -195,9 +196,9 @@ def test_a_served_album_may_change_under_its_visitors(tmp_path, measured):
             np.allclose(vector, vectors[photo.path], atol=1e-5)
             for photo, vector in zip(album.photos, album.vectors, strict=True)
         )
-        listed = json.loads(ask(port, "GET", "/api/albums/0/photos?limit=200")[1])
-        assert {photo["name"] for photo in listed["photos"]} == set(vectors)
-        embedded = json.loads(ask(port, "POST", "/api/albums/0/embed", photo_bytes(3))[1])["vector"]
+        listed = json.loads(ask(port, "GET", "/api/v1/albums/album/photos?limit=200")[1])
+        assert {photo["path"] for photo in listed["photos"]} == set(vectors)
+        embedded = json.loads(upload(port, "/api/v1/albums/album/search/photo", photo_bytes(3))[1])["query"]["vector"]
         with Image.open(io.BytesIO(photo_bytes(3))) as photo:
             expected = model.eval().embed([photo.convert("RGB")], progress=False)[0].numpy()
         assert np.allclose(np.frombuffer(base64.b64decode(embedded), "<f4"), expected, atol=1e-4)

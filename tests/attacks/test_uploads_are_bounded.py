@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from attackers import ask, comes, connect, head, photo_bytes, send_chunked, status_of
+from attackers import ask, comes, connect, form_of, head, photo_bytes, send_chunked, status_of, upload
 from guarantees import short_or_long
 from page_server import served
 
@@ -15,13 +15,13 @@ from smoothap.server.limits import Limits
 
 pytestmark = pytest.mark.guarantee(15)
 
-EMBED = "/api/albums/0/embed"
+SEARCH = "/api/v1/albums/letters/search/photo"
 LARGE = short_or_long(150_000_000, 1_000_000_000)
 
 
 def test_a_vast_chunked_upload_is_cut_off(server, measured):
     before = server.memory()
-    status, sent = send_chunked(server.port, EMBED, LARGE)
+    status, sent = send_chunked(server.port, SEARCH, LARGE)
     assert status in (413, None)  # None: the kernel threw the answer away with what was still on its way
     assert sent < LARGE
     assert server.memory() - before < 120_000_000
@@ -29,30 +29,30 @@ def test_a_vast_chunked_upload_is_cut_off(server, measured):
 
 
 def test_a_chunked_upload_just_above_the_limit_is_told_413(server):
-    assert send_chunked(server.port, EMBED, 51_000_000)[0] == 413
-    assert send_chunked(server.port, "/api/albums/0/search", 2_000_000)[0] == 413
+    assert send_chunked(server.port, SEARCH, 51_000_000)[0] == 413
+    assert send_chunked(server.port, "/api/v1/albums/letters/search", 2_000_000)[0] == 413
 
 
 def test_a_photo_just_below_the_limit_is_taken(server):
     content = photo_bytes()
-    assert ask(server.port, "POST", EMBED, content + bytes(49_900_000 - len(content)))[0] == 200
+    assert upload(server.port, SEARCH, content + bytes(49_900_000 - len(content)))[0] == 200
 
 
 def test_an_announced_length_is_refused_before_anything_is_sent(server):
     for length in (50_000_001, 10**12, 10**30):
         with connect(server.port) as connection:
-            connection.sendall(head(EMBED, Content_Length=length))
+            connection.sendall(head(SEARCH, Content_Length=length))
             assert status_of(connection) in (400, 413)
 
 
 def test_false_lengths_end_in_an_error_and_not_in_a_hang(server):
     cases = [
-        (head(EMBED, Content_Length=1000) + b"short", {408}),
-        (head(EMBED, Content_Length=-5) + b"short", {400}),
-        (head(EMBED, Content_Length="many") + b"short", {400}),
-        (head(EMBED, Content_Length=5, Transfer_Encoding="chunked") + b"zz\r\n", {400}),
-        (head(EMBED, Transfer_Encoding="chunked") + b"ffffffffffffffffff\r\n", {400, 408, 413}),
-        (head(EMBED, Transfer_Encoding="gzip") + b"x", {400, 422, 501}),
+        (head(SEARCH, Content_Length=1000) + b"--x\r\n", {408}),
+        (head(SEARCH, Content_Length=-5) + b"short", {400}),
+        (head(SEARCH, Content_Length="many") + b"short", {400}),
+        (head(SEARCH, Content_Length=5, Transfer_Encoding="chunked") + b"zz\r\n", {400}),
+        (head(SEARCH, Transfer_Encoding="chunked") + b"ffffffffffffffffff\r\n", {400, 408, 413}),
+        (head(SEARCH, Transfer_Encoding="gzip") + b"x", {400, 422, 501}),
     ]
     for content, statuses in cases:
         with connect(server.port) as connection:
@@ -61,10 +61,10 @@ def test_false_lengths_end_in_an_error_and_not_in_a_hang(server):
 
 
 def test_a_slow_sender_is_told_408(server):
-    content = photo_bytes()
+    content = form_of(photo_bytes())
     start = time.monotonic()
     with connect(server.port) as connection:  # a byte now and then: never silent, never done
-        connection.sendall(head(EMBED, Content_Length=len(content)))
+        connection.sendall(head(SEARCH, Content_Length=len(content)))
         status = None
         for place in range(200):
             try:
@@ -104,39 +104,39 @@ def test_a_vast_head_is_refused(server):
         except OSError:
             pass
         assert status_of(connection) in (400, 431, None)
-    assert ask(server.port, "GET", "/api/albums")[0] == 200
+    assert ask(server.port, "GET", "/api/v1/albums")[0] == 200
 
 
 def test_many_at_once_are_answered_or_told_to_come_back(server, folder, measured):
     many = short_or_long(150, 1_000)
     content, before = photo_bytes(), server.memory()
 
-    def upload(_):
+    def one(_):
         try:
-            return ask(server.port, "POST", EMBED, content, timeout=60)[0]
+            return upload(server.port, SEARCH, content, timeout=60)[0]
         except (ConnectionError, TimeoutError) as error:
             return type(error).__name__
 
     with concurrent.futures.ThreadPoolExecutor(many) as crowd:
-        statuses = list(crowd.map(upload, range(many)))
+        statuses = list(crowd.map(one, range(many)))
     assert set(statuses) <= {200, 503}, {each: statuses.count(each) for each in set(statuses)}
     assert statuses.count(200) >= 18
     measured(f"{many:,} at once: {statuses.count(200):,} x 200, {statuses.count(503):,} x 503")
     assert server.memory() - before < 150_000_000
-    assert ask(server.port, "GET", "/api/albums")[0] == 200
+    assert ask(server.port, "GET", "/api/v1/albums")[0] == 200
 
 
 def test_uploads_together_are_bounded_too():
     """What two visitors have sent of their photos leaves no room for a third, until one of them has gone."""
     limits = Limits(upload_bytes=5_000_000, bytes_in_flight=6_000_000, seconds_of_silence=30)
-    album = Album.from_arrays(np.eye(4, dtype=np.float32))
+    album, search = Album.from_arrays(np.eye(4, dtype=np.float32)), "/api/v1/albums/album/search/photo"
     with served({"album": album}, limits=limits) as port, connect(port) as first, connect(port) as second:
 
         def statuses():
-            return ask(port, "POST", EMBED, bytes(2_000_000))[0], ask(port, "POST", EMBED, bytes(1_000))[0]
+            return upload(port, search, bytes(2_000_000))[0], upload(port, search, bytes(1_000))[0]
 
         for connection in (first, second):
-            connection.sendall(head(EMBED, Content_Length=3_000_000) + bytes(2_900_000))
+            connection.sendall(head(search, Content_Length=3_000_000) + form_of(bytes(2_900_000))[:2_900_000])
         assert comes(lambda: statuses() == (503, 409))  # the small one is read, and the album has no model for it
         first.close()
         assert comes(lambda: statuses() == (409, 409))
@@ -146,8 +146,8 @@ def test_idle_crowds_do_not_lock_others_out(server):
     idle = [connect(server.port) for _ in range(short_or_long(60, 300))]
     try:
         for each in idle:
-            each.sendall(head(EMBED, Content_Length=1000))
-        assert ask(server.port, "GET", "/api/albums")[0] == 200
+            each.sendall(head(SEARCH, Content_Length=1000))
+        assert ask(server.port, "GET", "/api/v1/albums")[0] == 200
     finally:
         for each in idle:
             each.close()
@@ -156,8 +156,8 @@ def test_idle_crowds_do_not_lock_others_out(server):
 def test_nothing_is_left_on_disk(server, folder):
     album = list((folder / "temporary").iterdir())  # the one that is served has no folder of its own
     for content in (photo_bytes(), photo_bytes()[:300], b"no image"):
-        ask(server.port, "POST", EMBED, content)
-    send_chunked(server.port, EMBED, 51_000_000)
+        upload(server.port, SEARCH, content)
+    send_chunked(server.port, SEARCH, 51_000_000)
     assert list((folder / "temporary").iterdir()) == album
     assert list((folder / "here").iterdir()) == []
     assert len(list((folder / "photos").iterdir())) == 96

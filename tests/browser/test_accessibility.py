@@ -63,6 +63,9 @@ def found(page):
     page.click(".tile[data-place='0'] .find")
     ranked(page)
     page.click(".tile[data-place='0'] .yes")
+    page.wait_for_selector("#naming[open]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#naming", state="hidden")
     page.click(".tile[data-place='1'] .no")
     until(page, "document.querySelector('.tile .no[aria-pressed=true]') !== null")
 

@@ -201,7 +201,7 @@ def test_from_the_large_photo_to_a_search_with_it_or_with_a_part(opened, address
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Shift+ArrowUp")
     keep_shot(page, "viewer-part")
-    with page.expect_request(re.compile("/part$")) as sent, page.expect_response(re.compile("/search$")):
+    with page.expect_request(re.compile("/search$")) as sent, page.expect_response(re.compile("/search$")):
         page.keyboard.press("Enter")
     assert sent.value.post_data_json["box"] == pytest.approx([0.21, 0.25, 0.5, 0.46], abs=1e-4)
     ranked(page)
@@ -217,7 +217,7 @@ def test_from_the_large_photo_to_a_search_with_it_or_with_a_part(opened, address
 
 def test_show_in_folder_is_there_for_this_computer_alone(opened, address, shots, monkeypatch):
     asked = []
-    monkeypatch.setattr("smoothap.server._looking_routes.reveal", asked.append)
+    monkeypatch.setattr("smoothap.server.routes.photos.reveal", asked.append)
     page = opened_anew(opened, address)
     page.click(".tile[data-place='0'] .picture")
     until(page, "document.getElementById('viewer-title').textContent !== ''")
@@ -237,6 +237,8 @@ def test_marks_are_set_from_the_large_photo_too(opened, address):
     page.click(".tile[data-place='0'] .picture")
     until(page, "document.getElementById('viewer-title').textContent !== ''")
     page.keyboard.press("r")
+    page.wait_for_selector("#naming[open]")
+    page.keyboard.press("Enter")
     until(page, "document.getElementById('viewer-yes').getAttribute('aria-pressed') === 'true'")
     page.keyboard.press("Escape")
     until(page, "document.querySelector('.tile[data-place=\"0\"] .yes').getAttribute('aria-pressed') === 'true'")

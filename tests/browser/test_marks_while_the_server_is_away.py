@@ -136,6 +136,8 @@ def test_what_cannot_wait_says_that_it_was_not_done(kept, opened):  # noqa: F811
     ranked(page)
     page.context.set_offline(True)
     page.click(".tile:nth-child(1) .yes")  # with no collection to keep it in, and none can be made
+    page.wait_for_selector("#naming[open]")
+    page.keyboard.press("Enter")
     page.get_by_text("The server does not answer, so this was not done.").wait_for()
     assert page.locator(".tile:nth-child(1) .yes").get_attribute("aria-pressed") == "false"
     page.click("#mistake-close")

@@ -32,9 +32,7 @@ def photos(*arguments):
 
 def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatch):
     served = []
-    monkeypatch.setattr(
-        "smoothap.server.running.run_server", lambda *albums, **options: served.append((*albums, options))
-    )
+    monkeypatch.setattr("smoothap.server.run.run_server", lambda *albums, **options: served.append((*albums, options)))
     monkeypatch.setattr("smoothap.album.ingest.ARCHITECTURE", str(place / "model"))
     photos(place / "My photos", "--no-open")
     said = capsys.readouterr().out
@@ -67,7 +65,7 @@ def test_a_port_that_is_taken_is_no_reason_to_stop(place, capsys, monkeypatch):
 
     ports = []
     monkeypatch.setattr(
-        "smoothap.server.running.run_server", lambda _, listener, **__: ports.append(listener.getsockname()[1])
+        "smoothap.server.run.run_server", lambda _, listener, **__: ports.append(listener.getsockname()[1])
     )
     with socket.socket() as taken:
         try:
@@ -94,12 +92,12 @@ def test_it_serves_and_takes_up_what_comes(place):
             found = re.search(r"Page +http://127\.0\.0\.1:(\d+)/", said)
             port = found and int(found[1])
             assert process.poll() is None, process.stderr.read()
-        assert '"photos":6' in ask(port, "/api/albums")
+        assert '"photos":6' in ask(port, "/api/v1/albums")
         (place / "My photos" / "new.png").write_bytes(photo_bytes(99))
         while "1 added" not in said:
             said += process.stdout.readline()
             assert process.poll() is None, process.stderr.read()
-        assert '"photos":7' in ask(port, "/api/albums")
+        assert '"photos":7' in ask(port, "/api/v1/albums")
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)

@@ -41,27 +41,23 @@ def test_by_a_name_of_a_proxy_others_reach_the_page_so_a_token_is_required(album
         serve(album, "--allow-host", "photos.example.org")
 
 
-def test_names_proxies_and_the_limit_of_an_address_reach_the_server(album, monkeypatch):
+def test_names_and_proxies_reach_the_server(album, monkeypatch):
     given = []
-    monkeypatch.setattr("smoothap.server.running.run_server", lambda _, __, service, **___: given.append(service))
+    monkeypatch.setattr("smoothap.server.run.run_server", lambda _, __, service, **___: given.append(service))
     options = ["--token", "only-for-this-test", "--allow-host", "photos.example.org", "--trusted-proxy", "192.0.2.7"]
-    serve(album, "--port", 0, *options, "--requests-per-address", 7, "--allow-host", "*.shop", "--base-path", "/a/")
+    serve(album, "--port", 0, *options, "--allow-host", "*.shop", "--base-path", "/a/")
     assert given[0].names == ("photos.example.org", "*.shop")
-    assert (given[0].proxies, given[0].limits.per_address, given[0].base_path) == (("192.0.2.7",), 7, "/a")
+    assert (given[0].proxies, given[0].base_path) == (("192.0.2.7",), "/a")
     with pytest.raises(ValueError, match=r"a name such as .* not 'https://shop'"):
         serve(album, *options, "--allow-host", "https://shop")
     with pytest.raises(ValueError, match=r"such as /search, not 'search'"):
         serve(album, "--port", 0, "--base-path", "search")
     with pytest.raises(ValueError, match=r"IP address of a proxy, such as .* not 'proxy'"):
         serve(album, "--trusted-proxy", "proxy")
-    with pytest.raises(ValueError, match="at least 1, not 0"):
-        serve(album, "--requests-per-address", 0)
 
 
 def test_two_albums_without_a_common_photo_are_not_compared(album, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "smoothap.server.running.run_server", lambda *_, **__: None
-    )  # a server that started would not end
+    monkeypatch.setattr("smoothap.server.run.run_server", lambda *_, **__: None)  # a server that started would not end
     metadata = [{"path": f"other-{number}.jpg"} for number in range(6)]
     Album.from_arrays(np.random.default_rng(0).normal(size=(6, 4)), metadata, tmp_path / "strangers")
     with pytest.raises(ValueError, match="no photo in common"):
@@ -108,7 +104,7 @@ def test_it_tells_its_address_answers_and_ends_on_ctrl_c(album):
             r"http://127\.0\.0\.1:(\d+)/ +\(with \?token= and the token of SMOOTHAP_TOKEN\)$", told, re.M
         )
         connection = http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=20)
-        connection.request("GET", "/api/albums", headers={"authorization": "Bearer only-for-this-test"})
+        connection.request("GET", "/api/v1/albums", headers={"authorization": "Bearer only-for-this-test"})
         assert len(json.loads(connection.getresponse().read())["albums"]) == 2
         connection.close()
         process.send_signal(signal.SIGINT)

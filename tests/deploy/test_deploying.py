@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attackers import BOUNDARY, form_of
 from page_albums import letter, pixel_album
 from page_server import served
 from PIL import Image
@@ -104,9 +105,10 @@ def test_behind_nginx_tls_ends_large_photos_pass_slow_clients_are_cut_and_the_to
         large = io.BytesIO()
         Image.fromarray(pixels).save(large, "BMP")
         assert large.tell() > 20_000_000
-        answer, content = ask("POST", "/api/v1/albums/letters/search?k=3", large.getvalue(), **bearer)
+        form = form_of(large.getvalue())
+        answer, content = ask("POST", "/api/v1/albums/letters/search/photo", form, **bearer, **BOUNDARY)
         assert answer.status == 200, content
-        assert len(json.loads(content)["hits"]) == 3
+        assert len(json.loads(content)["hits"]) == 20
         with trust.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname=NAME) as slow:
             slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
             slow.settimeout(30)

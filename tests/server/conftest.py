@@ -3,7 +3,7 @@
 import pytest
 from page_albums import before_and_after, pixel_album
 
-from smoothap.server._server import create_app
+from smoothap.server.app import create_app
 
 ADDRESS = "http://127.0.0.1:8000"
 

@@ -10,7 +10,7 @@ from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.album import Album
 from smoothap.album import store as stores
-from smoothap.server import _current_albums as current_albums
+from smoothap.server import current_albums as current_albums
 
 
 @pytest.fixture(scope="module")
@@ -27,32 +27,38 @@ def folder(made, tmp_path):
     return shutil.copytree(made, tmp_path / "copy")
 
 
-def names(client, album=0):
-    return [photo["name"] for photo in client.get(f"/api/albums/{album}/photos").json()["photos"]]
+def names(client):
+    return [photo["path"] for photo in client.get("/api/v1/albums/album/photos").json()["photos"]]
 
 
-def address(photo, kind, album=0):
-    return f"/api/albums/{album}/photos/{photo['id']}/{kind}?picture={photo['picture']}"
+def address(photo, kind):
+    return f"/api/v1/albums/album/photos/{photo['id']}/{kind}?picture={photo['picture']}"
+
+
+def by_photo(client, content):
+    answer = client.post("/api/v1/albums/album/search/photo", files={"image": content})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["query"]
 
 
 def test_photos_that_are_indexed_or_removed_are_seen_by_the_next_request(folder, connect):
     client = connect({"album": Album.open(folder / "album")})
-    before = client.get("/api/albums/0/photos").json()
+    before = client.get("/api/v1/albums/album/photos").json()
     gone = before["photos"][2]
-    (folder / "photos" / gone["name"]).unlink()
+    (folder / "photos" / gone["path"]).unlink()
     (folder / "photos" / "new.png").write_bytes(photo_bytes(77))
     Album.open(folder / "album").update(progress=False)
-    after = client.get("/api/albums/0/photos").json()
+    after = client.get("/api/v1/albums/album/photos").json()
     assert after["version"] != before["version"]
-    wanted = [photo["name"] for photo in before["photos"] if photo != gone] + ["new.png"]
-    assert [photo["name"] for photo in after["photos"]] == wanted
-    assert client.get("/api/albums").json()["albums"][0]["photos"] == 8
+    wanted = [photo["path"] for photo in before["photos"] if photo != gone] + ["new.png"]
+    assert [photo["path"] for photo in after["photos"]] == wanted
+    assert client.get("/api/v1/albums").json()["albums"][0]["photos"] == 8
     new = after["photos"][-1]
-    found = client.post("/api/albums/0/search", json={"photo": new["id"], "limit": 200}).json()
+    found = client.post("/api/v1/albums/album/search", json={"id": new["id"], "limit": 200, "statistics": True}).json()
     assert found["version"] == after["version"]
-    assert sorted(hit["name"] for hit in found["hits"]) == sorted(wanted[:-1])
+    assert sorted(hit["path"] for hit in found["hits"]) == sorted(wanted[:-1])
     assert client.get(address(new, "thumbnail")).status_code == 200
-    assert client.post("/api/albums/0/search", json={"photo": gone["id"]}).status_code == 404
+    assert client.post("/api/v1/albums/album/search", json={"id": gone["id"]}).status_code == 404
 
 
 def test_a_request_sees_one_version_to_its_end(folder, connect, monkeypatch):
@@ -66,8 +72,8 @@ def test_a_request_sees_one_version_to_its_end(folder, connect, monkeypatch):
         return ranking(self, *arguments)
 
     monkeypatch.setattr(Album, "ranking", disturbed)
-    first = client.post("/api/albums/0/search", json={"photo": 3, "limit": 200}).json()
-    second = client.post("/api/albums/0/search", json={"photo": 3, "limit": 200}).json()
+    first = client.post("/api/v1/albums/album/search", json={"id": 3, "limit": 200, "statistics": True}).json()
+    second = client.post("/api/v1/albums/album/search", json={"id": 3, "limit": 200, "statistics": True}).json()
     assert ({hit["id"] for hit in first["hits"]}, first["ranked"]) == ({0, 1, 2, 4, 5, 6, 7}, 7)
     assert ({hit["id"] for hit in second["hits"]}, second["ranked"]) == ({1, 2, 4, 5, 6, 7}, 6)
     assert first["version"] != second["version"]
@@ -77,9 +83,9 @@ def test_both_albums_of_a_comparison_are_taken_up(folder, connect):
     shutil.copytree(folder / "album", folder / "other")
     client = connect({"one": Album.open(folder / "album"), "two": Album.open(folder / "other")})
     Album.open(folder / "other").remove([4])
-    assert client.get("/api/albums/0/photos/4").json()["twins"] == [4, None]
-    assert client.get("/api/albums/1/photos/5").json()["twins"] == [5, 5]
-    assert [album["photos"] for album in client.get("/api/albums").json()["albums"]] == [8, 7]
+    assert client.get("/api/v1/albums/one/photos/4").json()["twins"] == [4, None]
+    assert client.get("/api/v1/albums/two/photos/5").json()["twins"] == [5, 5]
+    assert [album["photos"] for album in client.get("/api/v1/albums").json()["albums"]] == [8, 7]
 
 
 def test_files_that_are_swept_away_while_an_album_is_opened_are_those_of_an_older_version(folder, monkeypatch):
@@ -104,7 +110,7 @@ def test_an_album_that_cannot_be_opened_again_is_served_as_it_was(folder, connec
         (folder / "album").mkdir()
         (folder / "album" / "album.db").write_bytes((folder / "elsewhere" / "album.db").read_bytes()[:-9000])
     assert len(names(client)) == 8
-    assert client.post("/api/albums/0/search", json={"photo": 1}).json()["total"] == 7
+    assert client.post("/api/v1/albums/album/search", json={"id": 1}).json()["total"] == 7
     assert "last version of the album is served" in caplog.text
     shutil.rmtree(folder / "album", ignore_errors=True)
     shutil.move(folder / "elsewhere", folder / "album")
@@ -140,32 +146,32 @@ def test_the_model_is_not_loaded_again_with_each_version(folder, connect):
 
 def test_a_vector_of_a_model_that_is_no_longer_the_albums_is_refused(folder, connect):
     client = connect({"album": Album.open(folder / "album")})
-    answer = client.post("/api/albums/0/embed", content=photo_bytes(5)).json()
-    assert client.post("/api/albums/0/search", json=answer).status_code == 200
+    answer = by_photo(client, photo_bytes(5))
+    assert client.post("/api/v1/albums/album/search", json=answer).status_code == 200
     shutil.rmtree(folder / "album")
     tiny_model(folder / "another", seed=1)
     Album.create(folder / "album", folder / "another", folder / "photos").update(progress=False)
-    refused = client.post("/api/albums/0/search", json=answer)
+    refused = client.post("/api/v1/albums/album/search", json=answer)
     assert refused.status_code == 409
-    assert "another model" in refused.json()["error"]
-    fresh = client.post("/api/albums/0/embed", content=photo_bytes(5)).json()
+    assert "another model" in refused.json()["detail"]
+    fresh = by_photo(client, photo_bytes(5))
     assert fresh["model"] != answer["model"]
-    assert client.post("/api/albums/0/search", json=fresh).status_code == 200
+    assert client.post("/api/v1/albums/album/search", json=fresh).status_code == 200
 
 
 def test_a_picture_is_kept_only_under_an_address_that_no_other_picture_has(folder, connect):
     client = connect({"album": Album.open(folder / "album")})
-    photo = client.get("/api/albums/0/photos/1").json()
+    photo = client.get("/api/v1/albums/album/photos/1").json()
     for kind in ("thumbnail", "image"):
         assert "max-age" in client.get(address(photo, kind)).headers["cache-control"]
         for other in (address(photo, kind).partition("?")[0], address({**photo, "picture": "0" * 16}, kind)):
             assert client.get(other).headers["cache-control"] == "no-store"
-    (folder / "photos" / photo["name"]).write_bytes(photo_bytes(99))
+    (folder / "photos" / photo["path"]).write_bytes(photo_bytes(99))
     Album.open(folder / "album").update(progress=False)
-    changed = client.get("/api/albums/0/photos/1").json()
+    changed = client.get("/api/v1/albums/album/photos/1").json()
     assert changed["id"] == photo["id"]
     assert changed["picture"] != photo["picture"]
-    hits = client.post("/api/albums/0/search", json={"photo": 0}).json()["hits"]
+    hits = client.post("/api/v1/albums/album/search", json={"id": 0}).json()["hits"]
     assert {hit["picture"] for hit in hits if hit["id"] == 1} == {changed["picture"]}
 
 
@@ -177,7 +183,7 @@ def test_two_albums_of_vectors_made_elsewhere_share_no_address(tmp_path, connect
         root.mkdir()
         letter("A", "DejaVuSans", colour).save(root / "a.png")
         client = connect({"album": PixelAlbum.from_arrays(np.eye(1, 4), [{"path": "a.png"}], root=root)})
-        addresses.append(address(json.loads(client.get("/api/albums/0/photos/0").text), "thumbnail"))
+        addresses.append(address(json.loads(client.get("/api/v1/albums/album/photos/0").text), "thumbnail"))
         assert "max-age" in client.get(addresses[-1]).headers["cache-control"]
         assert all(client.get(other).headers["cache-control"] == "no-store" for other in addresses[:-1])
     assert len(set(addresses)) == 2

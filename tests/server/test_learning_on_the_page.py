@@ -7,9 +7,9 @@ import pytest
 from teachable_albums import taught_album, vectors_and_labels
 
 from smoothap.album import Album, Learnt, Projection
-from smoothap.server import _learning_job as learning_job
+from smoothap.server import learning as learning_job
 
-ADDRESS = "/api/albums/0/learning"
+ADDRESS, SEARCH = "/api/v1/albums/album/learning", "/api/v1/albums/album/search"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def waited(client):
 
 def test_it_learns_and_forgets(album, connect):
     client = connect({"album": album})
-    before = client.post("/api/albums/0/search", json={"photo": 3}).json()
+    before = client.post("/api/v1/albums/album/search", json={"id": 3}).json()
     assert client.get(ADDRESS).json() == {
         "learnt": False, "collections": 12, "wanted": 5, "photos": 4, "running": False, "share": 0.0, "said": None,
     }  # fmt: skip
@@ -38,16 +38,16 @@ def test_it_learns_and_forgets(album, connect):
     assert begun.status_code == 200
     assert begun.json()["running"]
     again = client.post(ADDRESS)
-    assert (again.status_code, "is learning already" in again.json()["error"]) == (409, True)
+    assert (again.status_code, "is learning already" in again.json()["detail"]) == (409, True)
     done = waited(client)
     assert done["learnt"]
     assert done["said"].startswith("Photos that were left out find the others of their collection")
-    after = client.post("/api/albums/0/search", json={"photo": 3}).json()
+    after = client.post("/api/v1/albums/album/search", json={"id": 3}).json()
     assert after["version"] != before["version"]
     assert [hit["id"] for hit in after["hits"]] != [hit["id"] for hit in before["hits"]]
     forgotten = client.delete(ADDRESS)
     assert (forgotten.status_code, forgotten.json()["learnt"], forgotten.json()["said"]) == (200, False, None)
-    restored = client.post("/api/albums/0/search", json={"photo": 3}).json()
+    restored = client.post("/api/v1/albums/album/search", json={"id": 3}).json()
     assert [(hit["id"], hit["score"]) for hit in restored["hits"]] == [
         (hit["id"], hit["score"]) for hit in before["hits"]
     ]
@@ -61,14 +61,14 @@ def test_a_vector_from_before_is_stale(tmp_path, connect):
     album = pixel_album(tmp_path / "photos", path=tmp_path / "album")
     client = connect({"album": album})
     photo = (tmp_path / "photos" / album.photos[0].path).read_bytes()
-    question = client.post("/api/albums/0/embed", content=photo).json()
-    assert client.post("/api/albums/0/search", json=question).status_code == 200
+    question = client.post(f"{SEARCH}/photo", files={"image": photo}).json()["query"]
+    assert client.post("/api/v1/albums/album/search", json=question).status_code == 200
     same_size = Projection(np.eye(64, dtype=np.float32)[::-1].copy(), np.zeros(64, np.float32))
     Album.open(tmp_path / "album").learn(same_size, Learnt(64, 5, 20, (0.2, 0.1, 0.3)), None)
-    refused = client.post("/api/albums/0/search", json=question)
-    assert (refused.status_code, "has learnt: give the photo again" in refused.json()["error"]) == (409, True)
-    again = client.post("/api/albums/0/embed", content=photo).json()
-    best = client.post("/api/albums/0/search", json=again).json()["hits"][0]
+    refused = client.post("/api/v1/albums/album/search", json=question)
+    assert (refused.status_code, "has learnt: give the photo again" in refused.json()["detail"]) == (409, True)
+    again = client.post(f"{SEARCH}/photo", files={"image": photo}).json()["query"]
+    best = client.post("/api/v1/albums/album/search", json=again).json()["hits"][0]
     assert (best["id"], round(best["score"], 3)) == (album.photos[0].id, 1.0)
 
 
@@ -78,7 +78,7 @@ def test_an_album_with_little_to_learn_from_says_so_at_once(tmp_path, connect, m
     monkeypatch.setattr(learning_job.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
     answer = connect({"album": album}).post(ADDRESS)
     assert answer.status_code == 409
-    assert "at least 5 collections of 4 photos or more, and it has 0" in answer.json()["error"]
+    assert "at least 5 collections of 4 photos or more, and it has 0" in answer.json()["detail"]
 
 
 def test_an_album_in_memory_learns_nothing(connect):

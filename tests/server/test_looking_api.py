@@ -3,7 +3,6 @@
 import io
 import re
 from datetime import date, datetime
-from pathlib import Path
 
 import httpx2
 import numpy as np
@@ -14,8 +13,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from smoothap.album import Album
 from smoothap.album.copies import copies_in
-from smoothap.server import _revealing, _server
-from smoothap.server._plain_jpeg import is_plain_jpeg
+from smoothap.server import app, revealing
+from smoothap.server.plain_jpeg import is_plain_jpeg
 
 
 def known(row):
@@ -51,9 +50,13 @@ def folder(tmp_path, monkeypatch):
 def api(folder):
     with (
         served({"photos": Album.open(folder)}, local=True) as port,
-        httpx2.Client(base_url=f"http://127.0.0.1:{port}/api/albums/0", timeout=30) as client,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}/api/v1/albums/photos", timeout=30) as client,
     ):
         yield client
+
+
+def listed(api, **question):
+    return api.get("/photos", params=question)
 
 
 def ids(answer):
@@ -79,27 +82,27 @@ FILTERS = {
 def test_lists_and_searches_hold_what_passes_and_nothing_else(api, folder, name):
     where, passes = FILTERS[name]
     right = [row for row in range(PHOTOS) if passes(known(row))]
-    assert ids(api.post("/browse", json={"where": where, "limit": 200})) == right
+    assert ids(listed(api, **where, limit=200)) == right
     album = Album.open(folder)
     scores = {hit.id: hit.score for hit in album.search(7, everything=True)}
     expected = sorted((row for row in right if row != 7), key=lambda row: (-scores[row], row))
-    answer = api.post("/search", json={"photo": 7, "where": where, "limit": 200})
+    answer = api.post("/search", json={"id": 7, **where, "limit": 200, "statistics": True})
     assert ids(answer) == expected
     assert (answer.json()["total"], answer.json()["ranked"]) == (len(expected), len(expected))
     middle = scores[expected[len(expected) // 2]]
-    above = api.post("/search", json={"photo": 7, "where": where, "limit": 200, "minimum": middle})
+    above = api.post("/search", json={"id": 7, **where, "limit": 200, "min_score": middle})
     assert ids(above) == [row for row in expected if scores[row] >= middle]
 
 
 def test_a_collection_and_what_is_in_none(api, folder):
     album = Album.open(folder)
     key = album.collections.add("dog", [3, 5, 8]).key
-    assert ids(api.post("/browse", json={"where": {"collection": key}})) == [3, 5, 8]
-    assert set(ids(api.post("/search", json={"photo": 0, "where": {"collection": key}}))) == {3, 5, 8}
-    rest = api.post("/browse", json={"where": {"in_no_collection": True}, "limit": 200})
+    assert ids(listed(api, collection=key)) == [3, 5, 8]
+    assert set(ids(api.post("/search", json={"id": 0, "collection": key}))) == {3, 5, 8}
+    rest = listed(api, in_no_collection=True, limit=200)
     assert set(ids(rest)) == set(range(PHOTOS)) - {3, 5, 8}
     album.collections.add("dog", [9])  # a search that was kept must not be believed
-    assert set(ids(api.post("/search", json={"photo": 0, "where": {"collection": key}}))) == {3, 5, 8, 9}
+    assert set(ids(api.post("/search", json={"id": 0, "collection": key}))) == {3, 5, 8, 9}
 
 
 @pytest.mark.parametrize(
@@ -112,10 +115,9 @@ def test_a_collection_and_what_is_in_none(api, folder):
     ],
 )  # fmt: skip
 def test_what_cannot_be_filtered_by_is_said(api, where, sentence):
-    for path, rest in (("/browse", {}), ("/search", {"photo": 0})):
-        answer = api.post(path, json={"where": where, **rest})
+    for answer in (listed(api, **where), api.post("/search", json={"id": 0, **where})):
         assert answer.status_code in (404, 422)
-        assert sentence in answer.json()["error"]
+        assert sentence in answer.json()["detail"]
 
 
 def test_what_there_is_to_choose_from(api):
@@ -130,46 +132,58 @@ def test_what_there_is_to_choose_from(api):
 
 
 def test_copies_stand_where_the_first_of_them_stands(api):
-    answer = api.post("/browse", json={"stacked": True, "limit": 200})
-    assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 1]
+    answer = listed(api, stacked=True, limit=200)
+    assert ids(answer) == [row for row in range(PHOTOS) if row % 10 != 0]  # of two copies the larger file
     assert (answer.json()["total"], answer.json()["folded"]) == (72, 8)
-    assert [photo["copies"] for photo in answer.json()["photos"]][:10] == [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
-    whole = ids(api.post("/search", json={"photo": 7, "limit": 200}))
-    shown, seen = [], set()
-    for row in whole:
+    assert [photo["copies"] for photo in answer.json()["photos"]][:10] == [[0], *8 * [[]], [10]]
+    whole = ids(api.post("/search", json={"id": 7, "limit": 200}))
+    shown, ranks, seen = [], [], set()
+    for rank, row in enumerate(whole, start=1):
         content = known(row)["sha256"]
-        if content not in seen:
-            shown.append(row)
+        if content not in seen:  # the better copy, where the first of them is
+            shown.append(row + 1 if row % 10 == 0 else row)
+            ranks.append(rank)
         seen.add(content)
     pages = [
-        api.post("/search", json={"photo": 7, "stacked": True, "limit": 30, "offset": offset}) for offset in (0, 30, 60)
+        api.post("/search", json={"id": 7, "stacked": True, "limit": 30, "offset": offset}) for offset in (0, 30, 60)
     ]
     assert [row for page in pages for row in ids(page)] == shown
-    assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == [whole.index(row) + 1 for row in shown]
-    filtered = api.post("/browse", json={"stacked": True, "where": {"camera": "Canon"}, "limit": 200})
-    assert {photo["copies"] for photo in filtered.json()["photos"]} == {0}  # the copy is by another camera
+    assert [hit["rank"] for page in pages for hit in page.json()["hits"]] == ranks
+    filtered = listed(api, stacked=True, camera="Canon", limit=200)
+    assert [photo["copies"] for photo in filtered.json()["photos"]] == 40 * [[]]  # the copy is by another camera
+
+
+def test_what_is_missing_is_told_with_copies_as_one_and_without_copies_of_what_is_marked(api, folder):
+    album = Album.open(folder)
+    key = album.collections.mark("dog", right=[10, 22, 33], wrong=[51, 64, 65]).key
+    hits = api.post(f"/collections/{key}/next", json={"limit": 200}).json()["hits"]
+    offered = {hit["id"] for hit in hits} | {one for hit in hits for one in hit["copies"]}
+    assert offered == set(range(PHOTOS)) - {10, 11, 22, 33, 50, 51, 64, 65}
+    assert [hit["copies"] for hit in hits if hit["id"] == 1] == [[0]]
+    assert [hit["rank"] for hit in hits] == list(range(1, len(hits) + 1))
+    assert 0 not in {hit["id"] for hit in hits}
 
 
 def test_what_is_no_copy_is_remembered_and_changes_the_version(api, folder):
-    before = api.post("/browse", json={"stacked": True}).json()
-    facts = api.get("/photos/0/facts").json()
+    before = listed(api, stacked=True).json()
+    facts = api.get("/photos/0").json()
     assert [(photo["id"], photo["bytes"]) for photo in facts["stack"]] == [(1, 1001), (0, 1000)]  # the best first
     assert api.post("/photos/1/not-a-copy").status_code == 204
-    after = api.post("/browse", json={"stacked": True}).json()
+    after = listed(api, stacked=True).json()
     assert (after["total"], before["total"]) == (73, 72)
     assert after["version"] != before["version"]
-    assert [photo["id"] for photo in api.get("/photos/0/facts").json()["stack"]] == [0]
+    assert [photo["id"] for photo in api.get("/photos/0").json()["stack"]] == [0]
     assert len(copies_in(Album.open(folder))) == 7
 
 
 def test_facts_of_a_photo(api):
-    facts = api.get("/photos/7/facts").json()
+    facts = api.get("/photos/7").json()
     assert [photo["id"] for photo in facts.pop("stack")] == [7]
     assert facts | {"picture": ""} == {
-        "id": 7, "picture": "", "file": "007.jpg", "folder": "b", "label": None, "taken": "2020-08-08 12:00:00",
-        "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
+        "id": 7, "picture": "", "path": "b/007.jpg", "label": None, "columns": {}, "copies": [], "twins": [7],
+        "taken": "2020-08-08 12:00:00", "camera": "Apple iPhone 15", "width": 40, "height": 30, "bytes": 1007,
     }  # fmt: skip
-    assert api.get("/photos/99999/facts").status_code == 404
+    assert api.get("/photos/99999").status_code == 404
 
 
 def test_a_photo_is_looked_at_from_near_with_more_pixels_and_nothing_else(api, folder):
@@ -190,26 +204,26 @@ def test_a_photo_is_looked_at_from_near_with_more_pixels_and_nothing_else(api, f
 
 def test_a_photo_is_shown_in_its_folder_by_this_computer(api, folder, monkeypatch):
     started = []
-    monkeypatch.setattr(_revealing.subprocess, "Popen", lambda command, **_: started.append(command))
-    monkeypatch.setattr(_revealing.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(_revealing.sys, "platform", "linux")
+    monkeypatch.setattr(revealing.subprocess, "Popen", lambda command, **_: started.append(command))
+    monkeypatch.setattr(revealing.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(revealing.sys, "platform", "linux")
     assert api.post("/photos/7/reveal").status_code == 204
     assert started == [["xdg-open", str(folder.parent / "photos" / "b")]]
-    monkeypatch.setattr(_revealing.shutil, "which", lambda name: None)
+    monkeypatch.setattr(revealing.shutil, "which", lambda name: None)
     answer = api.post("/photos/7/reveal")
     assert answer.status_code == 422
-    assert "look in" in answer.json()["error"]
+    assert "look in" in answer.json()["detail"]
     assert api.post("/photos/7/reveal", headers={"origin": "http://evil.example"}).status_code == 403
     (folder.parent / "photos" / "b" / "007.jpg").unlink()
-    assert "not in its folder" in api.post("/photos/7/reveal").json()["error"]
+    assert "not in its folder" in api.post("/photos/7/reveal").json()["detail"]
 
 
 def test_no_folder_is_opened_for_others(folder, monkeypatch):
-    monkeypatch.setattr(_revealing.subprocess, "Popen", lambda *_, **__: pytest.fail("opened"))
+    monkeypatch.setattr(revealing.subprocess, "Popen", lambda *_, **__: pytest.fail("opened"))
     with served({"photos": Album.open(folder)}) as port:
-        answer = httpx2.post(f"http://127.0.0.1:{port}/api/albums/0/photos/7/reveal")
+        answer = httpx2.post(f"http://127.0.0.1:{port}/api/v1/albums/photos/photos/7/reveal")
         assert answer.status_code == 403
-        assert httpx2.get(f"http://127.0.0.1:{port}/api/albums").json()["local"] is False
+        assert httpx2.get(f"http://127.0.0.1:{port}/api/v1/albums").json()["local"] is False
 
 
 def jpeg(**options):
@@ -237,6 +251,6 @@ def test_a_thumbnail_is_served_as_it_is_only_if_it_is_pixels_and_nothing_else():
 
 
 def test_the_page_asks_for_all_its_scripts_at_once():
-    page = (Path(_revealing.__file__).parent / "page.html").read_text()
-    asked = set(re.findall(r'<(?:link rel="modulepreload" href|script src)="(\w+)\.js"', page))
-    assert asked == set(_server._SCRIPTS) == {file.stem for file in Path(_revealing.__file__).parent.glob("*.js")}
+    page = (app._STATIC / "index.html").read_text()
+    asked = set(re.findall(r'<(?:link rel="modulepreload" href|script src)="static/(\w+)\.js"', page))
+    assert asked == {file.stem for file in app._STATIC.glob("*.js")}

@@ -10,7 +10,7 @@ from photo_makers import photo_bytes, tiny_model
 from smoothap.album import Album
 from smoothap.album.engines.milvus import MilvusUnavailable
 from smoothap.album.engines.milvus_push import push
-from smoothap.server.opening import open_albums
+from smoothap.server.current_albums import open_albums
 
 PHOTOS = 24
 
@@ -44,37 +44,35 @@ def same(both, method, address, **options):
 
 
 def test_lists_searches_and_facts_are_the_same(both):
-    assert same(both, "POST", "/api/albums/0/browse", json={"stacked": True})["folded"] > 0
+    assert same(both, "GET", "/api/v1/albums/a/photos?stacked=true")["folded"] > 0
     for question in (
-        {"photo": 3},
-        {"photo": 3, "stacked": True, "limit": 5},
-        {"photo": 3, "minimum": 0.2},
-        {"photo": 3, "right": [4], "wrong": [8, 9]},
-        {"photo": 3, "where": {"folder": "f1"}},
+        {"id": 3},
+        {"id": 3, "stacked": True, "limit": 5},
+        {"id": 3, "min_score": 0.2},
+        {"id": 3, "right": [4], "wrong": [8, 9]},
+        {"id": 3, "folder": "f1"},
+        {"id": 3, "statistics": True},
     ):
-        assert same(both, "POST", "/api/albums/0/search", json=question)["hits"]
-    same(both, "GET", "/api/albums/0/choices")
-    assert same(both, "GET", "/api/albums/0/photos/4/facts")["stack"]
-    vector = same(both, "POST", "/api/albums/0/embed", content=photo_bytes(100))
-    same(both, "POST", "/api/albums/0/search", json={"vector": vector["vector"]})
-
-
-def test_programs_get_the_same_hits_and_groups(both):
-    for question in ("k=5", "minimum=0.1&k=50", "group_by=label&k=3"):
-        same(both, "POST", f"/api/v1/albums/a/search?id=3&{question}")
+        assert same(both, "POST", "/api/v1/albums/a/search", json=question)["hits"]
+    same(both, "GET", "/api/v1/albums/a/choices")
+    assert same(both, "GET", "/api/v1/albums/a/photos/4")["stack"]
+    query = same(both, "POST", "/api/v1/albums/a/search/photo", files={"image": photo_bytes(100)})["query"]
+    same(both, "POST", "/api/v1/albums/a/search", json=query)
+    assert same(both, "POST", "/api/v1/albums/a/search", json={"id": 3, "group_by": "label"})["groups"]
 
 
 def test_pictures_and_collections_are_those_of_the_folder(both):
-    here, there = (client.get("/api/albums/0/photos/5/thumbnail") for client in both)
+    here, there = (client.get("/api/v1/albums/a/photos/5/thumbnail") for client in both)
     assert there.status_code == 200
     assert here.content == there.content
     there = both[1]
-    key = there.post("/api/albums/0/collections", json={"name": "dogs"}).json()["chosen"]
+    key = there.post("/api/v1/albums/a/collections", json={"name": "dogs"}).json()["chosen"]
     marks = {"right": [3, 4, 5], "wrong": [8, 9, 10]}
-    assert there.post(f"/api/albums/0/collections/{key}/marks", json=marks).status_code == 200
-    found = there.post(f"/api/albums/0/collections/{key}/next", json={"limit": 5})
-    assert len(found.json()["hits"]) == 5, found.text
-    search = there.post("/api/albums/0/search", json={"photo": 3, "where": {"collection": key}})
+    assert there.post(f"/api/v1/albums/a/collections/{key}/marks", json=marks).status_code == 200
+    found = there.post(f"/api/v1/albums/a/collections/{key}/next", json={"limit": 5})
+    assert found.status_code == 200, found.text
+    assert found.json()["missing"] is not None  # of photos that are all alike, none but copies is left
+    search = there.post("/api/v1/albums/a/search", json={"id": 3, "collection": key})
     assert sorted(hit["id"] for hit in search.json()["hits"]) == [4, 5]
 
 
@@ -83,5 +81,5 @@ def test_a_server_that_is_away_is_an_answer_503(both, monkeypatch):
         raise MilvusUnavailable("Milvus does not answer")
 
     monkeypatch.setattr("smoothap.album.engines.milvus.MilvusSearch._scores", away)
-    answer = both[1].post("/api/v1/albums/a/search?id=7&k=5")
-    assert (answer.status_code, answer.json()["error"]) == (503, "Milvus does not answer")
+    answer = both[1].post("/api/v1/albums/a/search", json={"id": 7})
+    assert (answer.status_code, answer.json()["detail"]) == (503, "Milvus does not answer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations, pairwise
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from smoothap.album.album import Album
 
+_COPY = re.compile(r"(?i)(?<![a-z])(back-?ups?|cop(y|ies)|kopien?|duplicates?|trash)(?![a-z])|\(\d+\)\.\w+$")
+_CAMERA_NAME = re.compile(r"(?i)(img|dsc[fn]?|pxl|p|mvimg|dji|gopr)[_-]?\d{4}")
 ALIKE = 0.98  # the score from which two photos count as copies unless the user says otherwise
 
 
@@ -29,8 +32,8 @@ ALIKE = 0.98  # the score from which two photos count as copies unless the user 
 class Copies:
     """Photos that are copies of each other, the best first: `photos[0]` is the one to keep.
 
-    The best has the most pixels, then the most bytes, then the earliest date; `exact` says that all are the same to the
-    byte.
+    The best has the most pixels, then the most bytes, then the path of an original, then the earliest date; `exact`
+    says that all are the same to the byte.
     """
 
     photos: tuple[Photo, ...]
@@ -102,7 +105,10 @@ def copies_again(album: Album, ids: Iterable[int]) -> None:
 
 
 def best_first(photos: Iterable[Photo]) -> list[Photo]:
-    """Copies of one photo, the one to keep first: the most pixels, then the most bytes, then the earliest date."""
+    """Copies of one photo, the one to keep first: the most pixels, then the most bytes, then the original by its path.
+
+    A path that says backup or copy is no original, and the name that a camera gave is: IMG_1234.jpg, DSC01234.JPG.
+    """
     return sorted(photos, key=_worth)
 
 
@@ -112,7 +118,9 @@ def _group(photos: Iterable[Photo]) -> Copies:
     return Copies(tuple(group), exact)
 
 
-def _worth(photo: Photo) -> tuple[int, int, datetime, float, int, str]:
-    """Sorts the best copy first."""
-    date = photo.taken or datetime.max
-    return -photo.width * photo.height, -photo.bytes, date, photo.modified, len(photo.path), photo.path
+def _worth(photo: Photo) -> tuple[int, int, bool, bool, datetime, float, int, str]:
+    """Sorts the best copy first: the original, by its size, and of equal ones by where it is and what it is called."""
+    date, name = photo.taken or datetime.max, photo.path.rpartition("/")[2]
+    is_copy, is_named = _COPY.search(photo.path) is not None, _CAMERA_NAME.match(name) is not None
+    size = -photo.width * photo.height, -photo.bytes
+    return *size, is_copy, not is_named, date, photo.modified, len(photo.path), photo.path

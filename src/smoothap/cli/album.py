@@ -56,8 +56,8 @@ def duplicates(
 ) -> None:
     """List photos of an album that are there twice: exact copies by their hash, near ones by their score.
 
-    The first of each group is the best: the most pixels, then the most bytes, then the earliest date. The others can
-    be moved out of the photo folder; nothing is ever deleted.
+    The first of each group is the best: the most pixels, then the most bytes, then the original by its path, then the
+    earliest date. The others can be moved out of the photo folder; nothing is ever deleted.
 
     Parameters
     ----------

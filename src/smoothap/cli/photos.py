@@ -48,10 +48,10 @@ def photos(
     check_folder(place, "--album")
     with listen_anywhere() if port is None else listen("127.0.0.1", port) as listener:
         from smoothap._core.devices import chosen_device
-        from smoothap.server.running import run_server
+        from smoothap.server.run import run_server
 
         print(f"Photos  {folder}\nAlbum   {place}", flush=True)
         indexed = index_photos(folder, place, model=model, device=str(chosen_device(device)))
         print_report(indexed, place, as_json=False)
-        name = folder.resolve().name or str(folder)
+        name = folder.resolve().name or "photos"
         run_server({name: indexed.album}, listener, open_page=open_page, watch=watch)

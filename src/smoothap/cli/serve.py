@@ -35,7 +35,6 @@ def serve(
     write_token: Annotated[str | None, Parameter(env_var="SMOOTHAP_WRITE_TOKEN")] = None,
     processes: int = 1,
     access_log: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    requests_per_address: int = 400,
     watch: bool = False,
     open_page: Annotated[bool, Parameter(name="--open")] = False,
 ) -> None:
@@ -59,8 +58,8 @@ def serve(
         A name that visitors reach the server by, such as that of a proxy in front of it, or *.example.org for all names
         below one; repeatable. A token is required.
     trusted_proxy
-        The address of a proxy, or its network such as 172.16.0.0/12, that says whom each request comes from and which
-        name it was sent to (X-Forwarded-For, -Host and -Proto); repeatable.
+        The address of a proxy, or its network such as 172.16.0.0/12, that says whom each request comes from and
+        whether that was by TLS (X-Forwarded-For and -Proto); repeatable.
     base_path
         The path that a proxy puts before the page's own, such as /search.
     write_token
@@ -70,8 +69,6 @@ def serve(
         How many processes answer; each maps the same vectors and loads the model for itself.
     access_log
         A file that gets a line of JSON for each request, without tokens and photos; - is standard output.
-    requests_per_address
-        How many requests of one address are taken at once; more are told to come back (503).
     watch
         Take in photos that come into the photo folder while the page is open; for a page that only this computer sees.
     """
@@ -92,10 +89,6 @@ def serve(
         _check_name(each)
     for proxy in trusted_proxy:
         _check_network(proxy)
-    if requests_per_address < 1:
-        raise ValueError(
-            f"--requests-per-address is how many are taken at once, at least 1, not {requests_per_address}."
-        )
     if not 1 <= processes <= 64:
         raise ValueError(f"--processes is how many processes answer, 1 to 64, not {processes}.")
     _check_tokens(token, write_token)
@@ -104,15 +97,12 @@ def serve(
     if access_log not in (None, "-"):
         check_file(Path(access_log), "access.jsonl", "--access-log")
     with listen(host, port) as listener:
-        from smoothap.server.limits import Limits
-        from smoothap.server.opening import open_albums
-        from smoothap.server.proxies import checked_base_path
-        from smoothap.server.running import Service, run_server
+        from smoothap.server.current_albums import open_albums
+        from smoothap.server.run import Service, checked_base_path, run_server
 
         service = Service(
             host=host, names=names, proxies=trusted_proxy, base_path=checked_base_path(base_path),
             token=token, write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
-            limits=Limits(per_address=requests_per_address),
         )  # fmt: skip
         opener = partial(open_albums, [path for path in (album, compare) if path is not None], model, engine)
         run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)

@@ -1,0 +1,85 @@
+"""The albums as they are on disk: a new version is taken up by itself, whole, between two requests."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from smoothap.album import Album
+from smoothap.server.batching import Batching
+from smoothap.server.decoder import Decoder
+from smoothap.server.searching import typical_photo
+from smoothap.server.served_album import Albums, ServedAlbum
+
+_PATIENCE = 1.0  # seconds that a request waits for a new version; after that it is answered from the last one
+_TRY_AGAIN = 5.0  # seconds after which an album that could not be opened is tried again
+
+
+class CurrentAlbums:
+    """The albums behind the server, each in one version at a time."""
+
+    def __init__(
+        self, albums: Mapping[str, Album], decoder: Decoder, count: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._albums: Albums = tuple(
+            ServedAlbum(album, name, decoder, Batching(count)) for name, album in albums.items()
+        )
+        self.missing = "The models are being loaded: try again in a few seconds."  # until this server is ready: why not
+        self._loading: asyncio.Task[None] | None = None
+        self._not_before = 0.0
+        self.start = lru_cache(1)(typical_photo)  # the photo that a comparison opens on
+
+    async def current(self) -> Albums:
+        """All albums; whoever keeps what this gives keeps to these versions, whatever is written meanwhile."""
+        if self._loading is None and self._is_due():
+            self._loading = asyncio.create_task(self._renew())
+        if self._loading is not None:
+            await asyncio.wait({self._loading}, timeout=_PATIENCE)
+        return self._albums
+
+    def _is_due(self) -> bool:
+        outdated = not all(served.album.is_current() for served in self._albums)
+        return outdated and asyncio.get_running_loop().time() >= self._not_before
+
+    async def _renew(self) -> None:
+        try:
+            self._albums = await asyncio.to_thread(_renewed, self._albums)
+            self.start.cache_clear()
+        except Exception as error:  # gone, damaged, or no memory for it: the last version is still here
+            self._not_before = asyncio.get_running_loop().time() + _TRY_AGAIN
+            logging.getLogger(__name__).warning("The last version of the album is served: %s", error)
+        finally:
+            self._loading = None
+
+    def warm_up(self) -> None:
+        """Load what the first photo needs."""
+        self.missing = " ".join(filter(None, (served.warm_up() for served in self._albums)))
+
+
+def _renewed(albums: Albums) -> Albums:
+    return tuple(served if served.album.is_current() else served.renewed() for served in albums)
+
+
+def open_albums(paths: Sequence[Path], models: Sequence[Path] = (), engine: str = "auto") -> dict[str, Album]:
+    """The albums by name; two are compared photo by photo, so they have to have photos in common.
+
+    An album goes by the name of its folder, and a second one of that name by that of the folder above it too.
+    `models` are folders of their models, in order, where these are no longer where they were; `engine` is as in
+    `Album.open`.
+    """
+    albums: dict[str, Album] = {}
+    for place, path in enumerate(paths):
+        model = models[place] if place < len(models) else None
+        whole = path.resolve()
+        name = whole.name or "album"
+        opened = Album.open(path, engine=engine, model=model)
+        albums[name if name not in albums else f"{whole.parent.name}-{name}"] = opened
+    if len(albums) == 2:
+        first, second = (set(opened.photos.paths()) for opened in albums.values())
+        if first and second and first.isdisjoint(second):
+            raise ValueError(
+                "The two albums have no photo in common, by the paths in their photo folders: compare albums of the "
+                "same photos, or serve one at a time."
+            )
+    return albums

@@ -1,0 +1,102 @@
+"""The one album of the server that is learning, if any, and how far it is.
+
+It learns in a process of its own, so that searches are answered meanwhile:
+
+    python -m smoothap.server.learning ALBUM
+
+prints lines of JSON: the share that is done, and at the end what came of it in a sentence.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+_ENDED = "The learning was ended before it was done, and the album is as it was: look at the server's own window."
+
+
+@dataclass(frozen=True)
+class LearningState:
+    """How far the album in a folder is; `said` is what came of it, and None while it learns."""
+
+    folder: Path
+    share: float = 0.0
+    said: str | None = None
+
+
+class LearningJob:
+    """Learns one album at a time, in a process of its own; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._state: LearningState | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def state(self, folder: Path) -> LearningState | None:
+        """The state of this album's last learning, if that was the server's last."""
+        state = self._state
+        return state if state is not None and state.folder == folder else None
+
+    def forget(self, folder: Path) -> None:
+        """Say no more of what came of an album's last learning, which was undone."""
+        with self._lock:
+            state = self.state(folder)
+            if state is not None and state.said is not None:
+                self._state = None
+
+    def start(self, folder: Path) -> None:
+        """Begin to learn; refused while any album does."""
+        with self._lock:
+            if self._closed or (self._state is not None and self._state.said is None):
+                raise HTTPException(409, "An album is learning already: wait until it is done.")
+            command = [sys.executable, "-m", "smoothap.server.learning", str(folder)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+            self._state = LearningState(folder)
+        threading.Thread(target=self._follow, args=(self._process,), name="learning", daemon=True).start()
+
+    def close(self) -> None:
+        """End what is going on: the album stays as it was."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None and self._process.poll() is None:
+                self._process.kill()
+
+    def _follow(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        said = _ENDED
+        with process, process.stdout as lines:
+            for line in lines:
+                news: dict[str, Any] = json.loads(line)
+                said = str(news.get("said", said))
+                self._tell(share=float(news.get("share", 1.0)))
+        self._tell(share=1.0, said=said)
+
+    def _tell(self, **changes: Any) -> None:
+        assert self._state is not None
+        self._state = replace(self._state, **changes)
+
+
+def main() -> None:
+    """Learn the album that is named as an argument."""
+    from smoothap.album import Album, learn
+
+    try:
+        learning = learn(Album.open(sys.argv[1]), progress=False, told=lambda share: _say(share=share))
+    except (OSError, ValueError) as error:
+        _say(said=str(error), learnt=False)
+    else:
+        _say(said=learning.reason, learnt=learning.learnt)
+
+
+def _say(**values: object) -> None:
+    print(json.dumps(values), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Lists of an album's photos behind the page: ranked for a query or in their order, filtered, copies stacked."""
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from smoothap.album import Album, Filter
+from smoothap.album.copies import ALIKE, Copies, copies_in, not_copies
+from smoothap.album.queries import corrected
+from smoothap.album.search import Ranking
+from smoothap.plots.rankings import precision_recall
+from smoothap.server import schemas
+
+_SORTED_FROM = 1_000  # places: further down a list, the whole of it is sorted, once
+_POINTS = 400  # of a curve
+_AT_ONCE = 3_000  # photos whose copies are found while a visitor waits
+_LATER = 2.0  # seconds: the first screen of a large album comes first
+_COMPARED = 400_000  # photos; in a larger album the server stacks what is the same to the byte
+
+
+class Stacks:
+    """The stacks of one version of an album, found in the background where that takes a while."""
+
+    def __init__(self, album: Album) -> None:
+        self._album = album
+        self._stack_of: np.ndarray | None = None  # (n,) the stack of each row, -1: none
+        self._members: list[np.ndarray] = []  # the rows of each stack, the best first
+        self._worth = np.zeros(0, np.int32)  # (n,) of each row in its stack: 0 is the best
+        self._stamp: object = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ready(self) -> np.ndarray | None:
+        """The stack of each row, -1 for none; None while they are being looked for."""
+        if self._stack_of is None or self._stamp != self._told():
+            if len(self._album) <= _AT_ONCE or self._stack_of is not None:  # what was compared once is remembered
+                self._find()
+            elif self._thread is None:
+                self._thread = threading.Timer(_LATER, self._find)
+                self._thread.daemon = True
+                self._thread.start()
+        return self._stack_of
+
+    @property
+    def version(self) -> str:
+        """Changes when the stacks do: when they are found, and when a photo is told to be no copy."""
+        stacks = self.ready()
+        return "flat" if stacks is None or not len(stacks) or stacks.max() < 0 else str(hash(self._stamp))
+
+    def members(self, row: int) -> np.ndarray:
+        """The rows in the stack of a row, that one among them, the best first."""
+        stacks = self.ready()
+        return np.array([row]) if stacks is None or stacks[row] < 0 else self._members[stacks[row]]
+
+    def folded(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The places (m,) in a list of rows where each stack first is, and the best of its rows in the list (m,)."""
+        stacks = self.ready()
+        if stacks is None:
+            return np.arange(len(rows)), rows
+        keys = np.where(stacks[rows] < 0, -1 - np.arange(len(rows)), stacks[rows])
+        by_worth = np.argsort(self._worth[rows], kind="stable")
+        _, best = np.unique(keys[by_worth], return_index=True)
+        _, first = np.unique(keys, return_index=True)
+        order = np.argsort(first)
+        return first[order], rows[by_worth[best[order]]]
+
+    def copies(self, rows: np.ndarray, listed: np.ndarray | None) -> list[list[int]]:
+        """The ids of the others in the stack of each row, of those that are listed (n,) bool, or of all."""
+        ids, stacks = self._album.photos.ids, self.ready()
+        if stacks is None:
+            return [[] for _ in rows]
+        others = ([each for each in self.members(row) if each != row] for row in rows)
+        return [[int(ids[each]) for each in some if listed is None or listed[each]] for some in others]
+
+    def take_out(self, row: int) -> None:
+        """Remember that the photo in a row is no copy of the others in its stack."""
+        ids = self._album.photos.ids
+        not_copies(self._album, [int(ids[row])], [int(ids[other]) for other in self.members(row)])
+
+    def _find(self) -> None:
+        with self._lock:
+            stamp = self._told()
+            stacks = np.full(len(self._album), -1, np.int32)
+            worth, members = np.zeros(len(self._album), np.int32), list[np.ndarray]()
+            for number, group in enumerate(self._groups()):
+                rows = self._album.photos.rows_of(photo.id for photo in group.photos)
+                stacks[rows], worth[rows] = number, np.arange(len(rows))
+                members.append(rows)
+            self._members, self._worth, self._stack_of, self._stamp = members, worth, stacks, stamp
+
+    def _groups(self) -> list[Copies]:
+        if len(self._album) <= _COMPARED:
+            with contextlib.suppress(ValueError):  # nearly all photos look alike: then only what is the same is stacked
+                return copies_in(self._album, ALIKE)
+        return copies_in(self._album, None)
+
+    def _told(self) -> object:
+        """What changes when photos are told to be no copies."""
+        return None if self._album.folder is None else self._album.collections.distinct()
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRanking:
+    """A ranking; `right` (n,) are the rows that have the query's label, where that is known."""
+
+    ranking: Ranking
+    right: np.ndarray | None
+    _folded: tuple[object, tuple[np.ndarray, np.ndarray]] | None = None  # the last list that was stacked, by its name
+
+    def places(self, first: int, last: int, minimum: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """The rows in these places of the list, counted from 0, and their scores; far down, all are sorted once."""
+        if last <= _SORTED_FROM:
+            rows, scores = self.ranking.best(last, minimum)
+        else:
+            rows, scores = self.in_order
+            end = len(scores) if minimum is None else int(np.searchsorted(-scores, -minimum, side="right"))
+            rows, scores = rows[:end], scores[:end]
+        return rows[first:last], scores[first:last]
+
+    @cached_property
+    def in_order(self) -> tuple[np.ndarray, np.ndarray]:
+        """All rows, best first, and their scores."""
+        return self.ranking.best()
+
+    def folded(self, stacks: Stacks, number: int, minimum: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """The places that are left of the first `number` when copies are stacked, and the row to show in each."""
+        name = minimum, stacks.version
+        if self._folded is None or self._folded[0] != name:
+            object.__setattr__(self, "_folded", (name, stacks.folded(self.in_order[0][:number])))
+        assert self._folded is not None
+        return self._folded[1]
+
+    @cached_property
+    def curve(self) -> schemas.PrecisionRecallCurve | None:
+        """AP and precision by recall over a whole ranking, exactly; None if nothing is right or not all was seen."""
+        if self.right is None or not self.right.any() or not self.ranking.complete:
+            return None
+        curve = precision_recall(self.ranking.scores, self.right)
+        steps = len(curve.recall)
+        drawn = np.unique(np.linspace(0, steps - 1, min(steps, _POINTS)).round().astype(int))
+        return schemas.PrecisionRecallCurve(
+            average_precision=curve.average_precision,
+            positives=int(self.right.sum()),
+            recall=curve.recall[drawn].round(5).tolist(),
+            precision=curve.precision[drawn].round(5).tolist(),
+        )
+
+
+def ranked(
+    album: Album,
+    labels: np.ndarray | None,
+    vector: bytes,
+    query_rows: tuple[int, ...] = (),
+    right: tuple[int, ...] = (),
+    wrong: tuple[int, ...] = (),
+    where: Filter | None = None,
+    _kept: str = "",
+) -> LabelledRanking:
+    """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's rows, if any.
+
+    `_kept` changes with the collections, which a filter may ask for.
+    """
+    # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
+    moved = moved_by_marks(album, np.frombuffer(vector, np.float32), right, wrong)
+    ranking = album.ranking(moved, album.photos.ids[list(query_rows)].tolist(), where)
+    names = set() if labels is None else {labels[row] for row in query_rows}
+    if labels is None or len(names) != 1 or None in names:
+        return LabelledRanking(ranking, None)
+    has_label = np.asarray(labels == names.pop(), bool)
+    has_label[list(query_rows)] = False
+    return LabelledRanking(ranking, has_label & ranking.at_least())
+
+
+def moved_by_marks(album: Album, vector: np.ndarray, right: tuple[int, ...], wrong: tuple[int, ...]) -> np.ndarray:
+    """A query (d,) moved towards the photos marked as right and away from those marked as wrong, by their ids."""
+    return corrected(vector, *(album.vectors[album.photos.rows_of(ids)] for ids in (right, wrong)))
+
+
+def listed(
+    album: Album, where: Filter | None, _kept: str, stacks: Stacks | None, _version: str
+) -> tuple[int, np.ndarray, np.ndarray | None]:
+    """How many photos pass a filter, of those the rows in their order, copies folded, and which pass (n,), None: all.
+
+    `_kept` and `_version` change with the collections and with the stacks.
+    """
+    passing = album.passing(where)
+    rows = np.arange(len(album)) if passing is None else np.flatnonzero(passing)
+    return len(rows), rows if stacks is None else stacks.folded(rows)[1], passing

@@ -1,0 +1,75 @@
+"""The addresses of albums: what there is, what can be filtered by, and a stream of what changes."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterable
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.sse import EventSourceResponse
+from starlette.exceptions import HTTPException
+
+from smoothap.server import schemas
+from smoothap.server.dependencies import AllAlbums, ChosenAlbum, Parts, Server
+from smoothap.server.limits import STOPPING
+from smoothap.server.served_album import ServedAlbum
+
+router = APIRouter(tags=["albums"])
+_EVERY = 0.5  # seconds between two looks at what is new
+
+
+@router.get("/albums")
+async def albums(server: Server, albums: AllAlbums) -> schemas.AlbumList:
+    """The albums of this server and what can be done with them."""
+    start = await server.workers.run(server.albums.start, albums)
+    return schemas.AlbumList(
+        albums=[served.info for served in albums], start=start, upload_bytes=server.limits.upload_bytes,
+        local=server.local,
+    )  # fmt: skip
+
+
+@router.get("/albums/{album}")
+async def album(served: ChosenAlbum) -> schemas.AlbumInfo:
+    """One album."""
+    return served.info
+
+
+@router.get("/albums/{album}/choices")
+async def choices(server: Server, served: ChosenAlbum) -> schemas.Choices:
+    """The folders, cameras and days that photos can be filtered by."""
+    return await server.workers.run(lambda: served.choices)
+
+
+async def _has_room(server: Server) -> None:
+    if server.streams >= server.limits.streams:
+        raise HTTPException(503, "Too many pages wait for news here: try again in a while.")
+
+
+@router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(_has_room)])
+async def events(request: Request, server: Server) -> AsyncIterable[schemas.ServerState]:
+    """A stream of server-sent events, one whenever an album, its collections or its learning is not as it was.
+
+    It ends after a quarter of an hour, and a browser then asks for it again.
+    """
+    end, before = time.monotonic() + server.limits.seconds_of_events, None
+    server.streams += 1
+    try:
+        while time.monotonic() < end and STOPPING not in request.scope:
+            served = await server.albums.current()
+            now = schemas.ServerState(albums=[_state_of(server, each) for each in served])
+            if now != before:
+                before = now
+                yield now
+            await asyncio.sleep(_EVERY)
+    finally:
+        server.streams -= 1
+
+
+def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
+    folder = served.album.folder
+    learning = None if folder is None else server.learning.state(folder)
+    return schemas.AlbumState(
+        name=served.name,
+        version=served.list_version(stacked=False),
+        collections=served.album.collections.version if served.keeps else None,
+        learning=None if learning is None or learning.said is not None else learning.share,
+    )

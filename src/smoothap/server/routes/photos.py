@@ -1,0 +1,103 @@
+"""The addresses of photos: lists, facts, pictures, copies, folders; and photos that programs add or take out."""
+
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Form, Query
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from smoothap.server import schemas, writing
+from smoothap.server.auth import may_write
+from smoothap.server.dependencies import AllAlbums, ChosenAlbum, Server
+from smoothap.server.revealing import reveal
+from smoothap.server.schemas import PhotoId, PictureKey
+from smoothap.server.served_album import ServedAlbum
+
+router = APIRouter(prefix="/albums/{album}/photos", tags=["photos"])
+_NEAR = 4_096  # pixels a side of the picture that is looked at from near
+_BINARY = {"type": "string", "format": "binary"}
+_JPEG: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/jpeg": {"schema": _BINARY}}, "description": "The picture"}
+}
+
+
+@router.get("")
+async def photos(
+    server: Server, served: ChosenAlbum, question: Annotated[schemas.PhotoListRequest, Query()]
+) -> schemas.PhotoPage:
+    """Photos of the album in their order: all or some of them, and copies of one photo as one."""
+    return await server.workers.run(served.listed, question)
+
+
+@router.post("", dependencies=[Depends(may_write)])
+async def add_photos(
+    server: Server, served: ChosenAlbum, form: Annotated[schemas.NewPhotos, Form(media_type="multipart/form-data")]
+) -> schemas.Written:
+    """Add photos to the album, as files `image` of a form whose file names are their paths.
+
+    The album is written again once for each request: many photos in one request take hardly longer than one.
+    """
+    given = [(PurePosixPath(file.filename or "").as_posix(), await file.read()) for file in form.image]
+    if len(dict(given)) < len(given):
+        raise HTTPException(422, "Two photos of the form have one path: name each by a path of its own.")
+    add = writing.add_photos
+    return await server.photo_workers.run(add, served, dict(given), form.label, form.columns())
+
+
+@router.get("/{photo}")
+async def photo(server: Server, albums: AllAlbums, served: ChosenAlbum, photo: PhotoId) -> schemas.Photo:
+    """What is known of a photo: its file, date, camera, size, copies, and its id in every album of the server."""
+    return await server.workers.run(served.facts, photo, albums)
+
+
+@router.delete("/{photo}", dependencies=[Depends(may_write)])
+async def remove_photo(
+    server: Server,
+    served: ChosenAlbum,
+    photo: PhotoId,
+    delete_file: Annotated[bool, Query(description="Delete its file too; else the next index takes it in.")] = False,
+) -> schemas.Removed:
+    """Take a photo out of the album; its id is given to no other."""
+    return await server.photo_workers.run(lambda: writing.remove_photo(served, photo, delete_file=delete_file))
+
+
+@router.get("/{photo}/thumbnail", response_class=Response, responses=_JPEG)
+async def thumbnail(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
+    """A picture of at most 256 pixels a side: pixels, and nothing else that the file held."""
+    return _picture(served, photo, picture, await server.picture_workers.run(served.thumbnail, photo))
+
+
+@router.get("/{photo}/image", response_class=Response, responses=_JPEG)
+async def image(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
+    """A picture of at most 1,024 pixels a side: pixels, and nothing else that the file held."""
+    return _picture(served, photo, picture, await server.workers.run(served.image, photo))
+
+
+@router.get("/{photo}/detail", response_class=Response, responses=_JPEG)
+async def detail(server: Server, served: ChosenAlbum, photo: PhotoId, picture: PictureKey = None) -> Response:
+    """A picture of at most 4,096 pixels a side, to look at from near: pixels, and nothing else of the file."""
+    return _picture(served, photo, picture, await server.workers.run(served.image, photo, _NEAR))
+
+
+def _picture(served: ServedAlbum, photo: int, picture: str | None, content: bytes) -> Response:
+    """A JPEG; a browser may keep it only under an address that no other picture will ever have."""
+    kept = picture == served.picture_key(served.album.photo(photo))
+    headers = {"cache-control": "private, max-age=31536000, immutable" if kept else "no-store"}
+    return Response(content, media_type="image/jpeg", headers=headers)
+
+
+@router.post("/{photo}/not-a-copy", status_code=204)
+async def not_a_copy(server: Server, served: ChosenAlbum, photo: PhotoId) -> None:
+    """Remember that a photo is no copy of the others in its stack."""
+    if not served.keeps:
+        raise HTTPException(409, "This album is in memory only, and remembers nothing.")
+    await server.workers.run(served.stacks.take_out, served.album.photos.row_of(photo))
+
+
+@router.post("/{photo}/reveal", status_code=204)
+async def show_in_folder(server: Server, served: ChosenAlbum, photo: PhotoId) -> None:
+    """Show a photo in its folder, on the screen of the computer that serves it; for a page that it alone sees."""
+    if not server.local:
+        raise HTTPException(403, "Folders are shown only where the page is served to this computer alone.")
+    await server.workers.run(reveal, served.album.photo_path(photo))

@@ -1,0 +1,545 @@
+"""What is sent and what is answered under /api/v1: all shapes of the API, from which its description is made."""
+
+import base64
+import re
+from collections.abc import Mapping
+from datetime import date
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Path, Query, UploadFile
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from smoothap.album import Filter
+from smoothap.album.collections import LONGEST_NAME
+from smoothap.album.learning import FEWEST_COLLECTIONS, FEWEST_PHOTOS
+
+Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
+PhotoId = Annotated[int, Path(ge=0, le=2**53)]
+CollectionKey = Annotated[int, Path(ge=0, le=2**53, description="Its `key` in the list of collections.")]
+PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`: it may then be kept.")]
+Ids = Annotated[list[Identity], Field(max_length=20_000)]
+
+_COLUMN_AND_VALUE = "^[^=]+="
+_RESERVED = ("id", "label", "path")  # which a photo has beside the columns of a table
+_EXAMPLE_HIT: dict[str, Any] = {
+    "id": 7, "rank": 1, "score": 0.93, "path": "shoes/red.jpg", "label": "4711", "columns": {"brand": "acme"},
+    "picture": "9f2c41d07be8a635", "right": None, "copies": [],
+}  # fmt: skip
+
+
+def _checked_pair(text: str) -> str:
+    if not re.match(_COLUMN_AND_VALUE, text):
+        raise PydanticCustomError("column", "it is COLUMN=VALUE, such as brand=acme")
+    return text
+
+
+def _inside(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    left, top, width, height = box
+    return left, top, min(width, 1 - left), min(height, 1 - top)
+
+
+ColumnAndValue = Annotated[
+    str, Field(max_length=1_000, json_schema_extra={"pattern": _COLUMN_AND_VALUE}), AfterValidator(_checked_pair)
+]
+_Start = Annotated[float, Field(ge=0, lt=1)]
+_Side = Annotated[float, Field(ge=0.005, le=1)]
+# Left, top, width and height of a part of a photo, as shares of its width and height.
+ShareBox = Annotated[tuple[_Start, _Start, _Side, _Side], AfterValidator(_inside)]
+
+
+class Problem(BaseModel):
+    """What every error looks like (RFC 9457): `detail` is a sentence that names the cause and the remedy."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "about:blank",
+                    "title": "Not Found",
+                    "status": 404,
+                    "detail": "There is no photo 7 in this album.",
+                }
+            ]
+        }
+    )
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+
+
+# ---- what is looked at
+
+
+class Filters(BaseModel, extra="forbid"):
+    """Which photos are looked at; all that is given has to hold."""
+
+    folder: str | None = Field(None, max_length=4_096, description="Relative to the photo folder, with those in it.")
+    since: date | None = Field(None, description="The first day, by the camera's clock.")
+    until: date | None = Field(None, description="The last day, counted in.")
+    camera: str | None = Field(None, max_length=200, description="A camera's name, or a part of it.")
+    collection: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+        None, description="A collection that it belongs to, by key or name."
+    )
+    in_no_collection: bool = Field(False, description="Only photos that no collection holds.")
+    where: list[ColumnAndValue] = Field(
+        [],
+        max_length=20,
+        description="COLUMN=VALUE: only photos with this text in a column of the album, or as label; repeatable.",
+    )
+
+    def filter(self) -> Filter:
+        """The same for the album."""
+        given = {name: getattr(self, name) for name in ("folder", "since", "until", "camera", "in_no_collection")}
+        columns = tuple((name, value) for name, _, value in (each.partition("=") for each in self.where))
+        return Filter(collection=self.collection, columns=columns, **given)
+
+
+class PhotoListRequest(Filters):
+    """Photos of the album in their order."""
+
+    offset: int = Field(0, ge=0, le=10_000_000)
+    limit: int = Field(60, ge=1, le=200)
+    stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
+
+
+class SearchOptions(Filters):
+    """What every search can ask for, whatever its query is."""
+
+    offset: int = Field(0, ge=0, le=1_000_000)
+    limit: int = Field(20, ge=1, le=1_000, description="How many hits, or groups, at most.")
+    min_score: float | None = Field(None, ge=-1, le=1, description="Only photos that score at least this.")
+    recall: float | None = Field(
+        None, gt=0, le=1, description="Only the shortest list expected to hold this share; for a calibrated album."
+    )
+    group_by: str | None = Field(
+        None, max_length=200, description="label, or a column of the album: the best photo of each, with counts."
+    )
+    marks: Identity | Annotated[str, Field(max_length=LONGEST_NAME)] | None = Field(
+        None, description="Ask with the marks of this collection too, by key or name."
+    )
+    right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
+    wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
+    stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
+    statistics: bool = Field(
+        False, description="Rank the whole album, for `ranked`, `lowest`, `highest`, `right_in_list` and `curve`."
+    )
+
+    @property
+    def needs_ranking(self) -> bool:
+        """Whether more than the nearest photos has to be known."""
+        return self.statistics or self.stacked or self.group_by is not None
+
+
+class SearchRequest(SearchOptions):
+    """A search with photos of the album, or with a vector."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"id": 7, "limit": 20},
+                {"id": [7, 12], "folder": "shoes", "min_score": 0.5},
+                {"vector": "AACAPwAAAAA=", "model": "5d0f", "offset": 20, "right": [7], "wrong": [9]},
+            ]
+        }
+    )
+
+    id: Identity | Annotated[list[Identity], Field(min_length=1, max_length=200)] | None = Field(
+        None, description="A photo of the album, or several of one thing; left out of the answer."
+    )
+    vector: (
+        Annotated[str, Field(max_length=100_000)]
+        | Annotated[list[float], Field(min_length=1, max_length=20_000)]
+        | None
+    ) = Field(
+        None,
+        description="As text, the `query` of an answer; as numbers, what the album's model computes. With `id`, the "
+        "vector of a part of that photo.",
+    )
+    model: str | None = Field(None, max_length=100, description="Of the `query`: another model's vector is refused.")
+    box: ShareBox | None = Field(None, description="The part of the photo `id`: left, top, width, height as shares.")
+
+
+class PhotoSearchForm(SearchOptions):
+    """A search with a photo from elsewhere, which is not kept."""
+
+    image: UploadFile
+    box: str | None = Field(
+        None,
+        pattern=r"^[0-9.]{1,12}(,[0-9.]{1,12}){3}$",
+        description="left,top,width,height of a part as shares of 1, such as 0.1,0.2,0.5,0.5",
+    )
+    preview: bool = Field(False, description="Answer with a small JPEG of the photo, if the browser cannot show it.")
+
+    @property
+    def part(self) -> ShareBox | None:
+        """The part of the photo that is asked with."""
+        if self.box is None:
+            return None
+        try:
+            return TypeAdapter(ShareBox).validate_python(self.box.split(","))
+        except ValidationError:
+            raise ValueError(
+                "A box is four numbers such as 0.1,0.2,0.5,0.5: left, top, width and height as shares from 0 to 1, the "
+                f"last two at least 0.005, not {self.box!r}."
+            ) from None
+
+
+# ---- what is found
+
+
+class PhotoInfo(BaseModel):
+    """A photo; `picture` changes with its pixels, and is part of an address that browsers may keep."""
+
+    id: int
+    path: str = Field(description="Relative to the photo folder.")
+    label: str | None
+    columns: dict[str, str] = Field(description="What else the album's table says of it.")
+    picture: str
+    copies: list[int] = Field([], description="Other photos of the list that are copies of it, and not listed.")
+
+
+class Hit(PhotoInfo):
+    """One answer; `score` is the cosine, `right` says whether its label is the query's, where both are known."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE_HIT]})
+
+    rank: int
+    score: float
+    right: bool | None = None
+
+
+class Group(BaseModel):
+    """A group by its best photo; `photos` counts those of it that pass and score at least `min_score`."""
+
+    group: str
+    photos: int
+    best: Hit
+
+
+class QueryVector(BaseModel):
+    """The query as the album compares it, float32 in base64, to ask with again; `model` names what computed it."""
+
+    vector: str
+    model: str
+
+
+class PrecisionRecallCurve(BaseModel):
+    """How well the whole ranking does, where the query's label is known."""
+
+    average_precision: float
+    positives: int
+    recall: list[float]
+    precision: list[float]
+
+
+class SearchAnswer(BaseModel):
+    """A page of hits, best first, or groups; of the photos that pass, `total` score at least `min_score`."""
+
+    album: str
+    version: str = Field(description="Changes whenever the album does: a list has one version from end to end.")
+    total: int = Field(description="Where copies are stacked, each stack counts once.")
+    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
+    min_score: float | None
+    expected_recall: float | None = Field(None, description="Down to `min_score`, where the album is calibrated.")
+    expected_precision: float | None = None
+    hits: list[Hit]
+    groups: list[Group] | None = None
+    query: QueryVector
+    note: str = Field("", description="What there is to know about how they were found.")
+    ranked: int | None = Field(None, description="With `statistics`: how many photos were ranked.")
+    lowest: float | None = None
+    highest: float | None = None
+    right_in_list: int | None = Field(None, description="Of the `total`, where the query's label is known.")
+    curve: PrecisionRecallCurve | None = Field(None, description="With the first page only.")
+    preview: str | None = Field(None, description="A JPEG of the query in base64, where it was asked for.")
+
+
+class PhotoPage(BaseModel):
+    """Photos of an album in their order, or of a collection; `version` changes whenever the list does."""
+
+    version: str
+    total: int
+    folded: int = Field(0, description="How many copies are in the list and not counted in its total.")
+    photos: list[PhotoInfo]
+
+
+class Copy(PhotoInfo):
+    """A photo of a stack of copies, and its size, by which the best of them is told."""
+
+    width: int
+    height: int
+    bytes: int
+
+
+class Photo(Copy):
+    """What is known of a photo; where it was taken is not told."""
+
+    taken: str | None = Field(description="What the camera's clock showed, such as 2024-06-01 12:30:05.")
+    camera: str | None
+    twins: list[int | None] = Field(description="Its id in each album of the server, None where it is not.")
+    stack: list[Copy] = Field(description="The photo itself and its copies, the best first.")
+
+
+class AlbumInfo(BaseModel):
+    """An album and what can be done with it; `version` changes whenever it does."""
+
+    name: str
+    version: str
+    photos: int
+    dimension: int
+    columns: list[str]
+    labelled: bool
+    takes_photos: bool = Field(description="Whether it has a model to embed a photo with.")
+    calibrated: bool
+    keeps: bool = Field(description="Whether it has a folder to keep collections in.")
+
+
+class AlbumList(BaseModel):
+    """All albums of this server; `start` is a photo to begin a comparison with, by its id in each."""
+
+    albums: list[AlbumInfo]
+    start: list[int] | None
+    upload_bytes: int
+    local: bool = Field(description="Whether only this computer sees the page, so that it may show photos in folders.")
+
+
+class CameraInfo(BaseModel):
+    """A camera and how many photos are by it."""
+
+    name: str
+    photos: int
+
+
+class Choices(BaseModel):
+    """What there is to filter by."""
+
+    folders: list[str]
+    cameras: list[CameraInfo]
+    first: date | None = Field(description="The day of the earliest photo, of those that have a date.")
+    last: date | None
+    undated: int = Field(description="How many photos have no date, and so are in no range of dates.")
+
+
+# ---- what is written
+
+
+class NewPhotos(BaseModel, extra="forbid"):
+    """Photos to add: the path of each file is its file name; label and columns are those of all of them."""
+
+    image: list[UploadFile] = Field(min_length=1, max_length=1_000)
+    label: str | None = Field(None, max_length=1_000)
+    column: list[ColumnAndValue] = Field([], max_length=50, description="COLUMN=VALUE; repeatable.")
+
+    @field_validator("column")
+    @classmethod
+    def _are_columns(cls, given: list[str]) -> list[str]:
+        for name in (each.partition("=")[0] for each in given):
+            if name in _RESERVED:
+                raise PydanticCustomError("column", "a column is not called {name}", {"name": name})
+        return given
+
+    def columns(self) -> dict[str, str]:
+        """The value of each column."""
+        return dict(each.split("=", 1) for each in self.column)
+
+
+class Written(BaseModel):
+    """What became of photos that were sent, by path: the id of each that is in the album, and why others are not."""
+
+    version: str
+    ids: dict[str, int]
+    refused: dict[str, str]
+
+
+class Removed(BaseModel):
+    """A photo that was taken out of the album; its file is still there unless its deletion was asked for."""
+
+    version: str
+    id: int
+    path: str
+    file_deleted: bool
+
+
+# ---- collections and learning
+
+
+class CollectionName(BaseModel, extra="forbid"):
+    """The name of a collection, which no other has."""
+
+    name: str = Field(max_length=LONGEST_NAME)
+
+
+class NewCollection(CollectionName):
+    """A collection to make, with photos that belong to it and that do not: one step, which one undo takes back."""
+
+    right: Ids = []
+    wrong: Ids = []
+
+
+class Marks(BaseModel, extra="forbid"):
+    """What is said of photos: that they belong to the collection, that they do not, or neither any more."""
+
+    right: Ids = []
+    wrong: Ids = []
+    neither: Ids = []
+
+
+class StepNumber(BaseModel, extra="forbid"):
+    """The step to undo, as `undo` named it; without it the last one."""
+
+    step: Identity | None = None
+
+
+class CollectionInfo(BaseModel):
+    """A collection: how many photos belong to it, do not, and belong to it but are not in the album any more.
+
+    `key` stays when the name changes.
+    """
+
+    key: int
+    name: str
+    right: int
+    wrong: int
+    away: int
+
+
+class StepInfo(BaseModel):
+    """A step that can be undone, and what it did in words."""
+
+    number: int
+    what: str
+
+
+class CollectionList(BaseModel):
+    """All collections of the album; `version` changes with any of them. `chosen` is the one that a call was about."""
+
+    version: str
+    collections: list[CollectionInfo]
+    undo: StepInfo | None
+    chosen: int | None = None
+
+
+class CollectionMarks(BaseModel):
+    """The ids of the photos that belong to a collection, and of those that do not."""
+
+    version: str
+    key: int
+    name: str
+    right: list[int]
+    wrong: list[int]
+    away: list[str] = Field(description="Photos that belong to it and are not in the album any more.")
+
+
+class MissingOriginal(BaseModel):
+    """A photo whose file cannot be had, and why."""
+
+    name: str
+    reason: str
+
+
+class OriginalsInfo(BaseModel):
+    """What a zip of the originals will hold, and its size in bytes."""
+
+    photos: int
+    bytes: int
+    missing: list[MissingOriginal]
+
+
+class ImportedInfo(BaseModel):
+    """What came of a list: the collections, how many photos of each, and names that are not in the album."""
+
+    photos: dict[str, int]
+    unknown: int
+    examples: list[str]
+    collections: CollectionList
+
+
+class NextRequest(BaseModel, extra="forbid"):
+    """How many photos to look at next, and which were looked at without a mark."""
+
+    limit: int = Field(60, ge=1, le=200)
+    seen: Ids = []
+
+
+class NextPhotos(BaseModel):
+    """The photos of the album most worth a look for a collection, and how much of it is found by now.
+
+    `recall` is the share of the right photos that are in the collection already, as far as can be expected, between
+    `lowest` and `highest`; None while there are too few marks to say. `missing` is how many are still to be found. The
+    score of a hit is how likely it belongs to the collection.
+    """
+
+    version: str
+    recall: float | None
+    lowest: float | None
+    highest: float | None
+    missing: float | None
+    why: str
+    hits: list[Hit]
+
+
+class LearningInfo(BaseModel):
+    """What an album has learnt, and what it is learning."""
+
+    learnt: bool = Field(description="Whether searches are in what it learnt.")
+    collections: int = Field(description="Collections with photos enough to learn from.")
+    wanted: int = Field(default=FEWEST_COLLECTIONS, description="That many of them are needed.")
+    photos: int = Field(default=FEWEST_PHOTOS, description="That many photos of each are needed.")
+    running: bool = Field(description="Whether it is learning now.")
+    share: float = Field(description="Of that, the share that is done, from 0 to 1.")
+    said: str | None = Field(description="What came of the last learning here, in words.")
+
+
+class AlbumState(BaseModel):
+    """What there is to know of an album to see whether anything is new."""
+
+    name: str
+    version: str
+    collections: str | None = Field(description="The version of its collections, where it keeps any.")
+    learning: float | None = Field(description="The share that is done of what it is learning.")
+
+
+class ServerState(BaseModel):
+    """All albums, as they are now."""
+
+    albums: list[AlbumState]
+
+
+# ---- text
+
+
+def sentence_of(mistake: Mapping[str, Any]) -> str:
+    """What pydantic says is wrong with a request, as a sentence."""
+    first, *others = mistake["loc"] or ("",)
+    place = others if others and first in ("body", "query", "path") else [first, *others]
+    where = " ".join(map(str, place))
+    if mistake["type"] == "extra_forbidden":
+        return f"There is no parameter {where!r} here: /api/openapi.json has those that there are."
+    return f"{where or 'The request'}: {mistake['msg']}."
+
+
+def packed(vector: np.ndarray) -> str:
+    """A vector (d,) as text."""
+    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+
+
+def unpacked(text: str, dimension: int) -> np.ndarray:
+    """The vector (d,) in the text."""
+    try:
+        vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except ValueError:
+        raise ValueError("The vector is no base64 of float32: send what a search answered as its query.") from None
+    if vector.shape != (dimension,):
+        raise ValueError(
+            f"The vector has {len(vector)} numbers and the album's have {dimension}: search with the photo here."
+        )
+    return vector
+
+
+def plain(path: str) -> str:
+    """A path as text: bytes of a file name that are not UTF-8 are spelled out."""
+    return path.encode(errors="backslashreplace").decode()

@@ -1,0 +1,270 @@
+"""One version of an album behind the server: queries as its model sees them, pictures, lists and facts of photos."""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from starlette.exceptions import HTTPException
+
+from smoothap._core.devices import lanes_for
+from smoothap.album import Album, Filter
+from smoothap.album.copies import best_first
+from smoothap.album.engines.codes import Bounded
+from smoothap.album.filters import cameras_of, days_of, folders_of, undated
+from smoothap.album.photos import Photo
+from smoothap.album.prepare import plain_jpeg
+from smoothap.data.reading import UnreadableImage, read_image
+from smoothap.plots.text import visible
+from smoothap.server import schemas
+from smoothap.server.batching import Batching
+from smoothap.server.decoder import Decoder
+from smoothap.server.plain_jpeg import is_plain_jpeg
+from smoothap.server.rankings import Stacks, listed, ranked
+
+_RANKINGS_KEPT, _SCORES_KEPT = 32, 6_400_000  # for the next page of an answer
+_LISTS_KEPT = 4  # of the album in its order
+_QUALITY = 92  # of the JPEGs that the page shows
+_NO_PICTURE = (OSError, LookupError, ValueError, NotImplementedError)  # whatever an album says that has none
+Query = tuple[np.ndarray, Bounded | None]  # a vector (d,), and what a search with it begins with
+
+
+class ServedAlbum:
+    """One version of an album behind the server; nothing about it changes any more."""
+
+    def __init__(self, album: Album, name: str, decoder: Decoder, batching: Batching | None = None) -> None:
+        self.album, self.name, self.decoder, self.version = album, name, decoder, album.version
+        labels = album.photos.labels()
+        self.labels = labels if any(label is not None for label in labels) else None
+        kept = min(_RANKINGS_KEPT, 1 + _SCORES_KEPT // (1 + len(album)))
+        # Without a reference to this object, which would then hold the album's files open until a cycle is collected.
+        self.ranking = lru_cache(kept)(partial(ranked, album, self.labels))
+        self._kept_list = lru_cache(_LISTS_KEPT)(partial(listed, album))
+        self._batching = batching or Batching()
+        self._model: Any = None  # once it is loaded
+        self._loading = threading.Lock()
+        self.stacks = Stacks(album)
+
+    def renewed(self) -> "ServedAlbum":
+        """The album as it is on disk now; this version of it can be used as before."""
+        return ServedAlbum(self.album.reopened(), self.name, self.decoder, self._batching)
+
+    @cached_property
+    def ids_by_path(self) -> dict[str, int]:
+        """The id of each photo by its path."""
+        return dict(zip(self.album.photos.paths(), self.album.photos.ids.tolist(), strict=True))
+
+    @cached_property
+    def model_key(self) -> str:
+        """A short name of the album's model and of what was learnt since, which nothing else has."""
+        learnt = self.album.learnt
+        return _key(repr((self.album.model and asdict(self.album.model), learnt and learnt.number)).encode())
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the album has a folder to keep collections in."""
+        with contextlib.suppress(ValueError):
+            return self.album.collections is not None
+        return False
+
+    @property
+    def info(self) -> schemas.AlbumInfo:
+        """The album and what can be done with it."""
+        return schemas.AlbumInfo(
+            name=self.name, version=self.version, photos=len(self.album), dimension=self.album.vectors.shape[1],
+            columns=self.album.photos.column_names(), labelled=self.labels is not None,
+            takes_photos=self.album.model is not None, calibrated=self.album.calibration is not None, keeps=self.keeps,
+        )  # fmt: skip
+
+    # ---- queries
+
+    def warm_up(self) -> str:
+        """Load what the first photo needs; gives what is wrong with it in a sentence, "" for nothing."""
+        self.album.searching.warm_up()
+        if self.album.model is not None:
+            self.decoder.warm_up()
+            try:
+                model = self._loaded_model()
+                blank = Image.new("RGB", (64, 64))
+                _queries_of_views(self, model, [model.transform.test_view(blank)])  # what is compiled, is compiled now
+            except (OSError, ValueError, RuntimeError) as error:  # such as a GPU without room for it
+                return f"The model of {self.name} cannot be used: {error}"
+        return ""
+
+    def query(self, photo: bytes, box: schemas.ShareBox | None = None) -> Query:
+        """The vector (d,) of a photo from elsewhere, or of a part of it, and what a search with it begins with."""
+        return self._query_of_view(self.decoder.decode(photo, box=box, view=self._usable_model().transform))
+
+    def query_of_part(self, identity: int, box: schemas.ShareBox) -> Query:
+        """The same of a part of one of the album's photos, from its file: a thumbnail has too few pixels for that."""
+        view, name = self._usable_model().transform, visible(self.album.photo(identity).path)
+        try:
+            return self._query_of_view(self.decoder.decode(self.album.photo_path(identity), box=box, view=view))
+        except UnreadableImage as error:
+            raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
+        except _NO_PICTURE as error:
+            raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
+
+    def _loaded_model(self) -> Any:
+        """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""
+        if self._model is None:
+            with self._loading:
+                model = self.album.embedder().for_queries()
+                self._batching.lanes = lanes_for(model.device)
+                self._model = model
+        return self._model
+
+    def _usable_model(self) -> Any:
+        if self.album.model is None:
+            raise HTTPException(409, "This album has vectors and no model: search with one of its own photos.")
+        try:
+            return self._loaded_model()
+        except (OSError, ValueError) as error:
+            raise HTTPException(409, f"The album's model cannot be used: {error}") from error
+
+    def _query_of_view(self, view: Image.Image) -> Query:
+        """The query of what the album's model views of a photo, as the decoder cut it out."""
+        return self._batching.ask(self, partial(_queries_of_views, self, self._usable_model()), view)
+
+    # ---- pictures
+
+    def image(self, identity: int, side: int = 1024) -> bytes:
+        """A JPEG of at most that many pixels a side, of pixels and nothing else; the thumbnail if the file is gone."""
+        self.album.photos.row_of(identity)
+        try:
+            return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=side), _QUALITY)
+        except _NO_PICTURE:
+            return self.thumbnail(identity)
+
+    def thumbnail(self, identity: int) -> bytes:
+        """A small JPEG with pixels and nothing else, from the photo itself where the album has no small picture."""
+        self.album.photos.row_of(identity)
+        try:
+            picture = self.album.thumbnail(identity)
+            if is_plain_jpeg(picture):
+                return picture
+            return plain_jpeg(read_image(picture, pixel_limit=4_000_000), _QUALITY)
+        except _NO_PICTURE:
+            try:
+                return plain_jpeg(self.decoder.decode(self.album.photo_path(identity), side=256), _QUALITY)
+            except _NO_PICTURE as error:
+                raise HTTPException(404, f"Photo {identity} has no picture: index the album again.") from error
+
+    def preview(self, photo: bytes) -> bytes:
+        """A small JPEG of a photo from elsewhere."""
+        return plain_jpeg(self.decoder.decode(photo, side=512), _QUALITY)
+
+    def picture_key(self, photo: Photo) -> str:
+        """A short name that changes with the pixels of a photo: part of its picture's address, which browsers keep."""
+        if photo.sha256:
+            return _key(photo.sha256.encode())
+        if self.album.root is None:
+            return _key(b"")
+        try:  # vectors made elsewhere: nobody has read the file
+            status = (self.album.root / photo.path).stat()
+        except _NO_PICTURE:
+            return _key(b"")
+        return _key(repr((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)).encode())
+
+    # ---- photos
+
+    def photo(self, photo: Photo, copies: Sequence[int] = ()) -> schemas.PhotoInfo:
+        """A photo, and the ids of its copies that are not listed."""
+        return schemas.PhotoInfo(**self._known(photo), copies=list(copies))
+
+    def hit(
+        self, photo: Photo, rank: int, score: float, right: bool | None = None, copies: Sequence[int] = ()
+    ) -> schemas.Hit:
+        """A photo that was found."""
+        return schemas.Hit(**self._known(photo), rank=rank, score=score, right=right, copies=list(copies))
+
+    def _known(self, photo: Photo) -> dict[str, Any]:
+        return {
+            "id": photo.id, "path": schemas.plain(photo.path), "label": photo.label, "columns": photo.columns,
+            "picture": self.picture_key(photo),
+        }  # fmt: skip
+
+    def facts(self, identity: int, albums: Sequence["ServedAlbum"]) -> schemas.Photo:
+        """What is known of a photo."""
+        row = self.album.photos.row_of(identity)
+        photo, stack = self.album.photos[row], best_first(self.album.photos.at(self.stacks.members(row)))
+        return schemas.Photo(
+            **self._sized(photo),
+            taken=None if photo.taken is None else photo.taken.isoformat(" ", "seconds"),
+            camera=photo.camera,
+            twins=[photo.id if served is self else served.ids_by_path.get(photo.path) for served in albums],
+            stack=[schemas.Copy(**self._sized(one)) for one in stack],
+        )
+
+    def _sized(self, photo: Photo) -> dict[str, Any]:
+        return {**self._known(photo), "width": photo.width, "height": photo.height, "bytes": photo.bytes}
+
+    def filter(self, asked: schemas.Filters) -> tuple[Filter, str]:
+        """A filter, and a text that changes with what it says where that is up to the collections."""
+        chosen = asked.filter()
+        if chosen.collection is None and not chosen.in_no_collection:
+            return chosen, ""
+        if chosen.collection is not None:
+            chosen = replace(chosen, collection=self.collection(chosen.collection))
+        return chosen, str(self.album.collections.version)
+
+    def collection(self, which: int | str) -> int | str:
+        """A collection by its key or name; digits that no collection is called are a key, as an address has it."""
+        is_key = isinstance(which, str) and which.isdecimal() and which not in self.album.collections.all()
+        return int(which) if is_key else which
+
+    def listed(self, request: schemas.PhotoListRequest) -> schemas.PhotoPage:
+        """A page of the album in its order."""
+        version = self.list_version(request.stacked)
+        stacks = self.stacks if request.stacked else None
+        number, rows, passing = self._kept_list(*self.filter(request), stacks, version)
+        shown = rows[request.offset : request.offset + request.limit]
+        copies = [[] for _ in shown] if stacks is None else stacks.copies(shown, passing)
+        photos = zip(self.album.photos.at(shown), copies, strict=True)
+        return schemas.PhotoPage(
+            version=version, total=len(rows), folded=number - len(rows), photos=[self.photo(*each) for each in photos]
+        )
+
+    def list_version(self, stacked: bool) -> str:
+        """The version of a list: with copies stacked, it changes with the stacks too."""
+        return f"{self.version}-{self.stacks.version}" if stacked else self.version
+
+    @cached_property
+    def choices(self) -> schemas.Choices:
+        """What there is to filter by."""
+        photos = self.album.photos
+        first, last = days_of(photos) or (None, None)
+        cameras = [schemas.CameraInfo(name=name, photos=number) for name, number in cameras_of(photos).items()]
+        # A folder whose name is no text cannot be sent back.
+        folders = [folder for folder in folders_of(photos) if schemas.plain(folder) == folder]
+        return schemas.Choices(folders=folders, cameras=cameras, first=first, last=last, undated=undated(photos))
+
+
+def _queries_of_views(served: ServedAlbum, model: Any, views: list[Image.Image]) -> list[Query]:
+    """What the photos in some views are searched with; those of a batch are compared with the album in one pass."""
+    import torch
+
+    pixels = torch.from_numpy(np.stack([np.asarray(view) for view in views])).permute(0, 3, 1, 2)
+    ((vectors, _),) = model.embed_batches([(pixels, None)])
+    vectors = served.album.projected(vectors)
+    return list(zip(vectors, served.album.searching.bounded(vectors), strict=True))
+
+
+def _key(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+Albums = tuple[ServedAlbum, ...]
+
+
+def by_name(albums: Iterable[ServedAlbum], name: str) -> ServedAlbum:
+    """The album of this name."""
+    names = {served.name: served for served in albums}
+    if name not in names:
+        raise HTTPException(404, f"There is no album {name!r}: this server has {', '.join(names)}.")
+    return names[name]

@@ -1,0 +1,49 @@
+// What the page shows, as its address has it: Back, a reload and a bookmark lead to the same photos.
+//
+// A view is {ids, part, members, next, chosen, filters, stacked}: the photo that is searched with, by its id in each album,
+// and a part of it; or the collection that is shown, or that more is looked for, by its key; the collection that marks go
+// into; and which photos are looked at. How far one has scrolled is kept beside the address, as {place}.
+
+const FILTERS = ["folder", "since", "until", "camera", "collection"];
+
+export function readView() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const numbers = (name) => (given.get(name) ?? "").split(",").filter((text) => /^\d+(\.\d+)?$/.test(text)).map(Number);
+  const [ids, part] = [numbers("photo"), numbers("part")];
+  return {
+    ids: ids.length ? ids : null, part: part.length === 4 ? part : null,
+    members: numbers("members")[0] ?? null, next: numbers("next")[0] ?? null, chosen: numbers("in")[0] ?? null,
+    filters: Object.fromEntries(FILTERS.filter((name) => given.has(name)).map((name) => [name, given.get(name)])),
+    stacked: given.has("stacked") ? given.get("stacked") === "1" : null,
+  };
+}
+
+function addressOf({ ids, part, members, next, chosen, filters, stacked }) {
+  const values = {
+    photo: ids?.join(","), part: part?.map((share) => share.toFixed(5)).join(","), members, next,
+    in: chosen, ...filters, stacked: stacked === null || stacked === undefined ? null : Number(stacked),
+  };
+  const pairs = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const hash = pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&");
+  return hash ? `#${hash}` : location.pathname + location.search;
+}
+
+// Another view: Back leads to the one before. `state` is kept beside the address.
+export function pushView(view, state = {}) {
+  history.pushState(state, "", addressOf(view));
+}
+
+// The same view with a little difference, which Back does not undo.
+export function replaceView(view) {
+  history.replaceState(history.state, "", addressOf(view));
+}
+
+export function keepPlace(place) {
+  if (history.state?.place !== place) history.replaceState({ ...history.state, place }, "");
+}
+
+export function keptState() {
+  return history.state ?? {};
+}
+
+history.scrollRestoration = "manual"; // the list has to be there first

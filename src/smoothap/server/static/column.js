@@ -1,0 +1,330 @@
+// One album's photos on the page: a grid of any length that loads what is looked at, with marks, by pointer and by key.
+//
+// A question is a search, {upload: {image, box, preview}} with a photo from elsewhere; {members: KEY}, the photos of a
+// collection; {next: KEY, seen}, those most worth a look for it; or null, the album in its order.
+
+import { ask, askJson, post } from "./ask.js";
+import { Grid } from "./grid.js";
+
+const PAGE = 60;
+
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// A picture of a magnifier: fonts draw the sign for it too small to be seen, or not at all.
+function magnifier() {
+  const part = (tag, attributes) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+  const sign = part("svg", { class: "sign", viewBox: "0 0 20 20", "aria-hidden": "true" });
+  sign.append(part("circle", { cx: 8.5, cy: 8.5, r: 5.5 }), part("path", { d: "m13 13 5 5" }));
+  return sign;
+}
+
+// Characters that turn the direction of the text around them, break its line or control what shows it.
+const UNSAFE = /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+// Text from elsewhere with all that would steer what shows it spelled out.
+export function visible(text) {
+  return text.replace(UNSAFE, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+// A photo as the server tells of it, with a name and a label to show.
+export function named(photo) {
+  return { ...photo, name: visible(photo.path), label: photo.label === null ? null : visible(photo.label) };
+}
+
+function addressOf(album) {
+  return `api/v1/albums/${encodeURIComponent(album.name)}`;
+}
+
+// As what follows the question mark of an address.
+function asQuery(values) {
+  const pairs = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
+  return new URLSearchParams(pairs.flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString();
+}
+
+// As a form with a photo in it.
+function asForm({ upload, ...values }) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ ...values, ...upload })) {
+    for (const one of [value].flat()) if (one !== undefined && one !== null) form.append(name, one);
+  }
+  return form;
+}
+
+export function count(number, noun) {
+  return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+// How likely a photo belongs to a collection.
+function chance(share) {
+  return share < 0.01 ? "<1%" : `${Math.round(100 * share)}%`;
+}
+
+export class Column {
+  // page: {look(column, place), pick(column, id), unstack(column, hit), mark(column, hits, kind), markOf(column, hit),
+  // marks(hit), saw(column), shown(column, answer), filter(), isFiltered(), failed(error)}
+  constructor(album, number, role, page) {
+    Object.assign(this, { album, number, role, page, marks: new Map(), question: null, hits: [], total: 0, turn: 0, pages: new Map() });
+    this.heading = make("h2", {}, make("bdi", { textContent: album.name }));
+    this.note = make("p", { className: "note" });
+    this.csv = make("button", { type: "button", textContent: "CSV", title: "Download this list", hidden: true });
+    this.csv.setAttribute("aria-label", `Download the list of ${album.name} as CSV`);
+    this.csv.addEventListener("click", () => this.download());
+    this.list = make("ol", { className: "grid" });
+    this.message = make("p", { className: "message", hidden: true });
+    this.tools = make("div", { className: "tools" });
+    const header = make("header", {}, this.heading, this.note, this.tools, this.csv);
+    this.element = make("section", { className: `column ${role}` }, header, this.list, this.message);
+    this.element.setAttribute("aria-label", `Photos of ${album.name}`);
+    this.list.addEventListener("click", (event) => this.click(event));
+    this.list.addEventListener("keydown", (event) => this.key(event));
+    this.grid = new Grid(this.list, { tile: (place) => this.tile(place), shown: (...range) => this.near(...range), saw: () => this.page.saw(this) });
+  }
+
+  get base() {
+    return addressOf(this.album);
+  }
+
+  // The address changes with the pixels: what the browser has kept is never another photo's picture.
+  address(photo, kind) {
+    return `${this.base}/photos/${photo.id}/${kind}?picture=${photo.picture}`;
+  }
+
+  // Show the answer to a question, or with null the album in its order. The old grid stays until the new one is there.
+  // Where `place` is given, that place of the list is shown, and else its beginning.
+  async show(question, place = 0) {
+    const turn = (this.turn += 1);
+    this.element.classList.add("waiting");
+    try {
+      const answer = await this.fetch(question, 0);
+      if (turn !== this.turn) return null;
+      const same = JSON.stringify(question) === JSON.stringify(this.question); // of an album that has changed
+      this.question = answered(question, answer);
+      this.version = answer.version;
+      this.hits = (answer.hits ?? answer.photos).map(named);
+      this.total = answer.total ?? this.hits.length;
+      this.photos = this.total + (answer.folded ?? 0); // with the copies that lie under others
+      this.pages = new Map([[0, Promise.resolve()]]);
+      const inside = this.list.contains(document.activeElement);
+      if (!same && this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView();
+      this.grid.reset(this.total);
+      if (place > 0) this.grid.scrollTo(place);
+      if (inside) this.grid.focus(place); // whoever came by keyboard goes on from the first photo
+      this.showSummary(answer);
+      this.page.shown(this, answer);
+      return answer;
+    } finally {
+      if (turn === this.turn) this.element.classList.remove("waiting");
+    }
+  }
+
+  fetch(question, offset, limit = PAGE) {
+    const page = `offset=${offset}&limit=${limit}`;
+    if (question === null) return askJson(`${this.base}/photos?${asQuery({ ...this.page.filter(), offset, limit })}`);
+    if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}`);
+    if (question.next !== undefined) return askJson(`${this.base}/collections/${question.next}/next`, { limit: PAGE, seen: question.seen });
+    const search = { ...question, offset, limit: PAGE, statistics: true };
+    if (!question.upload) return askJson(`${this.base}/search`, search);
+    return ask(`${this.base}/search/photo`, { method: "POST", body: asForm(search) }).then((answer) => answer.json());
+  }
+
+  // These places are seen, and these exist around them: load what is missing, once the scrolling rests for a moment.
+  near(first, last, from, to) {
+    clearTimeout(this.resting);
+    const missing = [];
+    for (let page = Math.floor(from / PAGE); page * PAGE < to; page += 1) if (!this.pages.has(page)) missing.push(page);
+    if (!missing.length) return;
+    const middle = (first + last) / 2 / PAGE;
+    missing.sort((one, other) => Math.abs(one - middle) - Math.abs(other - middle));
+    this.resting = setTimeout(() => missing.forEach((page) => this.load(page).catch((error) => this.page.failed(error))), 50);
+  }
+
+  load(page) {
+    if (!this.pages.has(page)) {
+      const loading = this.loaded(page, this.turn);
+      this.pages.set(page, loading);
+      loading.catch(() => this.pages.delete(page)); // to be tried again
+    }
+    return this.pages.get(page);
+  }
+
+  async loaded(page, turn) {
+    const answer = await this.fetch(this.question, page * PAGE);
+    if (turn !== this.turn) return;
+    if (answer.version !== this.version) {
+      await this.show(this.question); // the album was indexed meanwhile: a list has one version from end to end
+      return;
+    }
+    (answer.hits ?? answer.photos).forEach((hit, place) => {
+      this.hits[page * PAGE + place] = named(hit);
+      this.grid.renew(page * PAGE + place);
+    });
+  }
+
+  // The photo in a place of the list, loaded if it is not there yet; undefined beyond its end.
+  async hitAt(place) {
+    if (place < 0 || place >= this.total) return undefined;
+    await this.load(Math.floor(place / PAGE));
+    return this.hits[place];
+  }
+
+  showSummary(answer) {
+    const searched = answer.query !== undefined;
+    this.csv.hidden = !searched || answer.total === 0;
+    const copies = answer.folded ? ` and ${answer.folded.toLocaleString("en")} ${answer.folded === 1 ? "copy" : "copies"}` : "";
+    const parts = [this.total ? count(this.total, "photo") + copies : ""];
+    if (searched && answer.right_in_list !== null && answer.curve) {
+      parts.push(`${answer.right_in_list} of ${answer.curve.positives} right ones in the list`);
+    }
+    if (searched && answer.expected_recall !== null) {
+      const [recall, precision] = [answer.expected_recall, answer.expected_precision].map((share) => Math.round(100 * share));
+      parts.push(`expected recall ${recall}%, precision ${precision}%`);
+    }
+    if (answer.note) parts.push(answer.note);
+    this.note.textContent = parts.join(" · ");
+    this.message.hidden = this.total > 0;
+    this.message.textContent = this.page.isFiltered()
+      ? "No photo passes the filters: take one of them away."
+      : searched
+        ? "No photo scores as high as that: move the slider to the left."
+        : this.question === null
+          ? "This album is empty. Fill it with: smoothap index PHOTOS --out ALBUM"
+          : "There is no photo to show.";
+  }
+
+  tile(place) {
+    const hit = this.hits[place];
+    if (hit === undefined) {
+      return make("li", { className: "tile empty" }, make("span", { className: "hidden-text", textContent: "loading" }));
+    }
+    const verdict = hit.right === true ? "right" : hit.right === false ? "wrong" : "";
+    const known = hit.label === null ? hit.name : `${hit.name}, ${hit.label}`;
+    const score = this.question?.next === undefined ? hit.score?.toFixed(3) : chance(hit.score);
+    const described = hit.rank ? `Rank ${hit.rank}: ${known}, score ${score}${verdict && `, ${verdict}`}` : known;
+    const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async" });
+    const picture = make("button", { type: "button", className: "picture", title: `Look at ${known}`, tabIndex: -1 }, image);
+    const tile = make("li", { className: `tile ${verdict}` }, picture);
+    tile.dataset.id = hit.id;
+    if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
+    const { length } = hit.copies;
+    if (length) tile.append(this.button("stack", `+${length}`, `The best of ${length + 1} copies: show them (D)`, known));
+    if (hit.rank) {
+      const rank = make("span", { className: "rank", textContent: hit.rank });
+      tile.append(make("div", { className: "facts" }, rank, make("span", { className: "score", textContent: score })));
+    }
+    tile.append(make("div", { className: "name" }, make("bdi", { textContent: hit.label ?? hit.name.split("/").at(-1), title: hit.name })));
+    const marks = this.page.marks(hit) ? [["yes", "✓", "It belongs (R)"], ["no", "✗", "It does not (W)"]] : [];
+    const actions = [...marks, ["find", magnifier(), "Find more like it (F)"]];
+    tile.append(make("div", { className: "marks" }, ...actions.map((action) => this.button(...action, known))));
+    this.markTile(tile, hit);
+    return tile;
+  }
+
+  button(kind, sign, meaning, known) {
+    const button = make("button", { type: "button", className: kind, title: meaning, tabIndex: -1 }, sign);
+    button.setAttribute("aria-label", `${meaning}: ${known}`);
+    return button;
+  }
+
+  // The buttons of a tile as they stand.
+  markTile(tile, hit) {
+    const mark = this.page.markOf(this, hit);
+    tile.classList.toggle("no", mark === "wrong");
+    const pressed = { yes: mark === "right", no: mark === "wrong" };
+    for (const [kind, is] of Object.entries(pressed)) tile.querySelector(`.${kind}`)?.setAttribute("aria-pressed", is);
+  }
+
+  markTiles() {
+    for (const [place, tile] of this.grid.tiles) if (tile.dataset.id) this.markTile(tile, this.hits[place]);
+    this.page.saw(this);
+  }
+
+  // Let the tiles of these photos be seen for a moment: they were marked together.
+  flash(hits) {
+    const places = new Set(hits.map((hit) => this.hits.indexOf(hit)));
+    for (const [place, tile] of this.grid.tiles) {
+      if (!places.has(place)) continue;
+      tile.classList.remove("flash");
+      void tile.offsetWidth; // so that it begins again
+      tile.classList.add("flash");
+    }
+  }
+
+  act(tile, action) {
+    const place = Number(tile.dataset.place);
+    const hit = this.hits[place];
+    if (!hit) return;
+    if (action === "picture") {
+      this.grid.current = place;
+      this.page.look(this, place);
+    } else if (action === "find") {
+      this.page.pick(this, hit.id);
+    } else if (action === "stack") {
+      if (hit.copies.length) this.page.unstack(this, hit);
+    } else if (this.page.marks(hit)) {
+      const mark = action === "yes" ? "right" : "wrong";
+      this.page.mark(this, [hit], this.page.markOf(this, hit) === mark ? "neither" : mark);
+      this.markTile(tile, hit);
+    }
+  }
+
+  click(event) {
+    const button = event.target.closest("button");
+    if (button) this.act(button.closest(".tile"), button.classList[0]);
+  }
+
+  key(event) {
+    const tile = event.target.closest(".tile");
+    if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
+    const action = { r: "yes", w: "no", f: "find", d: "stack" }[event.key.toLowerCase()];
+    if (action) {
+      this.act(tile, action);
+    } else {
+      const place = this.grid.step(event.key, Number(tile.dataset.place));
+      if (place === undefined) return;
+      this.grid.focus(place);
+    }
+    event.preventDefault();
+  }
+
+  // The photos that have been on the screen as a whole and are not marked.
+  unmarked() {
+    return this.hits.filter((hit, place) => this.grid.seen.has(place) && this.page.markOf(this, hit) === undefined);
+  }
+
+  marked(kind) {
+    return [...this.marks].filter(([, mark]) => mark === kind).map(([id]) => id);
+  }
+
+  async download() {
+    try {
+      save(await (await post(`${this.base}/search.csv`, this.question)).blob(), "photos.csv");
+    } catch (error) {
+      this.page.failed(error);
+    }
+  }
+}
+
+// The question for the next page and for all else: with the vector of a photo, or of a part of one, that was sent.
+function answered(question, answer) {
+  if (!question?.upload && !question?.box) return question;
+  const { upload, box, ...rest } = question;
+  return { ...rest, ...answer.query };
+}
+
+export function save(blob, name) {
+  const address = URL.createObjectURL(blob);
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}

@@ -1,0 +1,131 @@
+"""Photos that programs add to an album over HTTP, and take out of it; each change is a new version of the album."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from starlette.exceptions import HTTPException
+
+from smoothap._core.files import FolderBusy, write_atomically
+from smoothap.album import Album
+from smoothap.data.reading import SUFFIXES, UnreadableImage
+from smoothap.server import schemas
+from smoothap.server.schemas import plain
+from smoothap.server.served_album import ServedAlbum
+
+_NAMED = 5  # photos that an error names
+_LONGEST_NAME = 200  # bytes: file systems have 255 for a name, of which the writing takes a few
+_PATIENCE = 20.0  # seconds that a change waits for another one, of this process or of another
+_writing = threading.Lock()  # one change at a time: each writes the album again
+Result = TypeVar("Result")
+
+
+def add_photos(
+    served: ServedAlbum, photos: Mapping[str, bytes], label: str | None, columns: Mapping[str, str]
+) -> schemas.Written:
+    """Write photos into the album's photo folder by their paths and take them in, all in one step.
+
+    A photo that cannot be read is refused before anything of it is written; one whose path is taken by other pixels
+    takes its place. `label` and `columns` are those of all these photos. Where no photo is left, that is an error.
+    """
+    root, refused, written, status = _root(served.album), dict[str, str](), list[str](), 422
+    for path, content in photos.items():
+        try:
+            target = _target(served.album, root, path)
+            served.decoder.decode(content, side=256)
+            write_atomically(target, content)
+            written.append(path)
+        except UnreadableImage as error:
+            refused[path] = error.reason
+        except ValueError as error:
+            refused[path] = str(error)
+        except OSError as error:  # a full disk, or a folder that this server may not write to
+            refused[path], status = f"it cannot be written: {error.strerror or error}", 507
+
+    def take_in(album: Album) -> Album:
+        report = album.add(
+            [root / path for path in written],
+            labels=None if label is None else lambda _: label,
+            columns=None if not columns else lambda _: columns,
+            progress=False,
+        )
+        refused.update({plain(path): reason for path, reason in report.unreadable.items() if path in written})
+        return album
+
+    album = _changed(served.album, take_in) if written else served.album
+    ids = {path: album.photos.id_of(path) for path in written if path not in refused}
+    if not ids:
+        raise HTTPException(status, f"Nothing was added. {_reasons(refused)}")
+    return schemas.Written(version=album.version, ids=ids, refused=refused)
+
+
+def remove_photo(served: ServedAlbum, identity: int, *, delete_file: bool) -> schemas.Removed:
+    """Take a photo out of the album and, if asked for, delete its file."""
+    path = served.album.photo(identity).path
+    file = served.album.photo_path(identity) if delete_file else None
+
+    def take_out(album: Album) -> Album:
+        album.photos.row_of(identity)  # by now another may have taken it out
+        album.remove([identity])
+        return album
+
+    album = _changed(served.album, take_out)
+    deleted = False
+    if file is not None:
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+            deleted = True
+    return schemas.Removed(version=album.version, id=identity, path=plain(path), file_deleted=deleted)
+
+
+def _changed(album: Album, change: Callable[[Album], Result]) -> Result:
+    """What a change gives, made to the album as it is on disk by now, when no other process writes to it."""
+    end = time.monotonic() + _PATIENCE
+    with _writing:
+        while True:
+            try:
+                return change(album.reopened())
+            except FolderBusy as error:
+                if time.monotonic() >= end:
+                    raise HTTPException(503, "Another process writes to the album: try again in a while.") from error
+                time.sleep(0.05)
+
+
+def _reasons(refused: Mapping[str, str]) -> str:
+    """Some of the reasons, in a sentence."""
+    said = "; ".join(f"{plain(path)!r}: {reason.rstrip('.')}" for path, reason in list(refused.items())[:_NAMED])
+    return f"{said}, and {len(refused) - _NAMED:,} more." if len(refused) > _NAMED else f"{said}."
+
+
+def _root(album: Album) -> Path:
+    if album.root is None or album.model is None or album.folder is None:
+        raise HTTPException(409, "This album has no photo folder or no model, so it takes in no photos.")
+    return album.root
+
+
+def _target(album: Album, root: Path, path: str) -> Path:
+    """Where a photo of this path is to be written: below the photo folder, also where links are followed."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "\\" in path or any(part.startswith(".") for part in parts):
+        raise ValueError("no path below the photo folder: give one such as shoes/red.jpg, without '.' in front")
+    if len(path) > 1_000 or not path.isprintable():
+        raise ValueError("a path has at most 1,000 letters, and none that steer")
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        raise ValueError(f"a file or folder of it has a name of more than {_LONGEST_NAME} bytes: give a shorter one")
+    if PurePosixPath(path).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"no photo by its name: it ends in one of {', '.join(SUFFIXES)}")
+    target = root.joinpath(*parts)
+    folder = Path(os.path.realpath(target.parent))
+    if not folder.is_relative_to(root.resolve()) or target.is_symlink():
+        raise ValueError("it leads out of the photo folder")
+    if album.folder is not None and folder.is_relative_to(album.folder.resolve()):
+        raise ValueError("it leads into the folder of the album itself")
+    if target.is_dir():
+        raise ValueError("a folder of that name is there")
+    if any(above.is_file() for above in target.parents if above.is_relative_to(root)):
+        raise ValueError("a folder of it is a photo that is there")
+    return target
