@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -421,7 +421,7 @@ class Album:
         if expand:
             first = self._search.nearest(asked, expand)
             asked = asked._replace(vector=expanded(moved, self.vectors[first.rows], first.scores, alpha))
-        search, note = self._ranked_search() if rerank else (self._search, "")
+        search, note = self.search_by(rerank)
         min_score = least_score(self.calibration_of(rerank), recall, min_score)
         if everything:
             ranking = search.ranking(asked)
@@ -434,8 +434,10 @@ class Album:
             found = search.nearest(asked, k)
         return self.hits(found.rows, found.scores, f"{found.note} {note}".strip(), found.through)
 
-    def _ranked_search(self) -> tuple[Search | Reranked, str]:
-        """What ranks by neighbourhood, or by plain scores where that is not possible, and a sentence that says so."""
+    def search_by(self, rerank: bool) -> tuple[Search | Reranked, str]:
+        """What ranks by neighbourhood, or by plain scores; and a sentence where it is asked for and not possible."""
+        if not rerank:
+            return self._search, ""
         if "://" in self._engine:
             return self._search, "Ranked by plain scores: Milvus has the vectors, and no graph of neighbours."
         neighbourhood = self._neighbourhoods.of(self._snapshot)
@@ -443,6 +445,12 @@ class Album:
             return Reranked(self._search, neighbourhood), ""
         linking = "Ranked by plain scores: photos are being linked with those like them." if len(self) > 1 else ""
         return self._search, linking
+
+    @property
+    def linked(self) -> int:
+        """How many photos are in the graph of neighbours, as far as it is made."""
+        neighbourhood = None if "://" in self._engine else self._neighbourhoods.of(self._snapshot)
+        return 0 if neighbourhood is None else len(self) - neighbourhood.missing
 
     def link(self, *, progress: bool = True) -> None:
         """Bring the graph of neighbours up to date now, and not when it is first asked for."""
@@ -475,8 +483,9 @@ class Album:
         """
         row, wrong_rows = None if photo is None else self.photos.row_of(photo), self.photos.rows_of(wrong)
         out = np.concatenate([self.photos.rows_of(left_out), wrong_rows])
-        search = self._ranked_search()[0] if rerank else self._search
-        return search.ranking(VectorQuery(vector, out, self.passing(where), where, row, wrong_rows))
+        search, note = self.search_by(rerank)
+        ranking = search.ranking(VectorQuery(vector, out, self.passing(where), where, row, wrong_rows))
+        return replace(ranking, note=f"{ranking.note} {note}".strip())
 
     def all_above(self, score: float, query: Query | None = None) -> list[Hit] | list[Pair]:
         """All photos at or above the score for the query; without one, all pairs (id, id, score) of the album."""

@@ -158,14 +158,18 @@ def ranked(
     wrong: tuple[int, ...] = (),
     where: Filter | None = None,
     _kept: str = "",
+    rerank: bool = False,
+    _linked: int = 0,
 ) -> LabelledRanking:
     """The album ranked for the bytes of a vector (d,) float32 and marked ids, without the query's rows, if any.
 
-    `_kept` changes with the collections, which a filter may ask for.
+    `_kept` changes with the collections, which a filter may ask for, and `_linked` with the graph of neighbours.
     """
     # What is marked stays in the ranking: AP would rise by itself if wrong ones were taken out.
     moved = moved_by_marks(album, np.frombuffer(vector, np.float32), right, wrong)
-    ranking = album.ranking(moved, album.photos.ids[list(query_rows)].tolist(), where)
+    ids = album.photos.ids[list(query_rows)].tolist()
+    itself = ids[0] if len(ids) == 1 and np.array_equal(moved, album.vectors[query_rows[0]]) else None
+    ranking = album.ranking(moved, ids, where, rerank=rerank, photo=itself)
     names = set() if labels is None else {labels[row] for row in query_rows}
     if labels is None or len(names) != 1 or None in names:
         return LabelledRanking(ranking, None)

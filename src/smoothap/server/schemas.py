@@ -103,6 +103,9 @@ class PhotoListRequest(Filters):
 
     offset: int = Field(0, ge=0, le=10_000_000)
     limit: int = Field(60, ge=1, le=200)
+    rerank: bool = Field(
+        True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
+    )
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
 
 
@@ -123,6 +126,9 @@ class SearchOptions(Filters):
     )
     right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
     wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
+    rerank: bool = Field(
+        True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
+    )
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
     statistics: bool = Field(
         False, description="Rank the whole album, for `ranked`, `lowest`, `highest`, `right_in_list` and `curve`."
@@ -203,13 +209,18 @@ class PhotoInfo(BaseModel):
 
 
 class Hit(PhotoInfo):
-    """One answer; `score` is the cosine, `right` says whether its label is the query's, where both are known."""
+    """One answer; `right` says whether its label is the query's, where both are known.
+
+    `score` is the cosine; in a ranking by neighbourhood it is the one that the plain list has in this place, and
+    `through` the id of the photo that led to this one, if it was not the query itself.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE_HIT]})
 
     rank: int
     score: float
     right: bool | None = None
+    through: int | None = None
 
 
 class Group(BaseModel):

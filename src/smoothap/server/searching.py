@@ -77,7 +77,7 @@ def _given_vector(served: ServedAlbum, numbers: list[float]) -> np.ndarray:
 
 def answer(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> schemas.SearchAnswer:
     """A page of what is found for a query."""
-    least, calibration = _least_score(served, options), served.album.calibration
+    least, calibration = _least_score(served, options), served.album.calibration_of(options.rerank)
     known = calibration is not None and least is not None
     found = schemas.SearchAnswer(
         album=served.name,
@@ -106,11 +106,17 @@ def _find_nearest(
     found.total = len(album) if passing is None else int(passing.sum())
     found.total -= sum(passing is None or bool(passing[row]) for row in query.rows)
     bounded = None if right or wrong else query.bounded  # which is of the vector before it was moved
-    nearest = album.searching.nearest(
-        VectorQuery(vector, np.array(query.rows, np.int64), passing, where), options.offset + options.limit, bounded
+    itself = query.rows[0] if len(query.rows) == 1 and np.array_equal(vector, album.vectors[query.rows[0]]) else None
+    search, note = album.search_by(options.rerank)
+    nearest = search.nearest(
+        VectorQuery(vector, np.array(query.rows, np.int64), passing, where, itself),
+        options.offset + options.limit,
+        bounded,
     )
     rows, scores = nearest.rows[options.offset :], nearest.scores[options.offset :]
-    found.hits, found.note = list(_hits(served, rows, scores, options.offset + np.arange(len(rows)))), nearest.note
+    through = None if nearest.through is None else nearest.through[options.offset :]
+    places = options.offset + np.arange(len(rows))
+    found.hits, found.note = list(_hits(served, rows, scores, places, through=through)), f"{nearest.note} {note}".strip()
 
 
 def _rank(
@@ -137,7 +143,8 @@ def _rank(
         rows, scores = labelled.places(first, last, least)
         places, copies = first + np.arange(len(rows)), None
     found.folded = number - found.total
-    found.hits = list(_hits(served, rows, scores, places, labelled.right, copies))
+    through = None if labelled.ranking.through is None else labelled.ranking.through[rows]
+    found.hits = list(_hits(served, rows, scores, places, labelled.right, copies, through))
     if options.statistics:
         scores = labelled.ranking.scores[labelled.ranking.at_least()]
         found.ranked = len(scores)
@@ -149,7 +156,9 @@ def _rank(
 
 def ranking_for(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> LabelledRanking:
     """The ranking for a query, made now or kept from the page before."""
-    return served.ranking(query.vector.tobytes(), query.rows, *_marks(served, options), *served.filter(options))
+    marks, where = _marks(served, options), served.filter(options)
+    linked = served.album.linked if options.rerank else 0
+    return served.ranking(query.vector.tobytes(), query.rows, *marks, *where, options.rerank, linked)
 
 
 def _marks(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -164,7 +173,7 @@ def _marks(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[i
 def _least_score(served: ServedAlbum, options: schemas.SearchOptions) -> float | None:
     if options.recall is None:
         return options.min_score
-    if (calibration := served.album.calibration) is None:
+    if (calibration := served.album.calibration_of(options.rerank)) is None:
         raise HTTPException(409, "This album is not calibrated, so recall cannot be asked for: give a min_score.")
     learnt = calibration.score_for_recall(options.recall)
     return learnt if options.min_score is None else max(learnt, options.min_score)
@@ -177,8 +186,10 @@ def _hits(
     places: np.ndarray,
     right: np.ndarray | None = None,
     copies: list[list[int]] | None = None,
+    through: np.ndarray | None = None,
 ) -> Iterator[schemas.Hit]:
     """The photos in these rows, which are in these places of the list, counted from 0."""
+    ids = served.album.photos.ids
     for place, photo in enumerate(served.album.photos.at(rows)):
         yield served.hit(
             photo,
@@ -186,6 +197,7 @@ def _hits(
             score=float(scores[place]),
             right=None if right is None else bool(right[rows[place]]),
             copies=() if copies is None else copies[place],
+            through=None if through is None or through[place] < 0 else int(ids[through[place]]),
         )
 
 

@@ -178,10 +178,17 @@ class ServedAlbum:
         return schemas.PhotoInfo(**self._known(photo), copies=list(copies))
 
     def hit(
-        self, photo: Photo, rank: int, score: float, right: bool | None = None, copies: Sequence[int] = ()
+        self,
+        photo: Photo,
+        rank: int,
+        score: float,
+        right: bool | None = None,
+        copies: Sequence[int] = (),
+        through: int | None = None,
     ) -> schemas.Hit:
         """A photo that was found."""
-        return schemas.Hit(**self._known(photo), rank=rank, score=score, right=right, copies=list(copies))
+        found = {"rank": rank, "score": score, "right": right, "copies": list(copies), "through": through}
+        return schemas.Hit(**self._known(photo), **found)
 
     def _known(self, photo: Photo) -> dict[str, Any]:
         return {
