@@ -134,7 +134,7 @@ export class Column {
     if (question === null) return askJson(`${this.base}/photos?${asQuery({ ...this.page.filter(), offset, limit })}`);
     if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}`);
     if (question.next !== undefined) return askJson(`${this.base}/collections/${question.next}/next`, { limit: PAGE, seen: question.seen });
-    const search = { ...question, offset, limit: PAGE, statistics: true, rerank: !this.page.compares };
+    const search = { ...question, offset, limit: PAGE, statistics: true, rerank: this.page.reranks() };
     if (!question.upload) return askJson(`${this.base}/search`, search);
     return ask(`${this.base}/search/photo`, { method: "POST", body: asForm(search) }).then((answer) => answer.json());
   }

@@ -13,7 +13,7 @@ export class Filters {
     $("filters").hidden = false;
     $("filter-stacked").checked = album.keeps;
     for (const id of Object.values(FIELDS)) $(id).addEventListener("change", () => this.changed());
-    $("filter-stacked").addEventListener("change", () => this.changed());
+    for (const id of ["filter-stacked", "filter-rerank"]) $(id).addEventListener("change", () => this.changed());
     $("filter-clear").addEventListener("click", () => this.clear());
   }
 

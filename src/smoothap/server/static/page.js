@@ -363,6 +363,7 @@ async function begin() {
     look: (column, place) => viewer.open(column, place),
     unstack: (column, hit) => stack.open(column, hit),
     filter: () => filters?.question ?? {},
+    reranks: () => !two && $("filter-rerank").checked, // a comparison shows what the two models themselves do
     isFiltered: () => Object.keys(filters?.where ?? {}).length > 0,
     marks: (hit) => keeping !== null || Boolean(hit.rank),
     mark: (column, hits, kind) => (keeping ? keeping.mark(hits, kind) : markForNow(column, hits, kind)),

@@ -75,8 +75,9 @@ export class Viewer {
       $("viewer-before").disabled = place === 0;
       $("viewer-after").disabled = place === column.total - 1;
       this.showMark();
-      const facts = await askJson(`${column.base}/photos/${hit.id}`);
-      if (hit === this.hit) this.showFacts(facts, hit);
+      const through = hit.through ?? null;
+      const [facts, led] = await Promise.all([hit.id, through].map((id) => (id === null ? null : askJson(`${column.base}/photos/${id}`))));
+      if (hit === this.hit) this.showFacts(facts, hit, led);
       column.hitAt(place + 1).then((next) => { if (next) new Image().src = column.address(next, "image"); }, () => {});
     } catch (error) {
       this.dialog.close();
@@ -84,7 +85,8 @@ export class Viewer {
     }
   }
 
-  showFacts(known, hit) {
+  // `led` is the photo through which this one came into the list: it resembles that one more than the query.
+  showFacts(known, hit, led) {
     const { name, taken, camera, label, stack } = named(known);
     const [folder, file] = [name.slice(0, Math.max(name.lastIndexOf("/"), 0)), name.slice(name.lastIndexOf("/") + 1)];
     this.facts = known;
@@ -92,6 +94,7 @@ export class Viewer {
     const facts = {
       Folder: folder || "the photo folder itself", Taken: taken && spokenDate(taken), Camera: camera && visible(camera), Size: spokenSize(known), Label: label,
       Score: hit.rank ? `${hit.score.toFixed(3)}, rank ${hit.rank.toLocaleString("en")}` : null, Copies: stack.length - 1 || null,
+      "Found through": led && `${named(led).name}, which it resembles`,
     };
     this.sharpen();
     $("viewer-facts").replaceChildren(...Object.entries(facts).filter(([, value]) => value).flatMap(
