@@ -29,12 +29,14 @@ def test_an_album_is_pushed_and_searched_with_a_photo(server, request, tmp_path,
     assert f"12 photos at {address}" in capsys.readouterr().out
     assert run("album", "push", album, address) == 0
     assert "is up to date" in capsys.readouterr().out
-    assert run("search", album, photo, "-k", "5", "--json") == 0
+    assert run("search", album, photo, "-k", "5", "--json", "--no-rerank") == 0
     wanted = json.loads(capsys.readouterr().out)
     for file in [*album.glob("vectors-*"), *album.glob("items-*")]:
         file.unlink()
-    assert run("search", album, photo, "-k", "5", "--json", "--engine", address) == 0
+    assert run("search", album, photo, "-k", "5", "--json", "--engine", address, "--no-rerank") == 0
     assert json.loads(capsys.readouterr().out) == wanted
+    assert run("search", album, photo, "-k", "5", "--json", "--engine", address) == 0
+    assert "no graph of neighbours" in json.loads(capsys.readouterr().out)["note"]
     page = tmp_path / "found.html"
     assert run("search", album, photo, "--folder", "class1", "--engine", address, "--html", page) == 0
     assert "4 of 12 photos pass the filter." in capsys.readouterr().out

@@ -66,10 +66,10 @@ def test_a_request_sees_one_version_to_its_end(folder, connect, monkeypatch):
     album = Album.open(folder / "album")
     client, ranking = connect({"album": album}), Album.ranking
 
-    def disturbed(self, *arguments):
+    def disturbed(self, *arguments, **options):
         if len(self) == 8:
             Album.open(folder / "album").remove([0])
-        return ranking(self, *arguments)
+        return ranking(self, *arguments, **options)
 
     monkeypatch.setattr(Album, "ranking", disturbed)
     first = client.post("/api/v1/albums/album/search", json={"id": 3, "limit": 200, "statistics": True}).json()

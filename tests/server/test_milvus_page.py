@@ -53,12 +53,14 @@ def test_lists_searches_and_facts_are_the_same(both):
         {"id": 3, "folder": "f1"},
         {"id": 3, "statistics": True},
     ):
-        assert same(both, "POST", "/api/v1/albums/a/search", json=question)["hits"]
+        assert same(both, "POST", "/api/v1/albums/a/search", json=question | {"rerank": False})["hits"]
     same(both, "GET", "/api/v1/albums/a/choices")
     assert same(both, "GET", "/api/v1/albums/a/photos/4")["stack"]
-    query = same(both, "POST", "/api/v1/albums/a/search/photo", files={"image": photo_bytes(100)})["query"]
-    same(both, "POST", "/api/v1/albums/a/search", json=query)
-    assert same(both, "POST", "/api/v1/albums/a/search", json={"id": 3, "group_by": "label"})["groups"]
+    query = same(
+        both, "POST", "/api/v1/albums/a/search/photo", files={"image": photo_bytes(100)}, data={"rerank": "false"}
+    )["query"]
+    same(both, "POST", "/api/v1/albums/a/search", json=query | {"rerank": False})
+    assert same(both, "POST", "/api/v1/albums/a/search", json={"id": 3, "group_by": "label", "rerank": False})["groups"]
 
 
 def test_pictures_and_collections_are_those_of_the_folder(both):

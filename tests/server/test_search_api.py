@@ -59,7 +59,7 @@ def test_an_album_goes_by_its_name(client):
 
 @pytest.mark.parametrize("photo", [0, 13, 95])
 def test_the_ranking_and_its_average_precision_are_exact(client, album, photo):
-    answer = search(client, id=photo, limit=200)
+    answer = search(client, id=photo, limit=200, rerank=False)
     vectors = np.asarray(album.vectors, np.float64)
     scores = np.delete(vectors @ vectors[photo], photo)
     labels = np.array([each.label for each in album.photos])
@@ -200,7 +200,9 @@ def test_recall_is_asked_for_by_calibration(connect, tmp_path, album):
     calibration = calibrated.calibrate(album.vectors, labels, "itself")
     client = connect({"letters": calibrated})
     answer = search(client, id=3, recall=0.8)
-    assert answer["min_score"] == pytest.approx(calibration.score_for_recall(0.8))
+    assert answer["min_score"] == pytest.approx(calibration.ranked.score_for_recall(0.8))
+    plain = search(client, id=3, recall=0.8, rerank=False)
+    assert plain["min_score"] == pytest.approx(calibration.score_for_recall(0.8))
     assert answer["expected_recall"] >= 0.8
     assert 0 < answer["expected_precision"] <= 1
     assert answer["total"] < 95
@@ -367,8 +369,8 @@ def test_a_picture_is_stripped_of_all_that_travels_with_it():
 def test_marked_photos_stay_and_every_page_counts_the_whole_ranking(connect, album, kept, monkeypatch):
     monkeypatch.setattr(served_album_module, "_SCORES_KEPT", kept)  # with few, each page is ranked again
     client = connect({"letters": album})
-    plain = search(client, id=40, limit=200)["hits"]
-    marks = {"wrong": [hit["id"] for hit in plain[:3]], "right": [plain[9]["id"]]}
+    plain = search(client, id=40, limit=200, rerank=False)["hits"]
+    marks = {"wrong": [hit["id"] for hit in plain[:3]], "right": [plain[9]["id"]], "rerank": False}
     direction = album.vectors[40] + album.vectors[marks["right"]].mean(0) - 0.5 * album.vectors[marks["wrong"]].mean(0)
     others = np.delete(np.arange(96), 40)
     scores = (album.vectors @ (direction / np.linalg.norm(direction)))[others]

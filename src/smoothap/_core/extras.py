@@ -32,7 +32,12 @@ EXTRAS = {
     "milvus": {"pymilvus": "pymilvus"},
     "ray": {"ray": "ray"},
     "heic": {"pi-heif": "pi_heif"},
-    "web": {"fastapi": "fastapi", "uvicorn": "uvicorn"},
+    "web": {
+        "fastapi": "fastapi",
+        "uvicorn": "uvicorn",
+        "python-multipart": "python_multipart",
+        "prometheus_client": "prometheus_client",
+    },
 }
 _BROUGHT_ALONG = {
     "fontTools": "report",

@@ -116,7 +116,10 @@ def _find_nearest(
     rows, scores = nearest.rows[options.offset :], nearest.scores[options.offset :]
     through = None if nearest.through is None else nearest.through[options.offset :]
     places = options.offset + np.arange(len(rows))
-    found.hits, found.note = list(_hits(served, rows, scores, places, through=through)), f"{nearest.note} {note}".strip()
+    found.hits, found.note = (
+        list(_hits(served, rows, scores, places, through=through)),
+        f"{nearest.note} {note}".strip(),
+    )
 
 
 def _rank(
