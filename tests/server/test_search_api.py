@@ -417,3 +417,14 @@ def test_equal_scores_count_against_the_right_ones(connect):
     expected = average_precision_score(right, [3] * 3 + [1] * 8)
     assert curve["average_precision"] == pytest.approx(expected, abs=1e-12)
     assert (curve["recall"], curve["precision"]) == ([0, 0.5, 1], [0.66667, 0.66667, 0.36364])
+
+
+def test_a_long_answer_is_compressed_for_clients_that_take_it(client):
+    question = {"id": 3, "limit": 90}
+    answers = [
+        client.post("/api/v1/albums/letters/search", json=question, headers={"accept-encoding": encoding})
+        for encoding in ("gzip", "identity")
+    ]
+    assert [answer.headers.get("content-encoding") for answer in answers] == ["gzip", None]
+    assert answers[0].json() == answers[1].json()
+    assert int(answers[0].headers["content-length"]) < len(answers[1].content) / 2
