@@ -244,7 +244,8 @@ def test_an_empty_album_answers_with_nothing():
 def test_a_search_by_photo_in_a_small_album_loads_nothing_that_it_can_do_without(tmp_path):
     model = Embedder(dimension=None, size=64, pretrained=False).save(tmp_path / "model")
     vectors = np.random.default_rng(0).standard_normal((2286, 1280), dtype=np.float32)
-    Album.from_arrays(vectors, {"path": list(map(str, range(2286)))}, tmp_path / "album", model=model)
+    album = Album.from_arrays(vectors, {"path": list(map(str, range(2286)))}, tmp_path / "album", model=model)
+    album.link(progress=False)
     Image.new("RGB", (80, 60)).save(tmp_path / "photo.png")
     words = ["search", str(tmp_path / "album"), str(tmp_path / "photo.png"), "-k", "7"]
     run = f"from smoothap.cli import app; app({words}, result_action='return_value')"
