@@ -109,8 +109,8 @@ def belongs_to_a_version(folder, answer, loaded):
         query = vectors[rows[photo]] if vector is None else vector
         scores = vectors.astype(np.float64) @ (query / np.linalg.norm(query))
         told = np.array([hit["score"] for hit in hits])
-        assert np.allclose(told, scores[[rows[hit["id"]] for hit in hits]], atol=1e-5)
-        assert (np.diff(told) <= 0).all()
+        # Ranked by neighbourhood: the places of the list have the scores of the plain one.
+        assert np.allclose(told, np.sort(scores[[rows[hit["id"]] for hit in hits]])[::-1], atol=1e-5)
 
 
 def resources(process):
