@@ -143,7 +143,7 @@ def test_the_list_has_the_plain_scores_in_its_places_and_begins_alike_whatever_i
     assert [hit.score for hit in plain] == [hit.score for hit in ranked]
     assert ids(plain) != ids(ranked)
     assert sorted(ids(plain)) == sorted(ids(ranked))
-    for k in (1, 20, 199, 201, 500):
+    for k in (1, 20, 49, 51, 500):
         assert ids(album.search(7, k=k)) == ids(ranked)[:k]
     score = plain[40].score
     assert ids(album.search(7, min_score=score)) == ids(ranked)[: len(album.search(7, min_score=score, rerank=False))]

@@ -2,7 +2,7 @@
 
 The query spreads over the graph of neighbours for some steps (a random walk that restarts), as far as a thousand
 photos. What reaches a photo, and how strongly it is linked with the query itself, say where it ranks among those
-reached and the two hundred nearest; all others follow by their plain scores. The score in a place of the list is the
+reached and the fifty nearest; all others follow by their plain scores. The score in a place of the list is the
 one that the plain list has in that place, so that a score means as much as before, and a list down to a score is as
 long.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from smoothap.album.store import Snapshot, Store
 
 REACHED = 1000  # photos that a query spreads to
-COMPARED = 200  # nearest photos that are ranked among those reached
+COMPARED = 50  # nearest photos that are ranked among those reached
 STEPS, DAMPING = 15, 0.95  # of the walk: it goes on with this probability, and else begins again at the query
 _AT_ONCE = 3e11  # products of numbers, some seconds: a longer making goes on in the background
 _LEAST_DISTANCE = 2.0**-20  # of a query from its neighbours
