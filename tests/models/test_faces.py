@@ -65,7 +65,7 @@ def test_a_missing_or_changed_file_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no face_detection_yunet.* in .*: give the folder that has"):
         read_weights(YUNET, tmp_path)
     (tmp_path / YUNET.name).write_bytes(b"another one")
-    with pytest.raises(ValueError, match="is not the file that was published .*: fetch it again"):
+    with pytest.raises(ValueError, match=r"is not the file that was published .*: fetch it again"):
         read_weights(YUNET, tmp_path)
 
 
@@ -232,7 +232,7 @@ def test_faces_of_several_photos_go_together_and_a_crowd_by_parts(tmp_path):
     pictures = [picture(side) for side in (2, 40, 1, 3)]
     found = [people.find(one) for one in pictures]
     assert [len(one.crops) for one in found] == [2, 0, 1, 3]  # of 40 faces, the photo waits
-    vectors = people.vectors([*found, FoundFaces([], [])])
+    vectors = people.vectors([*found, FoundFaces([], [], [])])
     assert [len(one) for one in vectors] == [2, 40, 1, 3, 0]
     for one, these in zip(found, vectors, strict=False):
         assert np.linalg.norm(these, axis=1) == pytest.approx(np.ones(len(these)), abs=1e-6)
