@@ -20,6 +20,7 @@ from smoothap.album.filters import Filter
 from smoothap.album.finding_people import find_missing
 from smoothap.album.identity import AlbumModel, ModelIdentity
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
+from smoothap.album.people import People
 from smoothap.album.photos import Hit, Hits, Photo, Photos, records_of
 from smoothap.album.prepare import THUMBNAIL, files_below, thumbnail_of
 from smoothap.album.projection import Learnt, Projection
@@ -67,6 +68,7 @@ class Album:
         """Take up the album as it is on disk."""
         self._snapshot = snapshot = self._store.snapshot()
         self.photos = Photos(self._store, snapshot.ids)
+        self._people: People | None = None
         self._search = self._searching()
 
     def _searching(self) -> Search:
@@ -315,6 +317,13 @@ class Album:
             self._faces = FaceSpace(self._store)
         return self._faces
 
+    @property
+    def people(self) -> People:
+        """Groups of faces, which can be named; see `look_for_people`."""
+        if self._people is None:
+            self._people = People(self)
+        return self._people
+
     def look_for_people(self, *, model: Path | str | None = None, weights: Path | str | None = None) -> FaceSpace:
         """Keep the faces of its photos from now on: by YuNet and SFace, from their package or a folder of `weights`.
 
@@ -323,7 +332,7 @@ class Album:
         """
         if "://" in self._engine:
             raise ValueError("People are found in the album's folder: open it without Milvus.")
-        self._shows_people = True
+        self._shows_people, self._people = True, None
         self._faces = FaceSpace.begin(self._store, model, weights)
         return self._faces
 
@@ -339,7 +348,7 @@ class Album:
     def forget_people(self) -> Forgotten:
         """Delete all that is known of faces and people: vectors, names, marks, graph and caches; what there was."""
         with self._store.writing():
-            self._faces = None
+            self._faces = self._people = None
             return forget(self._store.folder)
 
     @property

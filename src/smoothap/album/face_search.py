@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
+from smoothap.album.face_marks import FaceMarks
 from smoothap.album.faces import Faces, FaceStore
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
 from smoothap.album.photos import Hits
@@ -22,6 +23,7 @@ from smoothap.models.faces.detection import overlap
 if TYPE_CHECKING:
     from smoothap.album.album import Album
     from smoothap.album.filters import Filter
+    from smoothap.album.graph import Graph
     from smoothap.album.store import Store
     from smoothap.models.faces.people import FoundFaces, PeopleFinder
 
@@ -104,7 +106,11 @@ class FaceSpace:
         passing = None
         if (photos := album.passing(where)) is not None:
             passing = photos[np.searchsorted(album.photos.ids, faces.photos)]
-        left_out = [np.flatnonzero(np.isin(faces.photos, query_photos)), wrong_rows, self.no_faces(album, faces)]
+        left_out = [
+            np.flatnonzero(np.isin(faces.photos, query_photos)),
+            wrong_rows,
+            np.flatnonzero(FaceMarks(self.store).said(faces).no_face),
+        ]
         asked = VectorQuery(
             moved, np.unique(np.concatenate(left_out)), passing, None, None if len(right_rows) or expand else row,
             wrong_rows,
@@ -153,9 +159,14 @@ class FaceSpace:
                 return found, note
             wanted *= 4
 
-    def no_faces(self, album: Album, faces: Faces) -> np.ndarray:
-        """The rows of faces that a user said are none."""
-        return np.empty(0, np.int64)
+    def graph(self, faces: Faces) -> Graph | None:
+        """The graph of their neighbours, whose nodes are their rows; None where there is nothing to link."""
+        neighbourhood = self._neighbourhoods.of(faces, wait=True)
+        return None if neighbourhood is None else neighbourhood.graph
+
+    def scores(self, album: Album, query: VectorQuery) -> np.ndarray:
+        """The plain score of every face (n,), -inf for those that are left out."""
+        return self._current(album)[1].ranking(query).scores
 
     # -- queries
 

@@ -107,7 +107,7 @@ def index_photos(
     out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     unseen = [] if calibrate is None else _unseen_images(calibrate)
     walk = given.walk(out)
-    network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32)
+    network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32, people is not False)
     album, chosen = network.album(given.root, out)
     if people is None:
         people = album.has_people or face_model is not None or face_weights is not None
@@ -202,6 +202,7 @@ class _Network:
     weights: str | None
     device: str | None
     dtype: str
+    people: bool = True  # whether the album shows them
 
     def album(self, root: Path | None, out: Path) -> tuple[Album, str | None]:
         """The album in a folder, new if there is none, and the network that was taken because none was given."""
@@ -211,7 +212,7 @@ class _Network:
             _check_new(out)
         source = self._source(self.model or chosen)
         if not is_new or source is None:
-            album = Album.open(out, root=root, model=source, device=self.device)
+            album = Album.open(out, root=root, model=source, device=self.device, people=self.people)
             if self.dtype != FLOAT32 and album.codec != self.dtype:
                 raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
             return album, chosen

@@ -52,7 +52,7 @@ class PeopleFinder:
         return cls(FaceDetector(weights), open_recogniser(model, weights))
 
     def find(self, picture: Image.Image, size: tuple[int, int] | None = None) -> FoundFaces:
-        """The faces of an upright picture, the most certain first; boxes are for its photo, which may have another size."""
+        """The faces of an upright picture, the most certain first; boxes are in pixels of its photo at `size`."""
         faces = self._detector.find(picture)
         across, down = (1.0, 1.0) if size is None else (size[0] / picture.width, size[1] / picture.height)
         boxes = [_inside(face.box, picture.size, (across, down)) for face in faces]
