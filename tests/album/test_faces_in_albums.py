@@ -290,9 +290,9 @@ def test_a_face_that_is_not_somebody_never_joins_them_again(people_album):
     anna = group_of(people_album, 0)
     people.name(anna.number, "Anna")
     people.is_not([anna.cover], "Anna")
-    people.split([anna.cover])
     assert anna.cover not in people.named("Anna").faces
     assert len(people.named("Anna").faces) == 5
+    assert people.group(anna.cover).faces == (anna.cover,)
 
 
 def test_a_person_takes_in_nobody_who_is_as_near_to_another(tmp_path, model, monkeypatch):
@@ -311,6 +311,23 @@ def test_a_person_takes_in_nobody_who_is_as_near_to_another(tmp_path, model, mon
     (question,) = people.questions()
     assert question.name in ("Dana", "Emil")
     assert question.score > 0.5
+
+
+def test_what_is_said_of_a_face_replaces_what_was_said_before(people_album):
+    people = people_album.people
+    for name in ("Anna", "Bob", "Anna"):
+        people.name(group_of(people_album, 0).number, name)
+    people.no_face([group_of(people_album, 0).cover])
+    assert people_album.forget_people().marks == 6
+
+
+def test_a_photo_that_is_decoded_smaller_has_boxes_in_its_own_pixels(party, tmp_path, model):
+    large = Image.open(draw(tmp_path / "draft.png", "Gus", size=(1000, 600))).resize((2000, 1200), Image.Resampling.BOX)
+    large.save(party / "large.jpg", quality=95)
+    album = index(party, tmp_path, model, people=True).album
+    (hit,) = album.search(tmp_path / "draft.png", k=1, space="face")
+    assert hit.path == "large.jpg"
+    assert hit.box == pytest.approx((16, 16, 48, 48), abs=3)
 
 
 def test_two_names_are_not_merged_by_mistake(people_album):
