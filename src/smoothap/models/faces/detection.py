@@ -65,11 +65,13 @@ class FaceDetector:
         pixels = np.zeros((1, 3, height, width), np.float32)
         pixels[0, :, : picture.height, : picture.width] = np.asarray(picture)[:, :, ::-1].transpose(2, 0, 1)  # BGR
         given = dict(zip(self._names, self._session.run(None, {"input": pixels}), strict=True))
-        parts = []
+        parts = [(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))]
         for stride in _STRIDES:
             of_class, of_object, box, point = (given[f"{name}_{stride}"][0] for name in ("cls", "obj", "bbox", "kps"))
             score = np.sqrt(np.clip(of_class[:, 0], 0, 1) * np.clip(of_object[:, 0], 0, 1))
             cells = np.flatnonzero(score >= min_score)
+            if not len(cells):
+                continue
             corner = np.stack([cells % (width // stride), cells // (width // stride)], axis=1)
             sizes = np.exp(np.minimum(box[cells, 2:], 10.0)) * stride
             middle = (corner + box[cells, :2]) * stride

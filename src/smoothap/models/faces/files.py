@@ -116,7 +116,8 @@ def _dequantised(arrays: list[np.ndarray], attributes: dict[str, int]) -> np.nda
             return (
                 values if values.ndim == 0 else values.reshape([-1 if at == axis else 1 for at in range(numbers.ndim)])
             )
-        return np.take(np.repeat(values, block, axis=axis), range(numbers.shape[axis]), axis=axis)
+        whole = np.repeat(values, block, axis=axis)
+        return whole[tuple(slice(side) for side in numbers.shape)]
 
     result = numbers.astype(np.float32)
     if len(arrays) > 2:
