@@ -273,3 +273,28 @@ def test_photos_of_one_person_are_alike_and_those_of_two_are_not():
         for each, vectors in zip(found, people.vectors(found), strict=True)
     ]
     assert one @ same > 0.5 > 0.3 > one @ other
+
+
+def test_a_doubtful_face_is_turned_and_its_points_are_those_of_the_turned_one(monkeypatch):
+    """The network sees a face clearly only where the brighter half is above: when the photo is turned by 90 degrees."""
+    photo = Image.new("RGB", (400, 400), (20, 20, 20))
+    photo.paste((250, 250, 250), (200, 0, 400, 400))  # bright on the right
+    finder, points = detector(), np.array([[80.0, 70], [110, 70], [96, 96], [84, 110], [108, 110]])
+
+    def decoded(part, min_score):
+        pixels = np.asarray(part.convert("L"), np.float64)
+        bright_above = pixels[: len(pixels) // 2].mean() > pixels[len(pixels) // 2 :].mean() + 100
+        score = 0.95 if part.size == (192, 192) and bright_above else 0.7
+        box = [150.0, 150, 100, 100] if part.size == (400, 400) else [66.0, 66, 60, 60]
+        found = score >= min_score
+        return np.array([box])[: int(found)], np.array([score])[: int(found)], points[None][: int(found)]
+
+    monkeypatch.setattr(finder, "_decoded", decoded)
+    (found,) = finder.find(photo)
+    assert found.score == 0.95
+    assert found.box == (150, 150, 100, 100)
+    # Up in the part is right in the photo: the eyes are to the right of the mouth, one above the other.
+    eyes, mouth = found.points[:2], found.points[3:]
+    assert eyes[:, 0].min() > mouth[:, 0].max()
+    assert abs(eyes[0, 0] - eyes[1, 0]) < 1 < abs(eyes[0, 1] - eyes[1, 1])
+    assert np.linalg.norm(found.points.mean(axis=0) - 200) < 30

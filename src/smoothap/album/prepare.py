@@ -71,11 +71,13 @@ def prepare(
         if digest == known:
             return PreparedPhoto(file, digest, None, None, None)
         enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
-        if people is not None:
-            enough = max(enough, people.enough_pixels)
         with _room_for(head, content):
-            picture = read_image(content, shorter_side=enough)
-        found = None if people is None else people.find(picture, size=(head.width, head.height))
+            picture = read_image(content, shorter_side=max(enough, 0 if people is None else people.enough_pixels))
+        found = None
+        if people is not None:
+            found = people.find(picture, size=(head.width, head.height))
+            if (factor := min(picture.size) // enough) > 1:  # as small as it is decoded without people
+                picture = picture.reduce(factor)
         return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture), found)
     except UnreadableImage as error:
         return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))

@@ -15,6 +15,11 @@ SIDE = 800  # pixels of the longer side of the picture that is looked at; it fin
 ENOUGH = 480  # pixels of the shorter side at which a photo may be decoded
 MIN_SCORE = 0.6
 _STRIDES = (8, 16, 32)
+_UPRIGHT, _LARGE = 0.91, 32**2  # a face that is less certain and has more pixels is turned, to see whether it is one
+_TURNED = 8  # of the faces of a photo at most
+_TURNS = (90, 270, 180, 45, 315)  # degrees
+_CLOSE = 192  # pixels of the part that is turned
+_CLEARLY = 0.02  # by which a face that was turned has to be more certain
 _OVERLAP = 0.3  # of two boxes that are one face: their intersection over their union
 
 
@@ -45,19 +50,43 @@ class FaceDetector:
         scale = min(1.0, side / max(picture.size))
         if scale < 1:
             size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-            small = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)
+            small = picture.resize(size, Image.Resampling.BOX, reducing_gap=2)
         else:
             small = picture
         boxes, scores, points = self._decoded(small, min_score)
         best = _apart(boxes, scores)[:MOST]
         across, down = picture.width / small.width, picture.height / small.height
-        return [
+        faces = [
             Face(
                 tuple((boxes[row] * [across, down, across, down]).tolist()), points[row] * [across, down],
                 float(scores[row]),
             )
             for row in best
         ]  # fmt: skip
+        doubtful = [place for place, face in enumerate(faces) if face.score < _UPRIGHT and face.area > _LARGE]
+        for place in doubtful[:_TURNED]:
+            faces[place] = self._upright(picture, faces[place])
+        return faces
+
+    def _upright(self, picture: Image.Image, face: Face) -> Face:
+        """A face that may lie on its side or be upside down, with the points that are found once it is turned.
+
+        The network finds such faces, less certainly, and puts their points where those of an upright face would be.
+        """
+        (x, y, width, height), best = face.box, face
+        middle, step = np.array([x + width / 2, y + height / 2]), 2 * max(width, height) / _CLOSE
+        for turn in _TURNS:
+            cosine, sine = np.cos(np.deg2rad(turn)) * step, np.sin(np.deg2rad(turn)) * step
+            back = np.array([[cosine, -sine], [sine, cosine]])  # from a pixel of the part to its place in the picture
+            start = middle - back @ [_CLOSE / 2, _CLOSE / 2]
+            numbers = (cosine, -sine, float(start[0]), sine, cosine, float(start[1]))
+            part = picture.transform((_CLOSE, _CLOSE), Image.Transform.AFFINE, numbers, Image.Resampling.BILINEAR)
+            boxes, scores, points = self._decoded(part, best.score + _CLEARLY)
+            inside = np.abs(boxes[:, :2] + boxes[:, 2:] / 2 - _CLOSE / 2).max(axis=1, initial=0) < _CLOSE / 8
+            if inside.any():
+                row = int(np.where(inside, scores, 0).argmax())
+                best = face._replace(points=points[row] @ back.T + start, score=float(scores[row]))
+        return best
 
     def _decoded(self, picture: Image.Image, min_score: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Boxes (n, 4), scores (n,) and points (n, 5, 2) of all that may be a face, many times each."""

@@ -17,7 +17,7 @@ from smoothap.models.faces.files import SFACE, any_size, opened, read_weights, s
 if TYPE_CHECKING:
     from smoothap.models.embedder import Embedder
 
-_AT_ONCE = 4  # faces: the maps of more are larger than the caches of a core
+_AT_ONCE = 8  # faces: the maps of more are larger than the caches of a core
 _LOOSE = 1.3  # by how much SENet-50 wants the box of a face extended
 _BRING = (
     "bring an ONNX file that takes aligned faces (n, 3, 112, 112) and gives a vector for each, the folder of a model "
