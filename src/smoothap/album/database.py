@@ -23,13 +23,15 @@ _STATISTICS = {  # what ANALYZE, by whatever tool, leaves
 class Form:
     """What a file of one kind has: its tables and indexes, the number of its format, and what to do with a bad one.
 
-    Tables are STRICT: then `check` finds values of another type in a file that a stranger made.
+    Tables are STRICT: then `check` finds values of another type in a file that a stranger made. With `overwrites`, what
+    is deleted is overwritten with zeros.
     """
 
     what: str
     format: int
     schema: tuple[str, ...]
     remedy: str
+    overwrites: bool = False
 
 
 class Database:
@@ -54,7 +56,8 @@ class Database:
             self._connection = sqlite3.connect(
                 place, uri=True, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=64
             )
-            for pragma in ("trusted_schema=OFF", "cell_size_check=ON", f"synchronous={'EXTRA' if durable else 'OFF'}"):
+            pragmas = ["trusted_schema=OFF", "cell_size_check=ON", f"synchronous={'EXTRA' if durable else 'OFF'}"]
+            for pragma in [*pragmas, f"secure_delete={'ON' if form.overwrites else 'OFF'}"]:
                 self._connection.execute(f"PRAGMA {pragma}")
             if create:
                 with self.writing() as connection:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from smoothap._core.files import data_folder
 from smoothap.album.album import Album
+from smoothap.album.face_search import FaceSpace
+from smoothap.album.faces import FOLDER as PEOPLE
+from smoothap.album.finding_people import find_missing
 from smoothap.album.given_photos import GivenPhotos
 from smoothap.album.identity import ModelIdentity
 from smoothap.album.shards import (
@@ -72,6 +75,9 @@ def index_photos(
     processes: int = 1,
     ray: str | None = None,
     float16: bool = False,
+    people: bool | None = None,
+    face_model: Path | str | None = None,
+    face_weights: Path | str | None = None,
     progress: bool = True,
 ) -> Indexed:
     """Make an album of a folder of photos, or of those that a table lists, or bring it up to date: `smoothap index`.
@@ -91,20 +97,28 @@ def index_photos(
     With more than one of `processes`, that many share the work. `ray` is the address of a Ray cluster whose machines do
     it ("auto": the one this machine belongs to, "local": one that is started for this call). Shards that `embed_shard`
     left are inserted first. `float16` keeps the vectors of a new album in half of the room.
+
+    With `people`, the faces in all photos are found and kept, so that photos of a person can be asked for; without it
+    none are, and by default those of an album that has some are kept up to date. `face_model` and `face_weights` are
+    those of `Album.look_for_people`.
     """
     if ray is not None and processes != 1:
         raise ValueError("Ray divides the work by itself: leave --processes out.")
     out, given = Path(out), GivenPhotos.open(str(photos), labels, columns)
     unseen = [] if calibrate is None else _unseen_images(calibrate)
     walk = given.walk(out)
-    network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32)
+    network = _Network(model, size, weights, device, "float16" if float16 else FLOAT32, people is not False)
     album, chosen = network.album(given.root, out)
+    if people is None:
+        people = album.has_people or face_model is not None or face_weights is not None
+    space = album.look_for_people(model=face_model, weights=face_weights) if people else None
     if processes == 1 and ray is None:
-        embed = embedding_here(album.embedder, given.read, progress=progress)
+        finder = None if space is None else space.finder()
+        embed = embedding_here(album.embedder, given.read, people=finder, progress=progress)
     else:
         compute = by_processes(processes) if ray is None else by_ray(ray)
         embed = embedding_by(compute, network.work(album, str(photos), out), _identity(album), progress=progress)
-    album, report = _brought_up_to_date(album, given, walk, embed, remove_missing=remove_missing)
+    album, report = _brought_up_to_date(album, given, walk, embed, space, remove_missing=remove_missing)
     album.link(progress=progress)
     if calibrate is not None:
         vectors, classes = embed_sets(album.embedder(), unseen, unreadable=out / "unreadable-calibration.csv")
@@ -115,12 +129,13 @@ def index_photos(
 
 
 def _brought_up_to_date(
-    album: Album, given: GivenPhotos, walk: Walk, embed: Embed, *, remove_missing: bool
+    album: Album, given: GivenPhotos, walk: Walk, embed: Embed, people: FaceSpace | None, *, remove_missing: bool
 ) -> tuple[Album, UpdateReport]:
     """Insert shards that were left, and then what else is new, changed or gone."""
     store = album.store
     with store.writing():
-        updater = Updater(store, embed, album.model_source, given.root, given.labels, given.columns)
+        faces = None if people is None else people.store
+        updater = Updater(store, embed, album.model_source, given.root, given.labels, given.columns, faces=faces)
         for pattern in (".run-*.partial", f".{KNOWN}.*.partial"):  # of an earlier run that was stopped
             for file in (store.folder / SHARDS).glob(pattern):
                 file.unlink(missing_ok=True)
@@ -130,6 +145,8 @@ def _brought_up_to_date(
             updater.commit()
             file.unlink()
         report = updater.run(walk, whole=True, remove_missing=remove_missing)
+        if people is not None:
+            report.faces += find_missing(store, people.store, people.finder(), given.read, walk.files)
         if not shards:
             with suppress(OSError):  # where shards of this run were, and no others
                 (store.folder / SHARDS).rmdir()
@@ -170,10 +187,10 @@ def _identity(album: Album) -> ModelIdentity:
 def _check_new(out: Path) -> None:
     """See that there is a place for an album, before there is one."""
     refuse_inside_album(out)
-    # Hidden files and the network are what an index that was stopped in its first moments leaves; collections may be
-    # those of an earlier album of these photos.
+    # Hidden files and the network are what an index that was stopped in its first moments leaves; collections and what
+    # users said about people may be those of an earlier album of these photos.
     files = [file.name for file in out.iterdir()] if out.exists() else []
-    if others := [name for name in files if name[0] != "." and name not in (_NETWORK, COLLECTIONS, SHARDS)]:
+    if others := [name for name in files if name[0] != "." and name not in (_NETWORK, COLLECTIONS, PEOPLE, SHARDS)]:
         raise ValueError(f"{out} is no album and holds other files, such as {min(others)}: give a new folder as --out.")
 
 
@@ -186,6 +203,7 @@ class _Network:
     weights: str | None
     device: str | None
     dtype: str
+    people: bool = True  # whether the album shows them
 
     def album(self, root: Path | None, out: Path) -> tuple[Album, str | None]:
         """The album in a folder, new if there is none, and the network that was taken because none was given."""
@@ -195,7 +213,7 @@ class _Network:
             _check_new(out)
         source = self._source(self.model or chosen)
         if not is_new or source is None:
-            album = Album.open(out, root=root, model=source, device=self.device)
+            album = Album.open(out, root=root, model=source, device=self.device, people=self.people)
             if self.dtype != FLOAT32 and album.codec != self.dtype:
                 raise ValueError(f"The vectors of {out} are in float32: --float16 is for new albums.")
             return album, chosen

@@ -23,6 +23,7 @@ from smoothap.album.search import Nearest, Ranking, Search, VectorQuery
 
 if TYPE_CHECKING:
     from smoothap.album.engines.codes import Bounded
+    from smoothap.album.faces import Faces, FaceStore
     from smoothap.album.store import Snapshot, Store
 
 REACHED = 1000  # photos that a query spreads to
@@ -193,13 +194,13 @@ class Reranked:
 class Neighbourhoods:
     """The neighbourhood of whichever version of an album asks: from its file, or made; long ones in the background."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store | FaceStore) -> None:
         self._store, self._lock = store, threading.Lock()
         self._file, self._making = "", False
         self._graph: Graph | None = None
         self._attached: Neighbourhood | None = None
 
-    def of(self, snapshot: Snapshot, *, wait: bool = False, progress: bool = False) -> Neighbourhood | None:
+    def of(self, snapshot: Snapshot | Faces, *, wait: bool = False, progress: bool = False) -> Neighbourhood | None:
         """The neighbourhood for a version; if photos are missing in it, it is made complete in the background.
 
         With `wait`, and where that takes moments, it is complete. None while there is none at all.
@@ -223,7 +224,7 @@ class Neighbourhoods:
                 threading.Thread(target=self._make, args=(snapshot, graph), daemon=True).start()
             return self._attached
 
-    def _make(self, snapshot: Snapshot, before: Graph | None) -> None:
+    def _make(self, snapshot: Snapshot | Faces, before: Graph | None) -> None:
         """In a thread of its own: whoever searches meanwhile has the graph as it was."""
         try:
             graph = self._made(snapshot, before, progress=False)
@@ -233,8 +234,9 @@ class Neighbourhoods:
         finally:
             self._making = False
 
-    def _made(self, snapshot: Snapshot, before: Graph | None, progress: bool) -> Graph:
+    def _made(self, snapshot: Snapshot | Faces, before: Graph | None, progress: bool) -> Graph:
         made = build_graph(snapshot.vectors, snapshot.all_slots, before, key=snapshot.vectors_key, progress=progress)
-        with suppress(OSError):  # it is made again where it cannot be kept
-            made.save(self._store.folder / snapshot.graph_file)
+        if self._store.folder.is_dir():  # people may have been forgotten meanwhile
+            with suppress(OSError):  # it is made again where it cannot be kept
+                made.save(self._store.folder / snapshot.graph_file)
         return made

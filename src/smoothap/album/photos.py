@@ -77,7 +77,8 @@ class Hit:
     """One answer to a query; `rank` counts from 1.
 
     `score` is the cosine; in a list that is ranked by neighbourhood it is the cosine that the plain list has in this
-    place, and `through` the id of the photo that led to this one, if it was not the query itself.
+    place, and `through` the id of the photo that led to this one, if it was not the query itself. `box` (x, y, width,
+    height, in pixels of the upright photo) is where the face is that was found, where faces were looked for.
     """
 
     id: int
@@ -86,6 +87,7 @@ class Hit:
     label: str | None
     rank: int
     through: int | None = None
+    box: tuple[int, int, int, int] | None = None
 
 
 class Hits(list[Hit]):

@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from smoothap._core.progress import Progress
+from smoothap.album.faces import FaceRecord
 from smoothap.album.photos import new_record, seconds_of, spelled
 from smoothap.album.refusals import Refusal
 from smoothap.album.walk import PhotoFile, reason_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
+    from smoothap.models.faces.people import FoundFaces, PeopleFinder
 
 BATCH = 64
 Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
@@ -47,6 +49,7 @@ class PreparedPhoto:
     head: ImageHead | None
     view: Tensor | None
     thumbnail: bytes | None
+    found: FoundFaces | None = None  # where people are looked for
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,10 @@ class RefusedPhoto:
     may_pass: bool
 
 
-def prepare(read: Read, file: PhotoFile, known: bytes | None, transform: Transform) -> PreparedPhoto | RefusedPhoto:
-    """Read one file; where its hash is the `known` one nothing is decoded."""
+def prepare(
+    read: Read, file: PhotoFile, known: bytes | None, transform: Transform, people: PeopleFinder | None = None
+) -> PreparedPhoto | RefusedPhoto:
+    """Read one file; where its hash is the `known` one nothing is decoded. With `people`, find the faces in it."""
     try:
         content = read(file)
         digest = hashlib.sha256(content).digest()
@@ -67,8 +72,13 @@ def prepare(read: Read, file: PhotoFile, known: bytes | None, transform: Transfo
             return PreparedPhoto(file, digest, None, None, None)
         enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
         with _room_for(head, content):
-            picture = read_image(content, shorter_side=enough)
-        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture))
+            picture = read_image(content, shorter_side=max(enough, 0 if people is None else people.enough_pixels))
+        found = None
+        if people is not None:
+            found = people.find(picture, size=(head.width, head.height))
+            if (factor := min(picture.size) // enough) > 1:  # as small as it is decoded without people
+                picture = picture.reduce(factor)
+        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture), found)
     except UnreadableImage as error:
         return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
@@ -97,7 +107,11 @@ def plain_jpeg(picture: Image.Image, quality: int) -> bytes:
 
 
 def prepared_in_order(
-    read: Read, wanted: Iterable[tuple[PhotoFile, bytes | None]], transform: Transform, workers: int | None = None
+    read: Read,
+    wanted: Iterable[tuple[PhotoFile, bytes | None]],
+    transform: Transform,
+    workers: int | None = None,
+    people: PeopleFinder | None = None,
 ) -> Iterator[PreparedPhoto | RefusedPhoto]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too.
 
@@ -107,7 +121,7 @@ def prepared_in_order(
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
             for file, known in wanted:
-                waiting.append(pool.submit(prepare, read, file, known, transform))
+                waiting.append(pool.submit(prepare, read, file, known, transform, people))
                 if len(waiting) > 128:
                     yield waiting.popleft().result()
             while waiting:
@@ -137,7 +151,8 @@ def _content(file: Path) -> bytes:
 class Embedded:
     """Some photos on their way into an album, each with what is known of it, a vector and a thumbnail.
 
-    `refusals` are files that are not read, `same` those whose content the album has.
+    `refusals` are files that are not read, `same` those whose content the album has. `faces` are those of each photo,
+    None where they were not looked for.
     """
 
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -145,19 +160,29 @@ class Embedded:
     thumbnails: list[bytes | None] = field(default_factory=list)
     refusals: dict[str, Refusal] = field(default_factory=dict)
     same: list[PhotoFile] = field(default_factory=list)
+    faces: list[list[FaceRecord] | None] = field(default_factory=list)
 
 
 def embed_files(
-    model: Embedder, read: Read, wanted: Sequence[tuple[PhotoFile, bytes | None]], workers: int | None, line: Progress
+    model: Embedder,
+    read: Read,
+    wanted: Sequence[tuple[PhotoFile, bytes | None]],
+    workers: int | None,
+    line: Progress,
+    people: PeopleFinder | None = None,
 ) -> Iterator[Embedded]:
-    """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has."""
+    """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has.
 
-    def batches() -> Iterator[tuple[Tensor, Embedded]]:
+    With `people`, the faces of a batch go through their own network together.
+    """
+
+    def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[FoundFaces]]]]:
         import torch
 
         batch = Embedded()
         views: list[Tensor] = []
-        for number, outcome in enumerate(prepared_in_order(read, wanted, model.transform, workers), start=1):
+        found: list[FoundFaces] = []
+        for number, outcome in enumerate(outcomes, start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
                 when = () if outcome.may_pass else (outcome.file.bytes, outcome.file.modified)
@@ -168,15 +193,20 @@ def embed_files(
                 batch.records.append(_record(outcome))
                 batch.thumbnails.append(outcome.thumbnail)
                 views.append(outcome.view)
+                if outcome.found is not None:
+                    found.append(outcome.found)
             if len(views) == BATCH or (number == len(wanted) and views):
-                yield torch.stack(views), batch
+                yield torch.stack(views), (batch, found)
                 batch, views = Embedded(), []
+                found = []
         if batch.refusals or batch.same:
             left.append(batch)
 
     left: list[Embedded] = []
-    for vectors, batch in model.embed_batches(batches()):
+    outcomes = prepared_in_order(read, wanted, model.transform, workers, people)
+    for vectors, (batch, found) in model.embed_batches(batches()):
         batch.vectors = list(vectors)
+        batch.faces = [None] * len(vectors) if people is None else [*face_records(people, found)]
         _refuse_without_vector(batch)
         yield batch
     yield from left
@@ -192,6 +222,13 @@ def _record(photo: PreparedPhoto) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def face_records(people: PeopleFinder, found: Sequence[FoundFaces]) -> Iterator[list[FaceRecord]]:
+    """The faces of photos with their vectors; those for which the network gives nothing are left out."""
+    for one, vectors in zip(found, people.vectors(found), strict=True):
+        rows = zip(one.boxes, one.faces, vectors, strict=True)
+        yield [FaceRecord(box, face.score, vector) for box, face, vector in rows if vector.any()]
+
+
 def _refuse_without_vector(batch: Embedded) -> None:
     """Take out photos for which the model gives nothing that could be compared."""
     for place in reversed(range(len(batch.vectors))):
@@ -199,5 +236,5 @@ def _refuse_without_vector(batch: Embedded) -> None:
         if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
             refusal = Refusal("the model gives no vector for it", record["bytes"], record["modified"])
             batch.refusals[os.fsdecode(record["path"])] = refusal
-            for some in (batch.records, batch.vectors, batch.thumbnails):
+            for some in (batch.records, batch.vectors, batch.thumbnails, batch.faces):
                 del some[place]

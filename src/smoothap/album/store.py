@@ -8,6 +8,7 @@
     projection-2.npy       (k, d + 1) float32, what it learnt
     thumbnails-1           JPEGs, one after the other; a photo says where its own is
     collections/           what users keep (see collections.py), with a lock of its own
+    people/                faces and the names of people (see faces.py), if they were asked for
     unreadable.csv         what was not read, and why
 
 A writer appends to the files, syncs them, and then commits to `album.db`: whatever stops it, the album is the old one
@@ -37,6 +38,7 @@ import numpy as np
 from smoothap._core.files import DiskFullError, cache_folder, is_full, locked, sync, write_atomically, write_cache
 from smoothap.album import growing, postings
 from smoothap.album.database import Database, placeholders
+from smoothap.album.faces import drop_faces
 from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
@@ -352,6 +354,7 @@ class Store:
             {**NOTHING_KNOWN, **record, "id": identity, **place}
             for record, identity, place in zip(records, ids, places, strict=True)
         ]
+        drop_faces(self.folder, (identity for identity in ids if identity < settings.next_id))
         spread = max(space.spread, float(np.abs(np.linalg.norm(stored.astype(np.float64), axis=1) - 1).max(initial=0)))
         with self._committing() as (connection, settings):
             for one in (*growths, growth):
@@ -374,6 +377,7 @@ class Store:
             return
         records, snapshot = list(self.records(gone)), self.snapshot()
         Photos(self, snapshot.ids).rows_of(gone)  # an id that is none is an error before anything is changed
+        drop_faces(self.folder, gone)
         with self._committing() as (connection, settings):
             self._bury(connection, snapshot, np.array(gone, np.int64))
             for start in range(0, len(gone), _ROWS_AT_ONCE):

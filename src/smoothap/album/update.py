@@ -17,6 +17,7 @@ import numpy as np
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
+from smoothap.album.faces import FaceStore
 from smoothap.album.photos import packed_columns, spelled
 from smoothap.album.prepare import Embedded, Read, embed_files
 from smoothap.album.refusals import Refusal, read_refusals, write_refusals
@@ -25,6 +26,7 @@ from smoothap.album.walk import PhotoFile, Walk
 
 if TYPE_CHECKING:
     from smoothap.models import Embedder
+    from smoothap.models.faces.people import PeopleFinder
 
 COMMIT_ROWS, COMMIT_SECONDS = 4096, 20.0
 _FEW, _SHARE = 10, 0.1  # more missing photos than both are removed only when the user says so
@@ -45,6 +47,7 @@ class UpdateReport:
     unreadable: dict[str, str] = field(default_factory=dict)  # path -> reason
     others: dict[str, str] = field(default_factory=dict)  # files that are no photos by their names -> what they are
     unchanged: int = 0
+    faces: int = 0  # that were found
 
     @property
     def seen(self) -> int:
@@ -72,6 +75,7 @@ class Updater:
     labels: Labels | None = None
     columns: Columns | None = None
     among: Sequence[str] | None = None  # the paths that it is about; None: all
+    faces: FaceStore | None = None  # where faces go, if they are looked for
 
     def __post_init__(self) -> None:
         self.report = UpdateReport()
@@ -149,6 +153,7 @@ class Updater:
                 continue  # a shard that was left twice
             self._pending.vectors.append(batch.vectors[place])
             self._pending.thumbnails.append(batch.thumbnails[place])
+            self._pending.faces.append(batch.faces[place] if batch.faces else None)
             (self.report.added if known is None else self.report.changed).append(path)
             self._pending.records.append({**record, "id": None if known is None else known[0], **self._said(path)})
         if len(self._pending.records) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
@@ -161,6 +166,11 @@ class Updater:
             ids = self.store.add(pending.records, np.stack(pending.vectors), pending.thumbnails)
             for identity, record in zip(ids, pending.records, strict=True):
                 self._known[record["path"]] = identity, record["bytes"], record["modified"], record["sha256"]
+            rows = zip(ids, pending.records, pending.faces, strict=True)
+            found = {identity: (record["sha256"], faces) for identity, record, faces in rows if faces is not None}
+            if found and self.faces is not None:
+                self.faces.put(found)
+                self.report.faces += sum(len(faces) for _, faces in found.values())
         self._committed = time.monotonic()
 
     def _said(self, path: str) -> dict[str, Any]:
@@ -187,15 +197,20 @@ class Updater:
 
 
 def embedding_here(
-    model: Callable[[], Embedder], read: Read, workers: int | None = None, *, progress: bool = True
+    model: Callable[[], Embedder],
+    read: Read,
+    workers: int | None = None,
+    *,
+    people: PeopleFinder | None = None,
+    progress: bool = True,
 ) -> Embed:
-    """Embed files in this process; `workers` threads read them."""
+    """Embed files in this process; `workers` threads read them. With `people`, find the faces in them."""
     if workers is not None and workers < 1:
         raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
 
     def embed(wanted: Sequence[Wanted]) -> Iterator[Embedded]:
         with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=progress) as line:
-            yield from embed_files(model(), read, wanted, workers, line)
+            yield from embed_files(model(), read, wanted, workers, line, people)
 
     return embed
 

@@ -52,6 +52,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "smoothap search ALBUM photo.jpg --box 40,30,200,150 --html found.html",
             "smoothap search ALBUM photo.jpg --recall 0.95 --json",
             "smoothap search ALBUM photo.jpg --folder holidays --since 2023-07 --camera iphone",
+            "smoothap search ALBUM photo.jpg --person",
         ),
         "serve": (
             "Open an album as a page: give a photo, find all the others; or compare two.",

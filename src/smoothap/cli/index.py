@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from smoothap.data.names import open_data
 from smoothap.plots.text import visible
 
 if TYPE_CHECKING:
+    from smoothap.album import Album
     from smoothap.album.ingest import Indexed
 
 _LISTED = 10  # unreadable files that are printed
@@ -35,6 +37,9 @@ def index(
     processes: int = 1,
     ray: str | None = None,
     float16: bool = False,
+    people: bool | None = None,
+    face_model: Path | None = None,
+    face_weights: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an album of a folder of photos, to search by example; run it again and only what changed is touched.
@@ -73,6 +78,10 @@ def index(
         "local" to start one for this call. All machines find photos, album and model by the same names.
     float16
         Keep the vectors of a new album in half of the room. Scores are those of the rounded vectors, exactly.
+    people
+        Find the faces in all photos, so that all photos of a person can be asked for. What is kept of them is biometric
+        data: smoothap album people ALBUM --forget removes it. By default only an album that has them keeps them up to
+        date.
     as_json
         Print the report as JSON.
     """
@@ -85,7 +94,7 @@ def index(
     from smoothap.album.ingest import embed_shard, index_photos
 
     if shard is not None:
-        if processes != 1 or ray is not None or calibrate is not None or labels is not None:
+        if processes != 1 or ray is not None or calibrate is not None or labels is not None or people:
             raise ValueError("A shard is embedded by one process, and no more is done: leave out the other options.")
         place = str(chosen_device(device))
         _print_shard(
@@ -96,7 +105,7 @@ def index(
         photos, out, model=model, weights=weights, size=size, labels=labels, columns=columns,
         calibrate=None if calibrate is None else open_data(calibrate),
         remove_missing=remove_missing, device=str(chosen_device(device)), processes=processes, ray=ray,
-        float16=float16,
+        float16=float16, people=people, face_model=face_model, face_weights=face_weights,
     )  # fmt: skip
     if indexed.unknown_paths:
         print(
@@ -129,6 +138,8 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
     others, unreadable = kinds_of(report.others), kinds_of(report.unreadable)
     if as_json:
         calibrated = None if calibration is None else {"source": calibration.source, "queries": calibration.queries}
+        if album.has_people:
+            counts["faces"] = album.face_space().store.count()
         whole = {**counts, "unreadable": report.unreadable, "removed": report.removed, "other files": others}
         print(json.dumps({"album": str(out), "model": str(album.model), **whole, "calibration": calibrated}, indent=1))
         return
@@ -138,6 +149,8 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
             "everyday photos. One that you train (smoothap train) knows your own."
         )
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "photos"))
+    if album.has_people:
+        print(about_people(album, report.faces, out))
     if report.unreadable:
         print(f"Cannot be read: {_listed(unreadable)}")
     for path, reason in list(report.unreadable.items())[:_LISTED]:
@@ -148,3 +161,13 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
         print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
     if calibration is not None:
         print(f"Calibrated by {calibration.queries:,} queries of {calibration.source}")
+
+
+def about_people(album: Album, new: int, out: Path) -> str:
+    """What an album keeps of people, in one line, and how to remove it."""
+    faces = album.face_space().store.count()
+    return (
+        f"People: {faces:,} faces{f', {new:,} of them new' if 0 < new < faces else ''}. Their boxes and vectors, which "
+        f"are biometric data, are in {out / 'people'} and nowhere else; to remove them: smoothap album people "
+        f"{shlex.quote(str(out))} --forget"
+    )

@@ -23,6 +23,9 @@ def photos(
     open_page: Annotated[bool, Parameter(name="--open")] = True,
     watch: bool = True,
     device: str | None = None,
+    people: bool = True,
+    face_model: Path | None = None,
+    face_weights: Path | None = None,
 ) -> None:
     """Search in a folder of photos: makes an album of it, or brings it up to date, and opens it as a page.
 
@@ -41,6 +44,8 @@ def photos(
         The port of the page; by default 8000, or any that is free.
     watch
         Take in photos that come while the page is open.
+    people
+        Find the faces in the photos, too. What is kept of them is said, and can be removed.
     """
     from smoothap.album.ingest import album_place, index_photos
 
@@ -48,10 +53,18 @@ def photos(
     check_folder(place, "--album")
     with listen_anywhere() if port is None else listen("127.0.0.1", port) as listener:
         from smoothap._core.devices import chosen_device
+        from smoothap._core.extras import package_folder
+        from smoothap.models.faces.files import INSTALL, PACKAGE
         from smoothap.server.run import run_server
 
         print(f"Photos  {folder}\nAlbum   {place}", flush=True)
-        indexed = index_photos(folder, place, model=model, device=str(chosen_device(device)))
+        if people and face_weights is None and package_folder(PACKAGE) is None:
+            print(f"People are not looked for: that needs the package {PACKAGE} ({INSTALL})")
+            people = False
+        indexed = index_photos(
+            folder, place, model=model, device=str(chosen_device(device)), people=people, face_model=face_model,
+            face_weights=face_weights,
+        )  # fmt: skip
         print_report(indexed, place, as_json=False)
         name = folder.resolve().name or "photos"
         run_server({name: indexed.album}, listener, open_page=open_page, watch=watch)

@@ -73,6 +73,9 @@ def search(
     id: Annotated[tuple[int, ...], Parameter(name="--id")] = (),
     k: Annotated[int, Parameter(name=["-k", "--number"])] = 20,
     box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    person: bool = False,
+    face: int | None = None,
+    name: str | None = None,
     everything: Annotated[bool, Parameter(name="--all")] = False,
     rerank: bool = True,
     min_score: float | None = None,
@@ -99,6 +102,13 @@ def search(
         How many photos to show.
     box
         x,y,width,height in pixels: only this part of the photo is looked for.
+    person
+        Find all photos of the person whose face is the largest in the photo; the album has to know people (smoothap
+        index --people).
+    face
+        With --person: the face with this number, counted from 1 by size, instead of the largest; or give a --box.
+    name
+        Find all photos of the person with this name, who was named before (smoothap album people).
     everything
         Rank all photos of the album.
     rerank
@@ -123,7 +133,12 @@ def search(
     as_json
         Print the answers as JSON.
     """
-    if not photos and not id:
+    if name is not None:
+        if photos or id or person:
+            raise ValueError("--name looks for somebody by name, without a photo: leave the photo out.")
+    elif face is not None and not person:
+        raise ValueError("--face is one of the faces of a photo, with --person.")
+    elif not photos and not id:
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
     if html is not None:
         check_file(html, "found.html", "--html")
@@ -132,15 +147,19 @@ def search(
 
     opened = Album.open(album, engine=engine, model=model)
     passing, given = only.filter(), [*photos, *id]
-    query = given[0] if len(given) == 1 else given
-    hits = opened.search(
-        query, k, box=None if box is None else _box(box), rerank=rerank, min_score=min_score, recall=recall,
-        everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
-        where=passing,
-    )  # fmt: skip
-    expected = _expectation(opened.calibration_of(rerank), hits, min_score, recall)
+    if name is not None:
+        hits = opened.people.search(name, None if everything else k)
+    else:
+        hits = opened.search(
+            given[0] if len(given) == 1 else given, k, space="face" if person else "photo", face=face,
+            box=None if box is None else _box(box), rerank=rerank, min_score=min_score, recall=recall,
+            everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
+            where=passing,
+        )  # fmt: skip
+    of_people = person or name is not None
+    expected = None if of_people else _expectation(opened.calibration_of(rerank), hits, min_score, recall)
     if html is not None:
-        names = [*map(str, photos), *(opened.photo(identity).path for identity in id)]
+        names = [*map(str, photos), *(opened.photo(identity).path for identity in id), *([name] if name else [])]
         _write_page(opened, hits, names, "" if expected is None else _sentence(expected), html)
     if as_json:
         answer = {"hits": [asdict(hit) for hit in hits], "expected": expected}
@@ -195,10 +214,11 @@ def _about_filter(album: Album, where: Filter) -> str:
 
 
 def _print(hits: list[Hit], expected: Expectation | None) -> None:
-    labelled = any(hit.label is not None for hit in hits)
+    labelled, boxed = any(hit.label is not None for hit in hits), any(hit.box is not None for hit in hits)
     rows = [
         {"rank": hit.rank, "score": f"{hit.score:.3f}", "id": str(hit.id)}
         | ({"label": visible(hit.label or "")} if labelled else {})
+        | ({"face": ",".join(map(str, hit.box or ()))} if boxed else {})
         | {"photo": visible(hit.path)}
         for hit in hits
     ]

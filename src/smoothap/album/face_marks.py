@@ -1,0 +1,141 @@
+"""What users said about faces: who it is, who it is not, that it is none. It is obeyed for ever.
+
+A person may have no name: then the faces are those of one person, and nobody said whose. One who is hidden is a
+stranger, whom nobody wants to see. A mark is of the content of a photo and a box in it, so that it holds for copies of
+the photo, and for faces that are found again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import unicodedata
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from smoothap.album.faces import Faces, FaceStore
+from smoothap.models.faces.detection import overlap
+
+IS, NOT, NO_FACE = "is", "not", "no face"
+LONGEST_NAME = 200  # characters
+_SAME_BOX = 0.5  # overlap
+
+
+class Person(NamedTuple):
+    """Somebody that faces were said to be of."""
+
+    id: int
+    name: str | None
+    hidden: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What was said about the faces of an album, by their rows."""
+
+    people: dict[int, Person]
+    person: np.ndarray  # (n,) who it is, -1 where nobody said
+    no_face: np.ndarray  # (n,) bool
+    is_not: dict[int, set[int]] = field(default_factory=dict)  # row -> people
+
+    def named(self, name: str) -> Person:
+        """The person with a name."""
+        wanted = spelled_name(name)
+        for person in self.people.values():
+            if person.name == wanted:
+                return person
+        known = ", ".join(sorted(person.name for person in self.people.values() if person.name)) or "nobody"
+        raise ValueError(f"Nobody in this album is named {name!r}: it knows {known}.")
+
+
+def spelled_name(name: str) -> str:
+    """A name as it is kept: one line, without spaces around it, equal letters alike."""
+    spelled = " ".join(unicodedata.normalize("NFC", name).split())
+    if not spelled or len(spelled) > LONGEST_NAME or not spelled.isprintable():
+        raise ValueError(f"A name has 1 to {LONGEST_NAME} letters, all of which can be printed, not {name!r}.")
+    return spelled
+
+
+class FaceMarks:
+    """The tables of people and marks in `people.db`; every call is one transaction."""
+
+    def __init__(self, store: FaceStore) -> None:
+        self._store, self._database = store, store.database
+
+    def said(self, faces: Faces) -> Said:
+        """What was said about these faces."""
+        with self._database.reading() as connection:
+            people = {
+                row[0]: Person(row[0], row[1], bool(row[2])) for row in connection.execute("SELECT * FROM person")
+            }
+            marks = connection.execute(
+                "SELECT sha256, x, y, width, height, kind, person FROM mark ORDER BY id"
+            ).fetchall()
+            contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+        said = Said(people, np.full(len(faces), -1), np.zeros(len(faces), bool))
+        of_content = defaultdict[bytes, list[int]](list)
+        marked = {mark[0] for mark in marks}
+        for row, photo in enumerate(faces.photos.tolist() if marked else []):
+            if contents.get(photo) in marked:
+                of_content[contents[photo]].append(row)
+        for sha256, x, y, width, height, kind, person in marks:
+            rows = np.array(of_content[sha256], np.int64)
+            areas = overlap(np.array([x, y, width, height]), faces.boxes[rows])
+            best = rows[areas >= max(_SAME_BOX, areas.max(initial=0.0))]  # copies of a photo have it, too
+            for row in best.tolist():
+                if kind == IS and person in people:
+                    said.person[row] = person
+                elif kind == NOT and person in people:
+                    said.is_not.setdefault(row, set()).add(person)
+                elif kind == NO_FACE:
+                    said.no_face[row] = True
+        return said
+
+    def person(self, name: str | None, *, hidden: bool = False) -> int:
+        """The person with a name, or a new one."""
+        with self._database.writing() as connection:
+            if name is not None:
+                name = spelled_name(name)
+                row = connection.execute("SELECT id FROM person WHERE name=?", (name,)).fetchone()
+                if row is not None:
+                    return row[0]
+            made = connection.execute("INSERT INTO person (name, hidden) VALUES (?, ?)", (name, int(hidden)))
+            assert made.lastrowid is not None
+            self._store.change(connection)
+            return made.lastrowid
+
+    def rename(self, person: int, name: str | None) -> None:
+        """Give a person another name, or none."""
+        with self._database.writing() as connection:
+            name = None if name is None else spelled_name(name)
+            connection.execute("UPDATE person SET name=? WHERE id=?", (name, person))
+            self._store.change(connection)
+
+    def mark(self, faces: Faces, rows: Sequence[int], kind: str, person: int | None = None) -> None:
+        """Say something about faces; what was said before and contradicts it goes."""
+        with self._database.writing() as connection:
+            contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+            for row in rows:
+                sha256, box = contents[int(faces.photos[row])], faces.boxes[row]
+                self._take_back(connection, sha256, box, kind, person)
+                values = (sha256, *box.tolist(), kind, person)
+                connection.execute(
+                    "INSERT INTO mark (sha256, x, y, width, height, kind, person) VALUES (?, ?, ?, ?, ?, ?, ?)", values
+                )
+            # A person of whom no face is left, and who has no name, is none.
+            left = "SELECT person FROM mark WHERE person IS NOT NULL"
+            connection.execute(f"DELETE FROM person WHERE name IS NULL AND id NOT IN ({left})")
+            self._store.change(connection)
+
+    def _take_back(
+        self, connection: sqlite3.Connection, sha256: bytes, box: np.ndarray, kind: str, person: int | None
+    ) -> None:
+        query = "SELECT id, x, y, width, height, kind, person FROM mark WHERE sha256=?"
+        for identity, x, y, width, height, earlier, whom in connection.execute(query, (sha256,)).fetchall():
+            same = overlap(box, np.array([[x, y, width, height]]))[0] >= _SAME_BOX
+            about_one = earlier != NOT if kind != NOT else False  # one face is one person, or none
+            if same and (about_one or whom == person):
+                connection.execute("DELETE FROM mark WHERE id=?", (identity,))

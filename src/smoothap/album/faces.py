@@ -1,0 +1,293 @@
+"""The faces of an album: `people/people.db`, a folder of its own, so that to forget people is to delete it.
+
+Faces are biometric data. All that is known of them is in this one file: boxes, vectors, the names of people and what
+users said about faces. SQLite overwrites what is deleted. The graph of neighbours is beside it, and nothing about faces
+is anywhere else. The faces of a photo go before the photo does, so that whatever stops a writer, none is left over.
+
+A face has an id of its own, which is given to no other. A mark remembers a face by the content of its photo and by its
+box, which is enough to know it again when the album was made again, or its faces were found by another network.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from smoothap._core.files import cache_folder
+from smoothap.album.database import Database, Form, placeholders
+from smoothap.album.postings import row_crc
+from smoothap.album.vectors import StoredVectors
+
+FACE = "face"  # the space of faces
+FOLDER, FILE = "people", "people.db"
+_REMEDY = "Find people again: smoothap album people ALBUM --forget, then smoothap index PHOTOS --out ALBUM --people"
+_FORM = Form(
+    "the people of an album",
+    1,
+    (
+        "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID, STRICT",
+        "CREATE TABLE seen (photo INTEGER PRIMARY KEY, sha256 BLOB NOT NULL) STRICT",
+        "CREATE TABLE face (id INTEGER PRIMARY KEY, photo INTEGER NOT NULL, x REAL NOT NULL, y REAL NOT NULL, "
+        "width REAL NOT NULL, height REAL NOT NULL, score REAL NOT NULL, vector BLOB NOT NULL, crc INTEGER NOT NULL) "
+        "STRICT",
+        "CREATE INDEX face_photo ON face (photo)",
+        "CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT UNIQUE, hidden INTEGER NOT NULL) STRICT",
+        "CREATE TABLE mark (id INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, x REAL NOT NULL, y REAL NOT NULL, "
+        "width REAL NOT NULL, height REAL NOT NULL, kind TEXT NOT NULL, person INTEGER) STRICT",
+        "CREATE INDEX mark_sha256 ON mark (sha256)",
+    ),
+    _REMEDY,
+    overwrites=True,
+)
+_AT_ONCE = 500  # ids in one query
+Box = tuple[float, float, float, float]  # x, y, width, height, in pixels of the upright photo
+
+
+class FaceRecord(NamedTuple):
+    """A face on its way into an album: its box, how certain it is, and its vector (d,) of length 1."""
+
+    box: Box
+    score: float
+    vector: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Faces:
+    """The faces of one version of an album, by rising ids (n,): their photos (n,), boxes (n, 4), vectors (n, d)."""
+
+    uid: str
+    version: int
+    ids: np.ndarray
+    photos: np.ndarray
+    boxes: np.ndarray
+    scores: np.ndarray
+    vectors: StoredVectors
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def all_slots(self) -> np.ndarray:
+        """What names the vector of a face for good, as a graph wants it: its id."""
+        return self.ids
+
+    @property
+    def vectors_key(self) -> str:
+        """A name of the vectors in the cache."""
+        return f"{self.uid}-{FACE}-{self.version}"
+
+    @property
+    def graph_file(self) -> str:
+        """The file of the graph of their neighbours."""
+        return f"neighbours-{FACE}"
+
+    @cached_property
+    def areas(self) -> np.ndarray:
+        """Of their boxes, (n,)."""
+        return self.boxes[:, 2] * self.boxes[:, 3]
+
+    def of_photo(self, photo: int) -> np.ndarray:
+        """The rows of the faces of a photo, the largest first."""
+        rows = np.flatnonzero(self.photos == photo)
+        return rows[np.argsort(-self.areas[rows], kind="stable")]
+
+    def rows_of(self, ids: Iterable[int]) -> np.ndarray:
+        """The rows of faces by their ids."""
+        wanted = np.array([int(identity) for identity in ids], np.int64)
+        rows = np.searchsorted(self.ids, wanted)
+        for identity, row in zip(wanted.tolist(), rows.tolist(), strict=True):
+            if row == len(self) or self.ids[row] != identity:
+                raise ValueError(f"The album has no face {identity}: it was removed, or never there.")
+        return rows
+
+
+class FaceStore:
+    """`people.db` of one album; `create` makes it, and without that it has to be there."""
+
+    def __init__(self, album: Path, *, create: bool = False, durable: bool = True) -> None:
+        self.album, self.folder = album, album / FOLDER
+        if create:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.database = Database(self.folder / FILE, _FORM, create=create, durable=durable)
+
+    @classmethod
+    def is_in(cls, album: Path) -> bool:
+        """Whether people of an album are kept."""
+        return (album / FOLDER / FILE).is_file()
+
+    def close(self) -> None:
+        """Give the file back."""
+        self.database.close()
+
+    # -- reading
+
+    def setting(self, name: str) -> Any:
+        """A setting, None where it was never set."""
+        with self.database.reading() as connection:
+            return self._setting(connection, name)
+
+    def _setting(self, connection: sqlite3.Connection, name: str) -> Any:
+        row = connection.execute("SELECT value, crc FROM setting WHERE name=?", (name,)).fetchone()
+        if row is None:
+            return None
+        if row_crc((name, row[0])) != row[1]:
+            raise self.database.damaged(f"the setting {name}")
+        return json.loads(row[0])
+
+    @property
+    def version(self) -> int:
+        """Counts changes."""
+        return self.setting("version") or 0
+
+    def dimension(self) -> int:
+        """How many numbers a vector has."""
+        network = self.setting("network")
+        return int(network["dimension"]) if network else 1
+
+    def faces(self, photos: np.ndarray) -> Faces:
+        """The faces of these photos, ids (n,) rising: of others there may be some left of a writer that was stopped."""
+        with self.database.reading() as connection:
+            uid, version, network = (self._setting(connection, name) for name in ("uid", "version", "network"))
+            query = "SELECT id, photo, x, y, width, height, score, vector, crc FROM face ORDER BY id"
+            rows = connection.execute(query).fetchall()
+        dimension = int(network["dimension"]) if network else 1
+        for *row, crc in rows:
+            if row_crc(row) != crc or len(row[7]) != 4 * dimension:
+                raise self.database.damaged(f"the row of face {row[0]}")
+        owners = np.array([row[1] for row in rows], np.int64)
+        there = np.isin(owners, photos)
+        rows = [row for row, known in zip(rows, there.tolist(), strict=True) if known]
+        vectors = np.frombuffer(b"".join(row[7] for row in rows), "<f4").reshape(len(rows), dimension)
+        return Faces(
+            str(uid), version or 0, np.array([row[0] for row in rows], np.int64), owners[there],
+            np.array([row[2:6] for row in rows], np.float64).reshape(-1, 4), np.array([row[6] for row in rows]),
+            StoredVectors(vectors),
+        )  # fmt: skip
+
+    def seen(self) -> dict[int, bytes]:
+        """The photos that were looked at for faces, and their content."""
+        with self.database.reading() as connection:
+            return dict(connection.execute("SELECT photo, sha256 FROM seen"))
+
+    def count(self) -> int:
+        """How many faces there are."""
+        with self.database.reading() as connection:
+            return connection.execute("SELECT count(*) FROM face").fetchone()[0]
+
+    def verify(self) -> None:
+        """Check every row."""
+        self.database.check()
+        self.faces(np.empty(0, np.int64))
+
+    # -- writing
+
+    def use(self, uid: str, network: Mapping[str, Any], source: Mapping[str, str | None]) -> None:
+        """Take these networks for an album, by its uid; faces of another album go, those of other networks refuse."""
+        with self.database.writing() as connection:
+            known, by = self._setting(connection, "uid"), self._setting(connection, "network")
+            if known not in (None, uid):  # the album was made again, and its photos have other ids
+                connection.execute("DELETE FROM face")
+                connection.execute("DELETE FROM seen")
+                by = None
+            has_faces = connection.execute("SELECT 1 FROM seen LIMIT 1").fetchone() is not None
+            identity = {name: network[name] for name in ("detector", "recogniser", "dimension")}
+            if has_faces and by is not None and {name: by[name] for name in identity} != identity:
+                raise ValueError(
+                    f"The faces of this album were found with another network ({by['name']}) than {network['name']}, "
+                    "and their vectors cannot be compared: give that one, or forget people first (smoothap album "
+                    "people ALBUM --forget)."
+                )
+            for name, value in (("uid", uid), ("network", dict(network)), ("source", dict(source))):
+                if self._setting(connection, name) != value:
+                    self._set(connection, name, value)
+
+    def _set(self, connection: sqlite3.Connection, name: str, value: Any) -> None:
+        row = (name, json.dumps(value))
+        connection.execute("REPLACE INTO setting VALUES (?, ?, ?)", (*row, row_crc(row)))
+
+    def change(self, connection: sqlite3.Connection) -> None:
+        """Count a change, in its transaction."""
+        self._set(connection, "version", (self._setting(connection, "version") or 0) + 1)
+
+    def put(self, found: Mapping[int, tuple[bytes, Sequence[FaceRecord]]]) -> None:
+        """The faces of photos, by their ids, each with its content; those that were known of them go."""
+        with self.database.writing() as connection:
+            self._drop(connection, list(found))
+            identity = self._setting(connection, "next_face") or 0
+            for photo, (sha256, faces) in found.items():
+                connection.execute("REPLACE INTO seen VALUES (?, ?)", (photo, sha256))
+                for box, score, vector in faces:
+                    values = (*(float(value) for value in box), float(score))
+                    row = (identity, photo, *values, np.asarray(vector, "<f4").tobytes())
+                    connection.execute("INSERT INTO face VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, row_crc(row)))
+                    identity += 1
+            self._set(connection, "next_face", identity)
+            self.change(connection)
+
+    def drop(self, photos: Sequence[int]) -> None:
+        """Forget the faces of photos; marks stay, for when the photos come back."""
+        if photos:
+            with self.database.writing() as connection:
+                self._drop(connection, photos)
+                self.change(connection)
+            (self.folder / f"neighbours-{FACE}").unlink(missing_ok=True)
+
+    def _drop(self, connection: sqlite3.Connection, photos: Sequence[int]) -> None:
+        for start in range(0, len(photos), _AT_ONCE):
+            some = [int(photo) for photo in photos[start : start + _AT_ONCE]]
+            for table in ("face", "seen"):
+                connection.execute(f"DELETE FROM {table} WHERE photo IN ({placeholders(some)})", some)
+
+
+def drop_faces(album: Path, photos: Iterable[int]) -> None:
+    """Forget the faces of photos that are about to change or to leave an album, if it has any."""
+    if FaceStore.is_in(album) and (gone := [int(photo) for photo in photos]):
+        store = FaceStore(album)
+        try:
+            store.drop(gone)
+        finally:
+            store.close()
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What there was of people, and is no more."""
+
+    faces: int
+    names: int
+    marks: int
+    files: tuple[str, ...]
+
+
+def forget(album: Path) -> Forgotten:
+    """Delete all that an album knows of faces and people: vectors, boxes, names, marks, graph, and caches of them."""
+    folder = album / FOLDER
+    if not folder.exists():
+        return Forgotten(0, 0, 0, ())
+    faces = names = marks = 0
+    uid = None
+    with suppress(ValueError, OSError):  # a damaged one goes, too
+        store = FaceStore(album)
+        uid = store.setting("uid")
+        with store.database.writing() as connection:  # what an undeleted copy of a page had is overwritten
+            counts = "SELECT (SELECT count(*) FROM face), (SELECT count(*) FROM person WHERE name IS NOT NULL), "
+            faces, names, marks = connection.execute(counts + "(SELECT count(*) FROM mark)").fetchone()
+            for table in ("face", "seen", "person", "mark", "setting"):
+                connection.execute(f"DELETE FROM {table}")
+        store.close()
+    files = [str(file.relative_to(album)) for file in sorted(folder.rglob("*")) if file.is_file()]
+    shutil.rmtree(folder)
+    if uid is not None:
+        for file in (cache_folder() / "indices").glob(f"{uid}-{FACE}-*"):
+            file.unlink(missing_ok=True)
+            files.append(file.name)
+    return Forgotten(faces, names, marks, tuple(files))
