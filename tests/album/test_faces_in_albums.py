@@ -200,6 +200,25 @@ def test_forgetting_leaves_nothing_of_people_and_all_of_the_rest(people_album, p
     assert people_album.forget_people().files == ()
 
 
+def test_faces_of_an_earlier_album_in_the_folder_are_not_those_of_a_new_one(people_album, party, tmp_path, model):
+    for file in (tmp_path / "album").iterdir():
+        if file.is_file():
+            file.unlink()
+    index(party, tmp_path, model, people=False)
+    assert Album.open(tmp_path / "album").search(party / "0.png", space="face") == []
+    again = index(party, tmp_path, model, people=True).album
+    assert len(again.search(party / "0.png", k=6, space="face")) == 6
+
+
+def test_people_that_were_forgotten_and_found_again_elsewhere_are_seen(people_album, party, tmp_path, model):
+    assert len(people_album.people.groups()) == 4
+    Album.open(tmp_path / "album").forget_people()
+    assert not people_album.has_people
+    draw(party / "new.png", "Gus", seed=5)
+    index(party, tmp_path, model, people=True)
+    assert len(people_album.reopened().people.groups()) == 5
+
+
 def test_a_changed_byte_is_refused(people_album, tmp_path):
     file, faces = tmp_path / "album" / "people" / "people.db", people_album.face_space().faces(people_album)
     content, vector = file.read_bytes(), faces.vectors[3].tobytes()

@@ -313,13 +313,14 @@ class Album:
             raise ValueError(
                 "This album knows no people: nobody asked for them yet (smoothap index PHOTOS --out ALBUM --people)."
             )
-        if self._faces is None:
-            self._faces = FaceSpace(self._store)
+        if self._faces is None or self._faces.store.database.is_replaced:  # forgotten meanwhile, and found again
+            self._faces, self._people = FaceSpace(self._store), None
         return self._faces
 
     @property
     def people(self) -> People:
         """Groups of faces, which can be named; see `look_for_people`."""
+        self.face_space()
         if self._people is None:
             self._people = People(self)
         return self._people

@@ -74,7 +74,9 @@ class FaceSpace:
     def _current(self, album: Album) -> tuple[Faces, LocalSearch]:
         version, photos = self.store.version, album.photos.ids
         if self._read is None or self._read[0] != version or self._read[1] is not photos:
-            faces = self.store.faces(photos)
+            # Faces of an earlier album in this folder, whose photos had other ids, are none of this one.
+            is_ours = self.store.setting("uid") == self._album.settings().uid
+            faces = self.store.faces(photos if is_ours else photos[:0])
             search = LocalSearch(faces.vectors, _SPREAD, "exact", faces.vectors_key)
             self._read = version, photos, faces, search
         return self._read[2:]

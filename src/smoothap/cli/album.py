@@ -291,6 +291,8 @@ def push(
     if done.recall is not None:
         print(f"{done.index} finds {done.recall:.1%} of the ten nearest photos of a sample.")
     print(f"Search  smoothap search {shlex.quote(str(album))} PHOTO.jpg --engine {address}")
+    if (album / "people").is_dir():
+        print("What the album knows of people stayed here: faces are not sent.")
 
 
 @app.command

@@ -15,7 +15,7 @@ SIDE = 800  # pixels of the longer side of the picture that is looked at; it fin
 ENOUGH = 480  # pixels of the shorter side at which a photo may be decoded
 MIN_SCORE = 0.6
 _STRIDES = (8, 16, 32)
-_UPRIGHT, _LARGE = 0.91, 32**2  # a face that is less certain and has more pixels is turned, to see whether it is one
+_UPRIGHT, _LARGE = 0.91, 64**2  # a face that is less certain and has more pixels is turned, to see whether it is one
 _TURNED = 8  # of the faces of a photo at most
 _TURNS = (90, 270, 180, 45, 315)  # degrees
 _CLOSE = 192  # pixels of the part that is turned
@@ -50,7 +50,7 @@ class FaceDetector:
         scale = min(1.0, side / max(picture.size))
         if scale < 1:
             size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-            small = picture.resize(size, Image.Resampling.BOX, reducing_gap=2)
+            small = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)
         else:
             small = picture
         boxes, scores, points = self._decoded(small, min_score)
