@@ -171,7 +171,7 @@ def prepared(place: Path, options: argparse.Namespace) -> tuple[Embedder, Album,
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         Embedder(options.model, options.dimension, size=options.size, pretrained=False).save(place / "model")
         metadata = {"path": [f"{row:06}.jpg" for row in range(len(vectors))]}
-        Album.from_arrays(vectors, metadata, place / "album", model=place / "model")
+        Album.from_arrays(vectors, metadata, place / "album", model=place / "model").link()  # as smoothap index does
         np.save(place / "vectors.npy", vectors)
     return Embedder.load(place / "model"), Album.open(place / "album"), np.load(place / "vectors.npy", mmap_mode="r")
 

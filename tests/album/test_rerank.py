@@ -237,3 +237,19 @@ def test_albums_of_a_few_photos_are_ranked_too(number):
     album = album_of(vectors)
     assert len(album.search(0, everything=True)) == number - 1
     assert len(album.search(vectors[0], k=5)) == min(number, 5)
+
+
+def test_a_program_that_ends_while_photos_are_linked_ends_well(tmp_path):
+    script = """
+import sys, numpy as np
+from smoothap.album import Album, neighbourhood
+neighbourhood._AT_ONCE = 0
+album = Album.from_arrays(np.random.default_rng(0).standard_normal((40_000, 512), np.float32), path=sys.argv[1])
+print(album.search(5, k=3).note)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "album")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "being linked" in ended.stdout
+    assert not list((tmp_path / "album").glob("neighbours-*"))
+    assert not list((tmp_path / "album").glob(".*.partial"))

@@ -12,6 +12,7 @@ above 150,000 photos product codes propose, and some neighbours may be missed.
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -163,23 +164,39 @@ def work_of(vectors: Vectors, slots: np.ndarray, before: Graph | None) -> float:
     return float(number) * (number - known) * dimension
 
 
+class BuildingStopped(Exception):  # noqa: N818
+    """The making of a graph was stopped before its end."""
+
+
 def build_graph(
-    vectors: StoredVectors, slots: np.ndarray, before: Graph | None = None, *, key: str = "", progress: bool = False
+    vectors: StoredVectors,
+    slots: np.ndarray,
+    before: Graph | None = None,
+    *,
+    key: str = "",
+    progress: bool = False,
+    stop: threading.Event | None = None,
 ) -> Graph:
     """The graph of vectors (n, d) in these slots (n,), in the order of ids; `before` is one of some of them.
 
-    `key` names the vectors in the cache of product codes.
+    `key` names the vectors in the cache of product codes. Once `stop` is set, it ends in `BuildingStopped`.
     """
-    return _Neighbours(vectors, slots, before, key, progress).graph()
+    return _Neighbours(vectors, slots, before, key, progress, stop or threading.Event()).graph()
 
 
 class _Neighbours:
     """The search for the nearest of all vectors: of those that are new, and of those that lost one of theirs."""
 
     def __init__(
-        self, vectors: StoredVectors, slots: np.ndarray, before: Graph | None, key: str, progress: bool
+        self,
+        vectors: StoredVectors,
+        slots: np.ndarray,
+        before: Graph | None,
+        key: str,
+        progress: bool,
+        stop: threading.Event,
     ) -> None:
-        self._vectors, self._slots, self._key, self._progress = vectors, slots, key, progress
+        self._vectors, self._slots, self._key, self._progress, self._stop = vectors, slots, key, progress, stop
         self._cosines = Cosines(vectors if len(vectors) > EXACT_UP_TO else vectors[:])
         number = len(vectors)
         self._width = min(NEIGHBOURS, max(number - 1, 0))
@@ -210,6 +227,10 @@ class _Neighbours:
                 self._by_products()
         return Graph.of(self._slots, self._nearest, self._scores)
 
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise BuildingStopped
+
     # -- all pairs
 
     def _by_products(self) -> None:
@@ -225,11 +246,13 @@ class _Neighbours:
             for top in range(0, len(needed), _ROWS):
                 bottom = min(top + _ROWS, len(needed))
                 for left in range(top, len(order), _COLUMNS):
+                    self._go_on()
                     right = min(left + _COLUMNS, len(order))
                     tile = (units[top:bottom] @ units[left:right].T).numpy()
                     best.take(tile, top, left, is_new, len(needed))
                 line.advance(bottom - top)
         for start in range(0, len(order), _AT_ONCE):
+            self._go_on()
             places = np.arange(start, min(start + _AT_ONCE, len(order)))
             self._decide(places, order, best, units, bound, len(needed))
 
@@ -279,6 +302,7 @@ class _Neighbours:
         needed = np.flatnonzero(self._is_needed)
         with Progress("Linking similar photos", len(needed), "photos", shown=self._progress) as line:
             for start in range(0, len(needed), _AT_ONCE):
+                self._go_on()
                 rows = needed[start : start + _AT_ONCE]
                 owners, columns = codes.candidates(self._vectors[rows], _CODED)
                 owners, others = rows[owners], columns != rows[owners]

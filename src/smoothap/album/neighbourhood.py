@@ -9,7 +9,9 @@ long.
 
 from __future__ import annotations
 
+import atexit
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from smoothap._core.threads import numba_is_there
-from smoothap.album.graph import NEIGHBOURS, SCALE, Graph, build_graph, nodes_of, strength, work_of
+from smoothap.album.graph import NEIGHBOURS, SCALE, BuildingStopped, Graph, build_graph, nodes_of, strength, work_of
 from smoothap.album.search import Nearest, Ranking, Search, VectorQuery
 
 if TYPE_CHECKING:
@@ -32,6 +34,23 @@ STEPS, DAMPING = 15, 0.95  # of the walk: it goes on with this probability, and 
 _AT_ONCE = 3e11  # products of numbers, some seconds: a longer making goes on in the background
 _LEAST_DISTANCE = 2.0**-20  # of a query from its neighbours
 _WORTH_COMPILING = 20_000  # photos: in a smaller album the first search does not wait for numba
+
+_STOP, _RUNNING = threading.Event(), set[threading.Thread]()
+
+
+def _in_background(work: Callable[..., None], *arguments: object) -> None:
+    """Run something on a thread that the end of the program stops and waits for: torch must not end under it."""
+    _RUNNING.difference_update([each for each in _RUNNING if not each.is_alive()])
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    _RUNNING.add(thread)
+    thread.start()
+
+
+@atexit.register
+def _stop_all() -> None:
+    _STOP.set()
+    for thread in _RUNNING:
+        thread.join(60)
 
 
 class Seeds(NamedTuple):
@@ -221,21 +240,28 @@ class Neighbourhoods:
                 self._attached = Neighbourhood(self._graph, slots)
             elif not self._making:
                 self._making = True
-                threading.Thread(target=self._make, args=(snapshot, graph), daemon=True).start()
+                _in_background(self._make, snapshot, graph)
             return self._attached
 
     def _make(self, snapshot: Snapshot | Faces, before: Graph | None) -> None:
         """In a thread of its own: whoever searches meanwhile has the graph as it was."""
         try:
-            graph = self._made(snapshot, before, progress=False)
+            graph = self._made(snapshot, before, progress=False, stop=_STOP)
             with self._lock:
                 if snapshot.graph_file == self._file:
                     self._graph, self._attached = graph, None
+        except (BuildingStopped, RuntimeError):
+            if threading.main_thread().is_alive():  # else the program ends, and no thread takes work any more
+                raise
         finally:
             self._making = False
 
-    def _made(self, snapshot: Snapshot | Faces, before: Graph | None, progress: bool) -> Graph:
-        made = build_graph(snapshot.vectors, snapshot.all_slots, before, key=snapshot.vectors_key, progress=progress)
+    def _made(
+        self, snapshot: Snapshot | Faces, before: Graph | None, progress: bool, stop: threading.Event | None = None
+    ) -> Graph:
+        made = build_graph(
+            snapshot.vectors, snapshot.all_slots, before, key=snapshot.vectors_key, progress=progress, stop=stop
+        )
         if self._store.folder.is_dir():  # people may have been forgotten meanwhile
             with suppress(OSError):  # it is made again where it cannot be kept
                 made.save(self._store.folder / snapshot.graph_file)
