@@ -271,7 +271,8 @@ def test_what_is_missing_is_offered_until_nothing_is(kept, opened, keep_shot):
             break
     assert found_all(album, letters)
     assert set(album.collections["Q"].right) <= letters
-    until(page, r"/^About \d+% is found/.test(document.getElementById('found-note').textContent)")
+    # Eight photos may be too few for a range that says anything.
+    until(page, r"/^(About \d+% is found|Too few marks)/.test(document.getElementById('found-note').textContent)")
     keep_shot(page, "missing")
 
 
