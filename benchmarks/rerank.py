@@ -3,9 +3,10 @@
     python benchmarks/rerank.py [SET ...] [--model MODEL] [--queries 800] [--keep FOLDER] [--cost]
 
 A set is emoji, glyphs or folder:PATH; by default emoji, glyphs and those of ../shared/data that are there. Every
-photo of a set is in the album, and queries are drawn from all classes. The rule was chosen on the classes with an
-even number; what is printed is of the odd ones, with intervals over classes. NAME@2,3,5,10,all is an album whose
-classes are cut to these sizes in turn: what it does to classes of few photos.
+photo of a set is in the album, and queries are drawn from all classes. What is printed is of the classes with an odd
+number, with intervals over classes; the settings were compared on queries of all classes of these sets, so that they
+are not unseen. NAME@2,3,5,10,all is an album whose classes are cut to these sizes in turn: what it does to classes of
+few photos.
 
     averaging k           each vector averaged with its k nearest, plainly or by their cosine cubed, once or twice
     query expansion       the query averaged with its ten first answers, weighted by their cosine cubed
