@@ -103,7 +103,7 @@ def has_float64(device: torch.device) -> bool:
 def pins_memory(device: torch.device) -> bool:
     """Whether the CPU's memory can be pinned, which lets copies to the device go on beside the work."""
     try:
-        return device.type != "cpu" and torch.empty(1).pin_memory().is_pinned()
+        return device.type != "cpu" and torch.empty(1, device="cpu").pin_memory().is_pinned()
     except RuntimeError:  # a device without such a thing
         return False
 

@@ -217,7 +217,7 @@ def _check_recall_at(recall_at: Sequence[int] | int) -> tuple[int, ...]:
         numbers = ()
     if numbers != several or any(k < 1 for k in numbers):
         raise ValueError(f"recall_at must be whole numbers from 1, such as (1, 10, 100), not {recall_at!r}")
-    return numbers
+    return tuple(dict.fromkeys(numbers))
 
 
 def _check_matrix(matrix: Embeddings, name: str) -> None:
