@@ -38,14 +38,13 @@ def symmetric_smooth_ap(
         return None
     known = first, size, count, factors, middle
 
-    sums = np.zeros((parts, 2, slots, batch), np.float32)
+    totals, slopes = sums = np.zeros((2, slots, batch), np.float32)
     corners = [(top, left) for top in range(0, batch, _TILE_ROWS) for left in range(top, batch, _TILE_COLUMNS)]
     tile = units
     for corner in corners:
         tile = _tile(units, tau, corner)
-        on_threads(kernels.sum_over_negatives, parts, tile.numpy(), corner, *known, sums)
-
-    totals, slopes = sums.sum(0) if parts > 1 else sums[0]
+        on_threads(kernels.sum_over_rows, parts, tile.numpy(), corner, *known, *sums)
+        on_threads(kernels.sum_over_columns, parts, tile.numpy(), corner, *known, *sums)
     losses = units.new_empty(batch)
     row_weights = (
         np.full(batch, 1 / with_positive, np.float32) if weights is None else weights.to(torch.float32).numpy()
