@@ -152,6 +152,14 @@ def _own_random_numbers(device: torch.device) -> list[Any]:
     return [module] if device.type != "cpu" and hasattr(module, "get_rng_state") else []
 
 
+def refuse_layout(values: Tensor, name: str) -> None:
+    """Refuse rows that torch does not compute with as they are: sparse ones, and floats of one byte."""
+    if values.layout != torch.strided:
+        raise ValueError(f"{name} is sparse ({values.layout}): use {name}.to_dense()")
+    if values.is_floating_point() and values.itemsize == 1:
+        raise ValueError(f"{name} is of {values.dtype}, in which torch computes little: use {name}.float()")
+
+
 def refuse_masked(values: object, name: str) -> None:
     """Refuse a masked array, which loses its mask as a tensor: what that hides would count like everything else."""
     if isinstance(values, np.ma.MaskedArray):

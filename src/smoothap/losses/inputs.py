@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smoothap._core.devices import refuse_masked
+from smoothap._core.devices import refuse_layout, refuse_masked
 
 
 class Call(NamedTuple):
@@ -86,6 +86,7 @@ def _check_tensor(values: Tensor, name: str) -> None:
 
 def _check_matrix(matrix: Tensor, name: str) -> None:
     _check_tensor(matrix, name)
+    refuse_layout(matrix, name)
     if matrix.ndim != 2 or not matrix.is_floating_point():
         raise ValueError(f"{name} must be floats of shape (rows, dimension), not {matrix.dtype} {tuple(matrix.shape)}")
     if 0 in matrix.shape:

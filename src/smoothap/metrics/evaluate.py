@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap._core.devices import refuse_masked
+from smoothap._core.devices import refuse_layout, refuse_masked
 from smoothap._core.distributed import Processes
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import on_threads
@@ -302,6 +302,8 @@ def _check_matrix(matrix: Embeddings, name: str) -> None:
     refuse_masked(matrix, name)
     if not isinstance(matrix, Tensor | np.ndarray):
         raise TypeError(f"{name} must be a tensor or a numpy array, not {type(matrix).__name__}")
+    if isinstance(matrix, Tensor):
+        refuse_layout(matrix, name)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
             f"{name} must have the shape (rows, dimension), with at least one row, not {tuple(matrix.shape)}"

@@ -77,7 +77,10 @@ class Report:
     def intervals(self, metrics: Sequence[str], *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
         """Several metrics with their intervals, in all of which the same classes are drawn."""
         sums = [self._by_class(metric) for metric in metrics]
-        return dict(zip(metrics, class_intervals(sums, level=level, seed=seed), strict=True))
+        found = class_intervals(sums, level=level, seed=seed)
+        # every metric is a share: the studentised interval of few classes knows nothing of that
+        within = [Interval(each.value, *np.clip([each.low, each.high], 0, 1).tolist()) for each in found]
+        return dict(zip(metrics, within, strict=True))
 
     def compare(
         self, other: "Report", metric: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0
