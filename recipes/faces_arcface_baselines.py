@@ -4,9 +4,9 @@ Paper   mAP on VGGFace2 test and IJB-C:
         arcface           0.858  0.772  (before this training)
         contrastive       0.861  0.775  (+Pairwise)
         triplet-softhard  0.880  0.787  (+Triplet)
-Run     smoothap train recipe:faces-arcface-baselines --data PATH --test-on ijbc-aligned:DIR --weights FILE --out runs/pairs
+Run     smoothap train recipe:faces-arcface-baselines --data PATH --test-on ijbc-aligned:DIR --weights FILE --out RUNS
 Data    PATH is VGGFace2's folder with train, test and bb_landmark; DIR is InsightFace's copy, with loose_crop and meta
-Weights FILE is an iresnet50: a .pth or .safetensors under InsightFace's names, or its .onnx; recipe:faces-arcface says which
+Weights FILE is an iresnet50: a .pth or .safetensors under InsightFace's names, or its .onnx; see recipe:faces-arcface
 
                  paper                    here
 batch, |P|       224, 4                   224, 4
@@ -21,8 +21,8 @@ model            not said                 the last epoch (--validation-fraction 
 precision        not said                 float32 without TF32
 
 This runs two trainings, each in a folder of its own, and prints one table at the end; --loss contrastive runs that one
-alone. The code for faces was not released. "guess" marks what nobody has told: recipe:inaturalist-baselines says why the
-paper's triplets are probably soft-hard. recipe:faces-senet50-baselines has the rows on the left of the table.
+alone. The code for faces was not released. "guess" marks what nobody has told: recipe:inaturalist-baselines says why
+the paper's triplets are probably soft-hard. recipe:faces-senet50-baselines has the rows on the left of the table.
 """
 
 from functools import partial

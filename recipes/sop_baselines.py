@@ -29,8 +29,8 @@ precision        float32 without TF32       float32 without TF32              fl
 (2) martius-lab/blackbox-backprop has the loss alone. Sahoo et al. (ICLR 2023, partly the same authors) say that they
     follow its training closely: batch, memory, weight decay, drop and the rate of the embedding layer are theirs. Their
     rate is 5e-7, searched for birds.
-(3) configs/sample_config.yaml of MalongTech/research-xbm. Its rate falls when Recall@1 of the test stands still, to 5e-6
-    at the least. A class with fewer than 4 images repeats them.
+(3) configs/sample_config.yaml of MalongTech/research-xbm. Its rate falls when Recall@1 of the test stands still, to
+    5e-6 at the least. A class with fewer than 4 images repeats them.
 
 "guess" marks what is in none of these. This runs three trainings, each in a folder of its own; --loss xbm runs that one
 alone, and with --crops released --min-crop-area 0.2 it has its own views.

@@ -23,8 +23,9 @@ views            256 x 256, crop 224, flip  there 8 to 100% of area     there 8 
 model            the last epoch             the last epoch              the last epoch
 precision        float32 without TF32       float32 without TF32        float32 without TF32
 
-(1) sample_training_runs.sh and losses.py of Confusezius/Deep-Metric-Learning-Baselines, by Roth and Brattoli: --n_epochs
-    40 --tau 30. Its distance-weighted sampling leaves out the cut at 1.4 of the method's paper. Its README has 76.1.
+(1) sample_training_runs.sh and losses.py of Confusezius/Deep-Metric-Learning-Baselines, by Roth and Brattoli:
+    --n_epochs 40 --tau 30. Its distance-weighted sampling leaves out the cut at 1.4 of the method's paper; its README
+    has 76.1.
 (2) README.md and lib/loss/sampler.py of CompVis/metric-learning-divide-and-conquer.
 (3) Result_Runs.sh of Confusezius/ICCV2019_MIC: --shared_num_classes 50 --adv_weights 250 --task_p 1 0.5 --tau 20 35
     --random_cluster_pick_p 0.2 --cluster_update_freq 3, which counts the epochs between two updates.

@@ -25,10 +25,10 @@ NOTES = {
         "FastAP's histogram has it, and as Blackbox AP ranks with its margin."
     ),
     "operating-region": (
-        "As in the paper, an epoch is trained for each batch size, with all else equal and from the same first weights: "
-        "here on emoji at 64 pixels, with four images of each class. A share is the mean over the batches of that epoch. "
-        "One line counts the full m x m matrix as the paper does, including the query and i = j, the other leaves those "
-        "out."
+        "As in the paper, an epoch is trained for each batch size, with all else equal and from the same first "
+        "weights: here on emoji at 64 pixels, with four images of each class. A share is the mean over the batches of "
+        "that epoch. One line counts the full m x m matrix as the paper does, including the query and i = j, the other "
+        "leaves those out."
     ),
     "ablation": (
         "This is on glyphs, because the emoji set has at most seven images of each class. Every training sees the "

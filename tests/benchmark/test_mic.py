@@ -48,7 +48,12 @@ def test_a_fifth_of_the_images_stand_for_a_cluster_at_random():
 
 @pytest.mark.parametrize(
     ("data_set", "numbers"),
-    [("sop train", (50, 250, 0.5)), ("vehicle-id", (50, 250, 0.5)), ("cars train", (150, 500, 0.8)), ("mine", (30, 2500, 0.8))],
+    [
+        ("sop train", (50, 250, 0.5)),
+        ("vehicle-id", (50, 250, 0.5)),
+        ("cars train", (150, 500, 0.8)),
+        ("mine", (30, 2500, 0.8)),
+    ],
 )
 def test_the_numbers_of_a_set_are_the_released_ones(data_set, numbers):
     assert released_numbers(data_set) == numbers

@@ -85,7 +85,15 @@ def operating_region(
     fitting = [size for size in batch_sizes if size <= images.classes * samples_per_class]
     if len(fitting) < len(batch_sizes):
         print(f"{images.classes:,} training classes are too few for batches of {max(batch_sizes):,}: left out.")
-    parts = (Path(start.model).name, start.data, start.size, samples_per_class, f"{tau:g}", steps or "epoch", start.seed)
+    parts = (
+        Path(start.model).name,
+        start.data,
+        start.size,
+        samples_per_class,
+        f"{tau:g}",
+        steps or "epoch",
+        start.seed,
+    )
     trainings = out / "operating-region" / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
     settings = replace(
         QUICK, epochs=1, steps=steps, samples_per_class=samples_per_class, tau=tau, seed=start.seed, head_init="random",

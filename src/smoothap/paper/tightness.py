@@ -79,7 +79,7 @@ def baseline_errors(embeddings: Tensor, labels: Tensor) -> list[float]:
 class MeasuredSmoothAP(nn.Module):
     """Smooth-AP that notes some numbers of every batch, (steps, numbers), which are saved with the checkpoint."""
 
-    errors: Tensor
+    measured: Tensor
     step: Tensor
 
     def __init__(

@@ -25,8 +25,8 @@ class Recipe:
 
     Data and networks are functions, so that nothing is read before the command line has been checked. Several
     trainings, which are run one after the other, each in a folder of its name, have a config or a loss by name, or
-    both, and may have a model by name; `batches` by name are for those that have some. `weights` says which file the training starts from where no
-    published weights can be fetched by name: `--weights` must then be given.
+    both, and may have a model by name; `batches` by name are for those that have some. `weights` says which file the
+    training starts from where no published weights can be fetched by name: `--weights` must then be given.
     """
 
     data: Callable[[Path], Benchmark]

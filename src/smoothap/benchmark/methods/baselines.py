@@ -224,8 +224,8 @@ class ProxyNCA(nn.Module):
     """The squared distance to the proxy of the class, plus the log of the sum of exp(-distance) to all others.
 
     As Eq. 4 of Movshovitz-Attias et al. (ICCV 2017) and the re-implementation that the paper ran have it. The library's
-    has the positive proxy in the denominator too, which makes it a softmax over all proxies. Proxies start as randn / 8:
-    the shorter they are, the farther a step of Adam turns them.
+    has the positive proxy in the denominator too, which makes it a softmax over all proxies. Proxies start as
+    randn / 8: the shorter they are, the farther a step of Adam turns them.
     """
 
     def __init__(self, classes: int, dimension: int) -> None:

@@ -68,7 +68,15 @@ class InterclassMining(nn.Module):
     surrogate_of_row: Tensor
 
     def __init__(
-        self, model: Embedder, classes: int, images: int, *, surrogates: int, reversal: float, second_steps: float, seed: int
+        self,
+        model: Embedder,
+        classes: int,
+        images: int,
+        *,
+        surrogates: int,
+        reversal: float,
+        second_steps: float,
+        seed: int,
     ) -> None:
         super().__init__()
         if model.embedding is None:

@@ -221,7 +221,8 @@ def proxy_nca(setup: TrainingSetup, *, factor: float = 1.0) -> LossParts:
 
 @_method(
     "xbm", "Contrastive with memory", "on cosines, negatives below 0.5, a term of the batch and one of the "
-    "memory of 55,000 vectors, or as many as there are images, which begins after a 35th of the steps, at most 1,000",
+    "memory of 55,000 vectors, or as many as there are images, which begins after a 35th of the steps (1,000 at "
+    "most)",
     (COSINE_MARGIN, Parameter("weight", 0.1, 10)),
     (_sop(80.6, 91.6, 96.2, 98.7), *_vehicle_id((94.7, 96.8), (93.7, 95.8), (93.0, 95.8))),
 )  # fmt: skip
@@ -263,8 +264,8 @@ def divide_and_conquer(
 
 
 @_method(
-    "mic", "MIC", "30 surrogate classes (50 on SOP and VehicleID), second head of 128 numbers, which learns in 80% (50%) "
-    "of the steps, margin loss for both heads",
+    "mic", "MIC", "30 surrogate classes (50 on SOP and VehicleID), second head of 128 numbers, which learns in 80% "
+    "(50%) of the steps, margin loss for both heads",
     (Parameter("surrogates", 9, 100, whole=True, least=2), Parameter("reversal", 100, 10_000)),
     (_sop(77.2, 89.4, 95.6, None), *_vehicle_id((86.9, 93.4), None, (82.0, 91.0))),
 )  # fmt: skip
