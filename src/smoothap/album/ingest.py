@@ -109,8 +109,8 @@ def index_photos(
 
     With `regions`, parts of all photos are described too, so that things inside photos can be asked for; by default
     only an album that has them keeps them up to date. `region_size` is the side of the square that has as many pixels
-    as the view in which the network finds them, by default 1.73 times that of a whole photo: about three times the
-    work. What it costs is printed before it begins.
+    as the view in which the network finds them, by default 1.6 times that of a whole photo: about three times
+    the work. What it costs is printed before it begins.
     """
     if ray is not None and processes != 1:
         raise ValueError("Ray divides the work by itself: leave --processes out.")

@@ -144,8 +144,6 @@ class RegionSpace:
         if isinstance(query, (str, Path)):
             return self._seen(album, read_image(query, box=box)), []
         if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
-            if not len(query):
-                raise ValueError("A query needs at least one photo.")
             parts = [self._query(album, regions, part, box) for part in query]
             mean = np.mean([vectors for vectors, _ in parts], axis=0)
             return unit_vectors(mean), [photo for _, photos in parts for photo in photos]

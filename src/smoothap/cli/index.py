@@ -89,7 +89,7 @@ def index(
         times as long for it, and says how long before it begins. By default only an album that has them keeps them up
         to date.
     region_size
-        The side of a square with as many pixels as the network is given for the parts of a photo; by default 388 for
+        The side of a square with as many pixels as the network is given for the parts of a photo; by default 358 for
         a network of 224. Less is quicker, and finds larger things only.
     as_json
         Print the report as JSON.
