@@ -98,10 +98,10 @@ def make_composites(data: Path, folder: Path) -> tuple[Path, list[Path], list[Pa
 
 def measure(album: Album, queries: list[Path], gallery: str, **options: Any) -> tuple[float, float]:
     """Recall@20 and mAP of the products in one gallery."""
-    recalls, precisions = [], []
+    recalls, precisions, products = [], [], album.photos.values_of("product")
     for query in queries:
         hits = album.search(query, everything=True, where={gallery: "yes"}, **options)
-        product = np.array([album.photo(hit.id).columns.get("product") == query.parent.name for hit in hits])
+        product = products[album.photos.rows_of([hit.id for hit in hits])] == query.parent.name
         assert product.sum() == PHOTOS_EACH
         recalls.append(product[:20].sum() / PHOTOS_EACH)
         precisions.append(np.mean(np.arange(1, PHOTOS_EACH + 1) / (np.flatnonzero(product) + 1)))
@@ -109,11 +109,20 @@ def measure(album: Album, queries: list[Path], gallery: str, **options: Any) -> 
 
 
 def print_composites(album: Album, own: list[Path], another: list[Path]) -> None:
+    galleries = [f"{size}{kind}" for kind in ("", "+") for size in SIZES]
+    # Of one photo the album has a version for each size: whole photos are ranked in albums of a gallery alone, so that
+    # neighbourhoods have no other versions in them.
+    albums = {}
+    for gallery in galleries:
+        rows = np.flatnonzero(album.photos.values_of(gallery) == "yes")
+        records = [{"path": photo.path, "columns": photo.columns} for photo in album.photos.at(rows)]
+        albums[gallery] = Album.from_arrays(album.vectors[rows], records, model=album.embedder())
     for name, queries in (("the picture that was pasted", own), ("another photo of the product", another)):
         print(f"\nQuery: {name}. recall@20 / mAP; + has three other products in every photo")
-        print(f"{'':24}" + "".join(f"{size}{kind}%".rjust(14) for kind in ("", "+") for size in SIZES))
+        print(f"{'':24}" + "".join(f"{gallery}%".rjust(14) for gallery in galleries))
         for way, options in WAYS.items():
-            found = [measure(album, queries, f"{size}{kind}", **options) for kind in ("", "+") for size in SIZES]
+            searched = {gallery: album if "space" in options else albums[gallery] for gallery in galleries}
+            found = [measure(searched[gallery], queries, gallery, **options) for gallery in galleries]
             print(f"{way:24}" + "".join(f"{recall:.2f} / {ap:4.1f}".rjust(14) for recall, ap in found), flush=True)
 
 

@@ -30,12 +30,16 @@ _WORTH_COMPILING = 2000  # photos: in a smaller album nobody waits for numba
 _AT_ONCE = 512  # photos
 
 
-class _Scored(NamedTuple):
+class Scored(NamedTuple):
     """Photos by their rows (m,), the best score of a part of each, and the number of that part."""
 
     rows: np.ndarray
     scores: np.ndarray
     parts: np.ndarray
+
+    def some(self, places: np.ndarray | slice) -> Scored:
+        """Those in these places."""
+        return Scored(*(values[places] for values in self))
 
 
 class RegionSpace:
@@ -52,6 +56,11 @@ class RegionSpace:
         if settings is None or settings.uid != self._album.settings().uid:
             raise ValueError("This album has no parts of photos yet: smoothap index PHOTOS --out ALBUM --regions")
         return settings
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the numbers of a query: levels, and numbers for each."""
+        return len(_SCALES), len(self.basis().directions)
 
     def basis(self) -> Basis:
         """What parts are coded by."""
@@ -86,24 +95,48 @@ class RegionSpace:
         """The k photos with a part most like the query, or all that there are; see `Album.search`."""
         if recall is not None:
             raise ValueError("What a score means is not known for parts: give a number of photos, or a least score.")
+        vectors, photos = self.query(album, query, box)
+        found, note = self.found(
+            album, vectors, k if min_score is None else None, min_score=min_score,
+            expand=expand or (_EXPANSION if rerank else 0), alpha=alpha, right=right, wrong=wrong, where=where,
+            left_out=photos,
+        )  # fmt: skip
+        return album.hits(found.rows, found.scores, note, boxes=self.boxes(album, found))
+
+    def boxes(self, album: Album, found: Scored) -> list[PixelBox]:
+        """Where the parts are in their photos."""
+        sizes = [(photo.width, photo.height) for photo in album.photos.at(found.rows)]
+        return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2))
+
+    def found(
+        self,
+        album: Album,
+        vectors: np.ndarray,
+        k: int | None = None,
+        *,
+        min_score: float | None = None,
+        expand: int = _EXPANSION,
+        alpha: float = ALPHA,
+        right: Iterable[int] = (),
+        wrong: Iterable[int] = (),
+        where: Filter | None = None,
+        left_out: Iterable[int] = (),
+    ) -> tuple[Scored, str]:
+        """The k best photos, or all, for the numbers of a query (levels, k), and what there is to say about them."""
         regions = self.regions(album)
-        vectors, query_photos = self._query(album, regions, query, box)
         wrong_rows = album.photos.rows_of(wrong)
         vectors = self._corrected(regions, vectors, album.photos.rows_of(right), wrong_rows)
         listed = regions.slots >= 0
         if (passing := album.passing(where)) is not None:
             listed &= passing
-        listed[album.photos.rows_of(query_photos)] = False
+        listed[album.photos.rows_of(left_out)] = False
         listed[wrong_rows] = False
-        plain = _best(_scored(regions, vectors, np.flatnonzero(listed)), k if min_score is None else None, min_score)
-        number = expand or (_EXPANSION if rerank else 0)
-        found = plain if not number else self._again(regions, vectors, plain, number, alpha)
-        found = found if k is None or min_score is not None else _Scored(*(values[:k] for values in found))
-        sizes = np.array([(photo.width, photo.height) for photo in album.photos.at(found.rows)]).reshape(-1, 2)
-        note = f"{regions.missing:,} photos have no parts yet: smoothap index" if regions.missing else ""
-        return album.hits(found.rows, found.scores, note, boxes=pixel_boxes(found.parts, sizes))
+        plain = _best(_scored(regions, vectors, np.flatnonzero(listed)), k, min_score)
+        found = plain if not expand else self._again(regions, vectors, plain, expand, alpha)
+        note = f"{regions.missing:,} photos have no parts yet: run smoothap index again." if regions.missing else ""
+        return found if k is None else found.some(slice(k)), note
 
-    def _again(self, regions: Regions, vectors: np.ndarray, plain: _Scored, number: int, alpha: float) -> _Scored:
+    def _again(self, regions: Regions, vectors: np.ndarray, plain: Scored, number: int, alpha: float) -> Scored:
         """The same photos, the best of them ranked again by the query and the parts found first; scores by place."""
         weights = np.maximum(plain.scores[:number], 0) ** alpha
         parts = [regions.vectors(row)[part] for row, part in zip(plain.rows[:number], plain.parts, strict=False)]
@@ -113,7 +146,7 @@ class RegionSpace:
         order = best_rows(again.scores, len(again.rows))
         rows, found = (np.concatenate([one[order], rest[_AGAIN:]]) for one, rest in
                        ((again.rows, plain.rows), (again.parts, plain.parts)))  # fmt: skip
-        return _Scored(rows, plain.scores, found)
+        return Scored(rows, plain.scores, found)
 
     def _corrected(self, regions: Regions, vectors: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> np.ndarray:
         """The query moved towards the parts of photos marked as right that are most like it, and away from wrong."""
@@ -127,14 +160,12 @@ class RegionSpace:
 
     # -- queries
 
-    def _query(
-        self, album: Album, regions: Regions, query: Query, box: PixelBox | None
-    ) -> tuple[np.ndarray, list[int]]:
+    def query(self, album: Album, query: Query, box: PixelBox | None = None) -> tuple[np.ndarray, list[int]]:
         """A query as numbers for each level (levels, k) of length 1, and the album's photos that it names."""
         if isinstance(query, bool) or query is None:
             raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
         if isinstance(query, (int, np.integer)):
-            row = album.photos.row_of(int(query))
+            row, regions = album.photos.row_of(int(query)), self.regions(album)
             if box is None and regions.slots[row] >= 0:  # its whole, as it is kept
                 return unit_vectors(np.repeat(regions.vectors(row)[:1], len(_SCALES), 0)), [int(query)]
             return self._seen(album, read_image(album.photo_path(int(query)), box=box)), [int(query)]
@@ -144,10 +175,12 @@ class RegionSpace:
         if isinstance(query, (str, Path)):
             return self._seen(album, read_image(query, box=box)), []
         if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
-            parts = [self._query(album, regions, part, box) for part in query]
+            parts = [self.query(album, part, box) for part in query]
             mean = np.mean([vectors for vectors, _ in parts], axis=0)
             return unit_vectors(mean), [photo for _, photos in parts for photo in photos]
         vector, dimension = np.asanyarray(query, np.float32), self.settings().dimension
+        if vector.shape == self.shape:  # what this gave before
+            return unit_vectors(vector), []
         if vector.shape != (dimension,):
             raise ValueError(f"A query of shape {vector.shape} was given for parts by a model of ({dimension},).")
         return unit_vectors(np.repeat(self.basis()(unit(vector))[None], len(_SCALES), 0)), []
@@ -160,7 +193,7 @@ class RegionSpace:
         return unit_vectors(self.basis()(np.stack([whole[scale] for scale in _SCALES])))
 
 
-def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> _Scored:
+def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> Scored:
     """Photos in rows (m,), rising, with the best score of their parts: exactly, by compiled loops or by numpy."""
     queries, squares = query_codes(vectors)
     slots = regions.slots[rows]
@@ -171,7 +204,7 @@ def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> _Scored:
         codes = np.asarray(regions.codes)
         arguments = codes, codes.view(np.int32), LEVELS, queries, squares, slots, scores, parts
         on_threads(best_parts, parts_for(len(rows) * codes.shape[1] * codes.shape[2] // 8), *arguments)
-        return _Scored(rows, scores, parts)
+        return Scored(rows, scores, parts)
     for start in range(0, len(rows), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
         stored = np.array(regions.codes[slots[some]])
@@ -182,13 +215,13 @@ def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> _Scored:
         found = np.where(norms > 0, products / np.sqrt(np.maximum(norms, 1)), -1.0)
         parts[some] = found.argmax(1)
         scores[some] = found.max(1)
-    return _Scored(rows, scores, parts)
+    return Scored(rows, scores, parts)
 
 
-def _best(scored: _Scored, k: int | None, min_score: float | None) -> _Scored:
+def _best(scored: Scored, k: int | None, min_score: float | None) -> Scored:
     """The best photos first, equal ones in the order of ids: at least k and `_AGAIN`, or those at or above a score."""
     number = len(scored.rows) if k is None else max(k, _AGAIN)
     if min_score is not None:
         number = int((scored.scores >= min_score).sum())
     order = best_rows(scored.scores, number)
-    return _Scored(*(values[order] for values in scored))
+    return scored.some(order)

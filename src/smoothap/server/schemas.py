@@ -4,7 +4,7 @@ import base64
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Path, Query, UploadFile
@@ -126,6 +126,9 @@ class SearchOptions(Filters):
     )
     right: list[Identity] = Field([], max_length=200, description="Photos marked as right.")
     wrong: list[Identity] = Field([], max_length=200, description="Photos marked as wrong.")
+    space: Literal["photo", "region"] = Field(
+        "photo", description="region: photos that have a part like the query, each with the `box` of it."
+    )
     rerank: bool = Field(
         True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
     )
@@ -212,7 +215,8 @@ class Hit(PhotoInfo):
     """One answer; `right` says whether its label is the query's, where both are known.
 
     `score` is the cosine; in a ranking by neighbourhood it is the one that the plain list has in this place, and
-    `through` the id of the photo that led to this one, if it was not the query itself.
+    `through` the id of the photo that led to this one, if it was not the query itself. `box` is the part that was found
+    (left, top, width and height as shares of the photo's width and height), where parts were looked for.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE_HIT]})
@@ -221,6 +225,7 @@ class Hit(PhotoInfo):
     score: float
     right: bool | None = None
     through: int | None = None
+    box: tuple[float, float, float, float] | None = None
 
 
 class Group(BaseModel):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,16 @@ class ServedAlbum:
             raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
         except _NO_PICTURE as error:
             raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
+
+    def parts_query(self, photo: bytes | Path, box: schemas.ShareBox | None = None) -> np.ndarray:
+        """The numbers of a photo, or of a part of it, for a search among parts."""
+        space = self.album.region_space()
+        try:
+            return space.query(self.album, self.decoder.decode(photo, box=box, side=2 * space.settings().size))[0]
+        except (UnreadableImage, *_NO_PICTURE) as error:
+            if isinstance(photo, bytes):
+                raise
+            raise HTTPException(422, f"The photo cannot be read ({error}): search with the whole photo.") from error
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""

@@ -4,12 +4,13 @@ import base64
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form
+from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from smoothap.server import schemas
 from smoothap.server.dependencies import ChosenAlbum, Parts, Server
 from smoothap.server.limits import Workers
-from smoothap.server.searching import Asked, answer, as_csv, asked, found_rows
+from smoothap.server.searching import Asked, answer, answer_parts, as_csv, asked, asked_parts, found_rows
 
 router = APIRouter(prefix="/albums/{album}", tags=["search"])
 _CSV: dict[int | str, dict[str, Any]] = {
@@ -27,6 +28,8 @@ async def search(server: Server, served: ChosenAlbum, question: schemas.SearchRe
     """The album's photos by how much they look like the query, best first."""
 
     def found() -> str:
+        if question.space == "region":
+            return answer_parts(served, question, asked_parts(served, question)).model_dump_json()
         return answer(served, question, asked(served, question)).model_dump_json()
 
     # Checked and spelled out on its thread: the description says its shape, and nobody has to check it again.
@@ -46,8 +49,11 @@ async def search_photo(
     image, part = await form.image.read(), form.part
 
     def found() -> str:
-        vector, bounded = served.query(image, part)
-        result = answer(served, form, Asked(vector, (), bounded))
+        if form.space == "region":
+            result = answer_parts(served, form, Asked(served.parts_query(image, part)))
+        else:
+            vector, bounded = served.query(image, part)
+            result = answer(served, form, Asked(vector, (), bounded))
         if form.preview:
             result.preview = base64.b64encode(served.preview(image)).decode()
         return result.model_dump_json()
@@ -58,6 +64,8 @@ async def search_photo(
 @router.post("/search.csv", response_class=Response, responses=_CSV)
 async def search_list(server: Server, served: ChosenAlbum, question: schemas.SearchRequest) -> Response:
     """Everything that a search finds as a list to download, whatever its offset and limit."""
+    if question.space == "region":
+        raise HTTPException(422, "A list is of whole photos: leave out the space.")
     rows, scores = await _workers(server, question).run(lambda: found_rows(served, question, asked(served, question)))
     headers = {"content-disposition": 'attachment; filename="photos.csv"', "cache-control": "no-store"}
     return StreamingResponse(as_csv(served, rows, scores), media_type="text/csv", headers=headers)
