@@ -198,7 +198,7 @@ def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> Scored:
     queries, squares = query_codes(vectors)
     slots = regions.slots[rows]
     scores, parts = np.empty(len(rows)), np.zeros(len(rows), np.int64)
-    if numba_is_there() and len(rows) >= _WORTH_COMPILING:
+    if numba_is_there() and len(regions.slots) >= _WORTH_COMPILING:
         from smoothap.album.engines.region_kernels import best_parts
 
         codes = np.asarray(regions.codes)
