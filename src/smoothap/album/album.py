@@ -483,10 +483,11 @@ class Album:
         check_expansion(expand, alpha)
         where = where if where is None or isinstance(where, Filter) else Filter.of(where)
         if space == FACE:
-            return self.face_space().search(
+            found = self.face_space().find(
                 self, query, None if everything else k, face=face, box=box, rerank=rerank, min_score=min_score,
                 recall=recall, expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
             )  # fmt: skip
+            return self.face_space().hits(self, found)
         if space != PHOTO:
             raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, whole photos, and {FACE!r}.")
         if face is not None:
