@@ -4,32 +4,16 @@ import io
 
 import numpy as np
 import pytest
-from drawn_people import COLOURS, draw, drawn_finder
-from page_albums import MODEL, PixelAlbum, Pixels
+from drawn_people import COLOURS, draw, drawn_finder, party_album
 from PIL import Image
 
 from smoothap.models.faces.people import PeopleFinder
-
-PEOPLE = [("Anna",), ("Anna",), ("Anna", "Bob*"), ("Bob", "Anna*"), ("Bob",), ("Bob", "Chris*"), ("Anna",), (),
-          ("Chris", "Dana*"), ("Anna", "Dana*")]  # fmt: skip
 
 
 @pytest.fixture
 def party(tmp_path, monkeypatch):
     monkeypatch.setattr(PeopleFinder, "open", staticmethod(drawn_finder))
-    folder = tmp_path / "photos"
-    paths = [draw(folder / f"{number}.png", *these, seed=number) for number, these in enumerate(PEOPLE)]
-    metadata = [
-        {"path": path.name, "label": None, "width": 200, "height": 120, "sha256": f"{number:064x}"}
-        for number, path in enumerate(paths)
-    ]
-    vectors = Pixels().embed([Image.open(path) for path in paths]).numpy()
-    PixelAlbum.from_arrays(vectors, metadata, tmp_path / "album", root=folder, model=MODEL)
-    album = PixelAlbum.open(tmp_path / "album")
-    album.update(progress=False)
-    album.look_for_people()
-    album.find_people(progress=False)
-    return album
+    return party_album(tmp_path)
 
 
 @pytest.fixture

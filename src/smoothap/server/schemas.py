@@ -618,6 +618,12 @@ class ChosenFaces(BaseModel, extra="forbid"):
     faces: Annotated[list[Identity], Field(min_length=1, max_length=20_000)]
 
 
+class NoFaces(ChosenFaces):
+    """Faces that are none; or groups of which no face is one, each by one of its faces."""
+
+    groups: bool = False
+
+
 class DrawnFace(BaseModel, extra="forbid"):
     """A face that was not found: the box around it, as shares of the photo, and whose it is."""
 

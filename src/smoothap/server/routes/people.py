@@ -65,10 +65,14 @@ async def split(server: Server, people: ShownPeople, asked: schemas.ChosenFaces)
 
 
 @router.post("/people/no-face")
-async def no_face(server: Server, people: ShownPeople, asked: schemas.ChosenFaces) -> schemas.PeopleChange:
+async def no_face(server: Server, people: ShownPeople, asked: schemas.NoFaces) -> schemas.PeopleChange:
     """Say that these are no faces: a poster, a shadow. They are in no group and are not found any more."""
-    what = "Not a face" if len(asked.faces) == 1 else f"{len(asked.faces):,} that are no faces"
-    return await server.workers.run(people.say, what, lambda stored: stored.no_face(asked.faces))
+
+    def change(stored: People) -> None:
+        groups = [stored.group(face).faces for face in asked.faces] if asked.groups else [asked.faces]
+        stored.no_face([face for group in groups for face in group])
+
+    return await server.workers.run(people.say, "Not a face", change)
 
 
 @router.post("/people/undo")
