@@ -1,12 +1,14 @@
 """People over HTTP: groups, names, marks, questions, faces of photos, drawn boxes and searches by face."""
 
 import io
+import shutil
 
 import numpy as np
 import pytest
 from drawn_people import COLOURS, draw, drawn_finder, party_album
 from PIL import Image
 
+from smoothap.album.joining import join_albums
 from smoothap.models.faces.people import PeopleFinder
 
 
@@ -265,3 +267,33 @@ def test_once_people_are_forgotten_the_server_knows_nothing_of_them(client, part
     type(party).open(party.folder).forget_people()
     assert client.get(f"{BASE}/faces/{face}/picture").status_code == 409
     assert client.get(BASE).json()["people"] is False
+
+
+def test_forgetting_leaves_no_byte_of_what_was_said_and_seen_on_the_page(connect, party, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with (tmp_path / "access.jsonl").open("w") as log:
+        client = connect({"party": party}, log=log)
+        anna = person_in(client, 0)["number"]
+        client.put(f"{BASE}/people/{anna}/name", json={"name": "Anna Of The Page"})
+        post(client, "photos/7/faces", box=[0.5, 0.5, 0.12, 0.2], name="Gus Of The Page")
+        post(client, "search", id=0, space="face")
+        for face in range(15):
+            client.get(f"{BASE}/faces/{face}/picture")
+        faces = party.face_space().faces(party)
+        vectors = [faces.vectors[row].tobytes() for row in range(len(faces))]
+        log.flush()
+    secrets = [b"Of The Page", *vectors]
+    shutil.copytree(party.folder, tmp_path / "other", ignore=shutil.ignore_patterns("people"))
+    join_albums([party.folder, tmp_path / "other"], tmp_path / "joined")  # which takes no people over
+    assert not type(party).open(tmp_path / "joined").has_people
+
+    def there():
+        return b"".join(file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file())
+
+    before = there()
+    assert len(vectors) == 15
+    assert all(secret in before for secret in secrets)
+    type(party).open(party.folder).forget_people()
+    after = there()
+    assert not any(secret in after for secret in secrets)
+    assert client.get(f"{BASE}/people").status_code == 409
