@@ -24,6 +24,7 @@ from PIL import Image
 from smoothap.album import Album
 from smoothap.album.faces import FaceRecord, FaceStore
 from smoothap.album.ingest import index_photos
+from smoothap.album.learning import learn
 from smoothap.album.people import People
 from smoothap.data.reading import read_image
 from smoothap.metrics import evaluate
@@ -240,6 +241,17 @@ def main() -> None:
     print(f"mAP by face: {mean:.2f} ({int(everyone.found.sum())} of {len(files)} photos with a face)")
 
 
+def taught(title: str, seen: Seen) -> None:
+    """What an album of these faces would learn from the names of all of them, by its own cross-validation."""
+    vectors, people = seen.vectors[seen.found], seen.people[seen.found]
+    with tempfile.TemporaryDirectory() as place:
+        metadata = [{"path": f"{row}.jpg", "label": None} for row in range(len(vectors))]
+        album = Album.from_arrays(vectors, metadata, Path(place) / "album")
+        for person in np.unique(people).tolist():
+            album.collections.mark(str(person), right=np.flatnonzero(people == person).tolist())
+        print(f"Learning from {title}: {learn(album, check_only=True, progress=False).reason}", flush=True)
+
+
 def companies(random: np.random.Generator, people: list[int], number: int) -> list[list[int]]:
     """Portraits put together by chance, that many in each photo, nobody twice in one."""
     waiting, made = random.permutation(len(people)).tolist(), []
@@ -258,7 +270,9 @@ def harder(finder: PeopleFinder, random: np.random.Generator, portraits: list[Po
     people = [portrait.person for portrait in portraits]
     for side in SIZES:
         made = [pasted(random, [portrait], side) for portrait in portraits]
-        show(f"faces of {side} pixels", see(finder, [one for one, _ in made], [boxes[0] for _, boxes in made], people))
+        seen = see(finder, [one for one, _ in made], [boxes[0] for _, boxes in made], people)
+        show(f"faces of {side} pixels", seen)
+        taught(f"faces of {side} pixels", seen)
     for turn in TURNS:
         turned, boxes = [], []
         for picture, face, _, _ in portraits:
@@ -269,7 +283,9 @@ def harder(finder: PeopleFinder, random: np.random.Generator, portraits: list[Po
             across = aside * cosine + apart * sine + turned[-1].width / 2
             down = -aside * sine + apart * cosine + turned[-1].height / 2
             boxes.append((across - width / 2, down - height / 2, width, height))
-        show(f"turned by {turn} degrees", see(finder, turned, boxes, people))
+        seen = see(finder, turned, boxes, people)
+        show(f"turned by {turn} degrees", seen)
+        taught(f"photos turned by {turn} degrees", seen)
     for number in (2, 4, 6):
         several, photos, parts = companies(random, people, number), [], []
         for photo, rows in enumerate(several):

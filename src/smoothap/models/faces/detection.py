@@ -52,7 +52,7 @@ class FaceDetector:
         scale = min(1.0, side / max(picture.size))
         if scale < 1:
             size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-            small = picture.resize(size, Image.Resampling.BOX, reducing_gap=2)  # in two thirds of what BILINEAR takes
+            small = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)  # BOX is faster, and loses faces
         else:
             small = picture
         boxes, scores, points = self._decoded(small, min_score)
