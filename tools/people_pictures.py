@@ -31,7 +31,8 @@ SIZE = (1100, 720)
 def take(page: Page, file: Path) -> None:
     """Keep what is on the screen as a JPEG, once all of it has come."""
     page.wait_for_timeout(1_000)
-    while page.evaluate("[...document.images].some((one) => one.src && !one.complete)"):
+    on_screen = "one.checkVisibility() && one.getBoundingClientRect().top < innerHeight"  # the others wait for that
+    while page.evaluate(f"[...document.images].some((one) => one.src && !one.complete && {on_screen})"):
         page.wait_for_timeout(100)
     Image.open(io.BytesIO(page.screenshot())).convert("RGB").save(file, quality=82)
     print(f"{file}: {file.stat().st_size:,} bytes")
