@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from smoothap._core.threads import can_fuse, on_threads, parts_for
 from smoothap.functional.indicators import Indicator, Sigmoid
@@ -149,6 +150,22 @@ def graph_of(*tensors: Tensor | None) -> tuple[Tensor, ...]:
     """Empty tensors with the history of those that have one: a backward pass keeps them to know what it came from."""
     with torch.enable_grad():
         return tuple(tensor[:0].clone() for tensor in tensors if tensor is not None and tensor.requires_grad)
+
+
+def refuse_forward_mode(*tensors: Tensor | None) -> None:
+    """Refuse tangents of forward-mode derivatives, which would be lost without a word."""
+    if forward_ad._current_level >= 0:  # a level is open: torch.compile sees this number, and not the tangents
+        _refuse_tangents(*tensors)
+
+
+@torch.compiler.disable  # ty: ignore[dynamic-function-decorator-return]
+def _refuse_tangents(*tensors: Tensor | None) -> None:
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise RuntimeError(
+                "Smoothed AP has no forward-mode derivative (torch.func.jvp, jacfwd): use backward, torch.func.vjp or "
+                "jacrev"
+            )
 
 
 def first_order(gradient: Tensor | None, *origins: Tensor | None) -> Tensor | None:

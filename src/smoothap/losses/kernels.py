@@ -99,16 +99,17 @@ def score_positives(
 
 
 @compiled()
-def sum_over_negatives(
+def sum_over_rows(
     part: int, parts: int, tile: np.ndarray, corner: tuple[int, int], first: np.ndarray, size: np.ndarray,
-    count: np.ndarray, factors: np.ndarray, middle: float, sums: np.ndarray,
+    count: np.ndarray, factors: np.ndarray, middle: float, totals: np.ndarray, slopes: np.ndarray,
 ) -> None:  # fmt: skip
-    """First pass: add what this tile of scores tells each positive about the negatives above it; the scores are lost.
+    """First pass: add what this tile of scores tells the positives of its rows about the negatives above them.
 
-    tile (h, w), whose upper left corner is (row, column) of the batch; a part looks at every `parts`-th of its rows.
-    factors (slots, b); sums (parts, 2, slots, b) of the terms and of their slopes.
+    tile (h, w), whose upper left corner is (row, column) of the batch; a part looks at every `parts`-th of its rows,
+    and leaves `shared` in the place of the scores of negatives.
+    factors (slots, b); totals and slopes (slots, b): the sums of the terms and of their slopes.
     """
-    width, totals, slopes = tile.shape[1], sums[part, 0], sums[part, 1]
+    width = tile.shape[1]
     for r in range(part, tile.shape[0], parts):
         query = corner[0] + r
         start = max(first[query] + size[query] - corner[1], 0)
@@ -120,9 +121,25 @@ def sum_over_negatives(
             total, slope = sum_terms(here, factors[k, query])
             totals[k, query] += total
             slopes[k, query] += slope
-        left, right = corner[1] + start, corner[1] + width
-        for k in range(count[right - 1]):
-            _add_terms(here, factors[k, left:right], totals[k, left:right], slopes[k, left:right])
+
+
+@compiled()
+def sum_over_columns(
+    part: int, parts: int, tile: np.ndarray, corner: tuple[int, int], first: np.ndarray, size: np.ndarray,
+    count: np.ndarray, factors: np.ndarray, middle: float, totals: np.ndarray, slopes: np.ndarray,
+) -> None:  # fmt: skip
+    """The same for the queries that are the tile's columns, of which a part has its share; after `sum_over_rows`."""
+    width = tile.shape[1]
+    begin, end = width * part // parts, width * (part + 1) // parts
+    most = count[corner[1] + end - 1] if begin < end else 0
+    for r in range(tile.shape[0]):
+        query = corner[0] + r
+        start = max(first[query] + size[query] - corner[1], begin)
+        if start >= end:
+            continue
+        left, right = corner[1] + start, corner[1] + end
+        for k in range(most):
+            _add_terms(tile[r, start:end], factors[k, left:right], totals[k, left:right], slopes[k, left:right])
 
 
 @compiled()

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from smoothap._core.devices import on_cpu
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import can_fuse
-from smoothap.functional.block import first_order, graph_of
+from smoothap.functional.block import first_order, graph_of, refuse_forward_mode
 from smoothap.losses.inputs import Call, checked_call
-from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
+from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets, with_plain_labels
 from smoothap.losses.unit_rows import normalise
 
 Reduction = Literal["mean", "none"]
@@ -28,6 +28,7 @@ class Block(Protocol):
     """What a loss makes of a few queries; a loss derives its own, and may leave out all but `__call__`."""
 
     values: ClassVar[tuple[int, ...]] = ()  # the shape of what one query gets: a single number, or several
+    needs_positives: ClassVar[bool] = True  # queries without one are left out
 
     @property
     def scale(self) -> float:
@@ -88,20 +89,27 @@ class RetrievalLoss(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor | None,
+        labels: Tensor | None = None,
         indices_tuple: tuple[Tensor, ...] | None = None,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
         self_index: Tensor | None = None,
+        positives: Tensor | None = None,
     ) -> Tensor:
         """The loss of embeddings (b, d) with labels (b,), whatever their order, length or device.
 
-        ref_emb (m, d), ref_labels (m,): replace the batch as the retrieval set.
+        labels (b, c) of 0 and 1: an image may have several; those that share one are positives of each other.
+        ref_emb (m, d), ref_labels (m,) or (m, c): replace the batch as the retrieval set. If `ref_emb` is the very
+        tensor `embeddings`, each query is left out of its own ranking, as without it.
         self_index (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
+        positives (b, b) or (b, m) bool, instead of labels: the positives of each query; all others are its negatives.
         """
+        refuse_forward_mode(embeddings, ref_emb)
         return self.loss_of(
-            checked_call(embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index, self.include_query)
+            checked_call(
+                embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index, positives, self.include_query
+            )
         )
 
     # A graph of torch.compile ends before this and begins after it; `SmoothAP` can be part of one.
@@ -163,6 +171,7 @@ def stream(call: Call, request: Request, weights: Tensor | None = None) -> tuple
 
     The gradient is that of the mean over the queries with a positive, or of the sum with weights (b, *values).
     """
+    call = with_plain_labels(call)
     embeddings, ref_emb, labels = call.embeddings, call.ref_emb, call.labels
     with full_precision(embeddings.device.type):
         rows = normalise(embeddings, call.dtype)
@@ -209,7 +218,7 @@ def _stream_blocks(
         weights = loss.new_full(loss.shape, 1 / max(1, with_positive))
     weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
 
-    for place in _blocks(positives, len(items)):
+    for place in _blocks(positives, len(items), block.needs_positives):
         widest = [int(width[place].max()) for width in widths]
         chosen = place if isinstance(place, slice) else place.to(queries.device)
         rows = queries[chosen]
@@ -230,11 +239,12 @@ def _stream_blocks(
     return loss, with_positive, gradient, item_gradient
 
 
-def _blocks(positives: Tensor, items: int) -> list[Tensor | slice]:
-    """Blocks of the queries that have a positive; those with as many positives together, so that little is padded."""
+def _blocks(positives: Tensor, items: int, only_with_positives: bool) -> list[Tensor | slice]:
+    """Blocks of the queries that count; those with as many positives together, so that little is padded."""
     size = min(_MOST_QUERIES_AT_ONCE, max(16, _SCORES_AT_ONCE // items))
-    if bool((positives == positives[0]).all()) and int(positives[0]):
+    least = int(only_with_positives)
+    if bool((positives == positives[0]).all()) and int(positives[0]) >= least:
         return [slice(start, min(start + size, len(positives))) for start in range(0, len(positives), size)]
-    with_positive = positives.nonzero()[:, 0]
-    by_positives = with_positive[torch.argsort(positives[with_positive], stable=True)]
-    return list(by_positives.split(size)) if len(with_positive) else []
+    counted = (positives >= least).nonzero()[:, 0]
+    by_positives = counted[torch.argsort(positives[counted], stable=True)]
+    return list(by_positives.split(size)) if len(counted) else []

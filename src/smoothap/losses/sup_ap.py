@@ -4,6 +4,7 @@ Ramzi et al., "Robust and Decomposable Average Precision for Image Retrieval", N
 released code for Stanford Online Products.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -51,7 +52,7 @@ class SupIndicator:
     def _offset(self) -> float:
         if self.offset is not None:
             return self.offset
-        joined = torch.sigmoid(torch.tensor(self.delta / self.tau, dtype=torch.float64)).item()
+        joined = 1 / (1 + math.exp(-self.delta / self.tau))
         return joined + self.step - self.rho * self.delta
 
 

@@ -38,15 +38,14 @@ def symmetric_smooth_ap(
         return None
     known = first, size, count, factors, middle
 
-    sums = np.zeros((parts, 2, slots, batch), np.float32)
+    totals, slopes = sums = np.zeros((2, slots, batch), np.float32)
     corners = [(top, left) for top in range(0, batch, _TILE_ROWS) for left in range(top, batch, _TILE_COLUMNS)]
     tile = units
     for corner in corners:
         tile = _tile(units, tau, corner)
-        on_threads(kernels.sum_over_negatives, parts, tile.numpy(), corner, *known, sums)
-
-    totals, slopes = sums.sum(0) if parts > 1 else sums[0]
-    losses = torch.empty(batch)
+        on_threads(kernels.sum_over_rows, parts, tile.numpy(), corner, *known, *sums)
+        on_threads(kernels.sum_over_columns, parts, tile.numpy(), corner, *known, *sums)
+    losses = units.new_empty(batch)
     row_weights = (
         np.full(batch, 1 / with_positive, np.float32) if weights is None else weights.to(torch.float32).numpy()
     )
@@ -76,8 +75,8 @@ def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray
 
     first (b,): where the row's class begins; size (b,): how many rows it has.
     """
-    _, classes, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    order = np.lexsort((classes, sizes[classes]))
+    _, appears, classes, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+    order = np.lexsort((appears[classes], sizes[classes]))  # whatever numbers the labels are
     classes = classes[order]
     begins = np.flatnonzero(np.diff(classes, prepend=-1))
     as_it_is = bool((order[1:] > order[:-1]).all())
