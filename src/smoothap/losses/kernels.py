@@ -13,7 +13,16 @@ import numpy as np
 from numba import njit
 
 from smoothap._core.threads import compiled
-from smoothap.functional.kernels import FAST, ONE, add_slopes, among_positives, exponential, share, sum_terms
+from smoothap.functional.kernels import (
+    FAST,
+    ONE,
+    WIDEST_SPREAD,
+    add_slopes,
+    among_positives,
+    exponential,
+    share,
+    sum_terms,
+)
 
 
 @compiled(fastmath=FAST, error_model="numpy", forceinline=True)
@@ -77,25 +86,29 @@ def _slot(query: int, item: int, first: np.ndarray, include_query: bool) -> int:
 @compiled()
 def score_positives(
     units: np.ndarray, inverse_tau: float, first: np.ndarray, count: np.ndarray, include_query: bool,
-    scores: np.ndarray, factors: np.ndarray,
-) -> tuple[float, float]:  # fmt: skip
-    """Score each query with its positives; returns the middle of all these scores, and how far from it they reach.
+    scores: np.ndarray, factors: np.ndarray, too_far: np.ndarray,
+) -> float:  # fmt: skip
+    """Score each query with its positives; returns the middle of the highest ones, which factors are taken around.
 
-    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, b).
+    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, b); too_far (b,)
+    bool: the query has a positive too far below the highest, so that all its slots are left empty.
     """
-    lowest, highest = np.inf, -np.inf
+    lowest, highest = np.full(units.shape[0], np.inf), -np.inf
     for q in range(units.shape[0]):
         for k in range(count[q]):
             row = first[q] + k
             if row >= q and not include_query:
                 row += 1
             scores[k, q] = _dot(units[q], units[row]) * inverse_tau
-            lowest, highest = min(lowest, scores[k, q]), max(highest, scores[k, q])
-    middle = 0.5 * (lowest + highest)
+            lowest[q], highest = min(lowest[q], scores[k, q]), max(highest, scores[k, q])
+    middle = 0.5 * (max(lowest.min(), highest - 2 * WIDEST_SPREAD) + highest)
+    for q in range(factors.shape[1]):
+        too_far[q] = not lowest[q] > middle - 1.0001 * WIDEST_SPREAD
     for k in range(factors.shape[0]):
         for q in range(factors.shape[1]):
-            factors[k, q] = exponential(scores[k, q] - np.float32(middle)) if k < count[q] else np.float32(np.inf)
-    return middle, 0.5 * (highest - lowest)
+            held = k < count[q] and not too_far[q]
+            factors[k, q] = exponential(scores[k, q] - np.float32(middle)) if held else np.float32(np.inf)
+    return middle
 
 
 @compiled()
@@ -145,9 +158,9 @@ def sum_over_columns(
 @compiled()
 def weigh(
     scores: np.ndarray, count: np.ndarray, middle: float, factors: np.ndarray, weights: np.ndarray,
-    scale: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray,
+    scale: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray, too_far: np.ndarray,
 ) -> None:  # fmt: skip
-    """Between the passes: 1 - AP of each query, 0 without a positive, and what each slope of the second is weighted by.
+    """Between the passes: 1 - AP of each query, 0 without slots, and what each slope of the second is weighted by.
 
     `totals` becomes the weight of each negative's slope under a positive, `slopes` the gradient with respect to the
     positive's score, both of weights * scale * AP. weights, losses (b,), all others (slots, b).
@@ -155,7 +168,7 @@ def weigh(
     slots = factors.shape[0]
     shared, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32)
     for q in range(count.shape[0]):
-        n, weight = count[q], np.float32(weights[q] * scale)
+        n, weight = 0 if too_far[q] else count[q], np.float32(weights[q] * scale)
         for k in range(n):
             shared[k] = exponential(np.float32(middle) - scores[k, q])
         losses[q] = np.float32(0.0)
