@@ -76,6 +76,76 @@ def _add_each_slope(shared: np.ndarray, factors: np.ndarray, weight: np.ndarray,
         gradient[j] += weight[j] * (value * (ONE - value))
 
 
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _sup_sum(
+    scores: np.ndarray, shared: np.ndarray, positive: np.float32, factor: np.float32, sup: np.ndarray
+) -> np.float32:
+    """The sum over j of SupAP's indicator at scores[j] - positive; sup: 1 / tau, rho, delta, offset, step."""
+    rho, delta, offset, step, total = sup[1], sup[2], sup[3], sup[4], np.float32(0.0)
+    for j in range(scores.shape[0]):  # an item outside, at -inf, has a sigmoid of 0
+        x = scores[j] - positive
+        sigmoid = ONE / (ONE + factor * shared[j])
+        near = sigmoid + step if x > np.float32(0.0) else sigmoid
+        total += rho * x + offset if x > delta else near
+    return total
+
+
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_sup_slopes(
+    scores: np.ndarray, shared: np.ndarray, positive: np.float32, factor: np.float32, sup: np.ndarray,
+    weight: np.float32, gradient: np.ndarray,
+) -> np.float32:  # fmt: skip
+    """Add weight * slope to the gradient of each score; returns the sum of the slopes."""
+    steep, rho, delta, total = sup[0], sup[1], sup[2], np.float32(0.0)
+    for j in range(scores.shape[0]):
+        sigmoid = ONE / (ONE + factor * shared[j])
+        slope = rho if scores[j] - positive > delta else sigmoid * (ONE - sigmoid) * steep
+        total += slope
+        gradient[j] += weight * slope
+    return total
+
+
+@compiled()
+def sup_ap_rows(
+    part: int, parts: int, scores: np.ndarray, positive_scores: np.ndarray, valid: np.ndarray, weights: np.ndarray,
+    middles: np.ndarray, sup: np.ndarray, average_precision: np.ndarray, positive_gradient: np.ndarray,
+    with_gradient: bool,
+) -> None:  # fmt: skip
+    """`sup_ap.SupAPBlock` for every `parts`-th row: exact ranks among positives, SupAP's indicator for negatives.
+
+    scores (b, m), positive_scores (b, p), valid (b, p) bool, weights, middles (b,) -> average_precision (b,),
+    positive_gradient (b, p); with a gradient, weights * dAP/dscores is put in the place of the scores.
+    """
+    slots, steep, nothing = positive_scores.shape[1], sup[0], np.float32(0.0)
+    gradient, shared = np.empty(scores.shape[1], np.float32), np.empty(scores.shape[1], np.float32)
+    factors, above, among = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(slots, np.float32)
+    for q in range(part, scores.shape[0], parts):
+        row, count, precisions = scores[q], 0, np.float32(0.0)
+        shared[:] = row * steep
+        share(shared, middles[q] * steep)
+        for k in range(slots):
+            positive_gradient[q, k] = nothing
+            if not valid[q, k]:
+                continue
+            count += 1
+            factors[k] = exponential((positive_scores[q, k] - middles[q]) * steep)
+            above[k] = _sup_sum(row, shared, positive_scores[q, k], factors[k], sup)
+            among[k] = nothing
+            for i in range(slots):
+                among[k] += np.float32(valid[q, i] and positive_scores[q, i] >= positive_scores[q, k])
+            precisions += among[k] / (among[k] + above[k])  # R(i, S_P), itself among them, over R(i, S_Omega)
+        average_precision[q] = precisions / np.float32(count)
+        if with_gradient:
+            gradient[:] = nothing
+            for k in range(slots):
+                if valid[q, k]:
+                    rank = among[k] + above[k]
+                    push = -weights[q] / np.float32(count) * among[k] / (rank * rank)
+                    slopes = _add_sup_slopes(row, shared, positive_scores[q, k], factors[k], sup, push, gradient)
+                    positive_gradient[q, k] = -push * slopes
+            row[:] = gradient
+
+
 @njit(inline="always")
 def _slot(query: int, item: int, first: np.ndarray, include_query: bool) -> int:
     """Which slot of the query an item of its class has."""
