@@ -1,3 +1,4 @@
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -106,3 +107,21 @@ def test_images_without_a_class_or_with_one_on_both_sides_are_refused(tmp_path, 
     write_images(tmp_path, paths)
     with pytest.raises(ValueError, match=complaint):
         folder(tmp_path)
+
+
+def test_several_labels_of_an_image_are_separated_by_semicolons(write_table):
+    path = write_table("path,labels\n1.jpg,beach;dog\n2.jpg,dog\n3.jpg,car; street\n4.jpg,street\n")
+    images = table(path, test_fraction=0).train
+    assert list(images.class_names) == ["beach", "car", "dog", "street"]
+    assert [images.class_names[label] for label in images.labels] == ["beach", "dog", "car", "street"]
+    assert images.ranked_labels(np.arange(4)).tolist() == [[1, 0, 1, 0], [0, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 1]]
+
+
+def test_an_image_with_labels_of_both_sides_of_a_split_is_on_neither(write_table, tmp_path):
+    path = write_table("path,labels\n1.jpg,a;b\n2.jpg,b;c\n3.jpg,c\n4.jpg,c;d\n")
+    (tmp_path / "tests.txt").write_text("c\nd\n")
+    split = table(path, test_classes=tmp_path / "tests.txt")
+    assert list(split.train.names) == ["1.jpg"]
+    assert list(split.tests["test"].names) == ["3.jpg", "4.jpg"]
+    assert list(split.tests["test"].class_names) == ["c", "d"]
+    assert split.tests["test"].marks.tolist() == [[1, 0], [1, 1]]

@@ -273,3 +273,12 @@ LABELS = np.repeat(np.arange(10), 5)
 def test_what_cannot_be_is_an_error_with_cause_and_remedy(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_an_image_with_several_labels_comes_up_for_each_of_them():
+    marks = np.zeros((12, 4), np.uint8)
+    marks[np.arange(12), np.arange(12) % 3] = 1
+    marks[0:6:2, 3] = 1  # a fourth class of images that have another label too
+    batches = BalancedBatches(marks, 8, 2, rounds=6)
+    for batch in batches.rows(0):
+        assert all(marks[batch, column].sum() >= 2 for column in range(4))

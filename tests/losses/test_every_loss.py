@@ -41,7 +41,7 @@ CANNOT = {
     **{("gradient", name): _FLAT for name in ("blackbox-ap", "blackbox-recall")},
     **{("order", name): "its miner draws at random, in the order of the rows" for name in ("margin", "triplet")},
     **{("names", name): _PER_CLASS for name in ("margin", "proxy-nca", "softmax", "arcface")},
-    **{("alone", name): _PAIRS for name in ("contrastive", "xbm")},
+    **{("alone", name): _PAIRS for name in ("contrastive", "xbm", "calibration", "roadmap")},
     **{("alone", name): _ALONE for name in ("proxy-nca", "softmax", "arcface")},
     ("retrieval set", "fast-ap"): _NO_REFERENCE,
     ("retrieval set", "xbm"): "the memory is a term beside that of the batch, and has no gradient",
@@ -326,3 +326,23 @@ def test_two_processes_give_the_loss_and_gradient_of_one(two_processes, name):
             assert torch.allclose(mine, expected, atol=1e-10)
     # each process sends back twice its share, of which data-parallel training takes the mean
     assert torch.allclose(torch.cat([part[1] for part in parts]) / 2, gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", OURS)
+def test_torchs_default_dtype_plays_no_part(name, dtype):
+    embeddings, labels = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)), torch.arange(8) // 2
+    expected = OURS[name]()(embeddings, labels)
+    torch.set_default_dtype(dtype)
+    try:
+        assert torch.equal(OURS[name]()(embeddings, labels), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_torchs_default_device_plays_no_part(name):
+    embeddings, labels = torch.randn(8, 4, generator=torch.Generator().manual_seed(0)), torch.arange(8) // 2
+    expected = OURS[name]()(embeddings, labels)
+    with torch.device("meta"):
+        assert torch.equal(OURS[name]()(embeddings, labels), expected)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from smoothap import evaluate
 from smoothap.functional.indicators import Exponential, Linear
 from smoothap.losses import BlackboxAP, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
 
@@ -221,3 +222,13 @@ def test_any_whole_number_type_of_labels_is_taken(core_path, dtype):
     embeddings, labels = batch()
     labels = labels % 2
     assert torch.equal(SmoothAP()(embeddings, labels.to(dtype)), SmoothAP()(embeddings, labels))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [(torch.eye(4).to_sparse(), "to_dense"), (torch.eye(4).to(torch.float8_e4m3fn), r"float\(\)")],
+)
+def test_sparse_and_one_byte_rows_are_refused_with_the_way_to_turn_them(rows, message):
+    for call in (lambda: SmoothAP()(rows, torch.arange(4)), lambda: evaluate(rows, torch.arange(4))):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -85,8 +85,9 @@ def test_calibration_against_a_retrieval_set_counts_each_broken_pair_once():
     loss = CalibrationLoss(0.9, 0.6)
     ours = loss(queries, labels, ref_emb=items, ref_labels=item_labels)
     diagonal = 0.5**0.5
-    # positives of query 0: cosines 0.707 and -1; its negative: 1; query 1 has no positive and asks nothing
-    assert ours.item() == pytest.approx(((0.9 - diagonal) + (0.9 + 1)) / 2 + (1 - 0.6))
+    # positives of query 0: cosines 0.707 and -1; its negative: 1; query 1 has negatives alone, of which one is too near
+    too_high = ((1 - 0.6) + (diagonal - 0.6)) / 2
+    assert ours.item() == pytest.approx(((0.9 - diagonal) + (0.9 + 1)) / 2 + too_high)
     pair = (queries.detach() + 0.1, items.detach() + 0.05)
     pair = tuple(leaf.requires_grad_() for leaf in pair)
     assert torch.autograd.gradcheck(lambda q, r: loss(q, labels, None, r, item_labels), pair)
@@ -106,3 +107,11 @@ def test_roadmap_is_the_balance_of_its_parts():
 def test_a_balance_outside_its_range_is_refused(settings):
     with pytest.raises(ValueError, match="balance"):
         Roadmap(**settings)
+
+
+@given(seed=st.integers(0, 2**31), singles=st.integers(0, 6), pairs=st.integers(0, 3))
+def test_negatives_of_a_query_without_a_positive_are_calibrated_too(seed, singles, pairs):
+    embeddings, _ = batch(seed, max(2, singles + 2 * pairs))
+    labels = torch.tensor([place // 2 if place < 2 * pairs else place for place in range(len(embeddings))])
+    expected = ContrastiveLoss(0.9, 0.6, distance=CosineSimilarity())(embeddings, labels)
+    assert CalibrationLoss()(embeddings, labels).item() == pytest.approx(expected.item(), abs=1e-6)

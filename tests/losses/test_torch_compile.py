@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import _dynamo as dynamo
 
+from smoothap import smooth_ap
 from smoothap.functional.indicators import Linear
 from smoothap.losses import BlackboxAP, BlackboxRecall, CalibrationLoss, RecallAtK, Roadmap, SmoothAP, SupAP
 
@@ -65,3 +66,21 @@ def test_the_losses_without_an_operator_are_left_alone(form):
         compiled = value_and_gradient(torch.compile(loss, backend="eager"), form)
         for ours, expected in zip(compiled, value_and_gradient(loss, form), strict=True):
             assert torch.equal(ours, expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own forward mode
+@pytest.mark.parametrize("form", ["loss", "compiled loss", "other loss", "scores"])
+def test_forward_mode_derivatives_are_refused_not_silently_zero(form):
+    rows, labels = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 0, 1, 1, 2, 2])
+    function = {
+        "loss": lambda x: SmoothAP()(x, labels),
+        "compiled loss": lambda x: torch.compile(SmoothAP(), backend="eager")(x, labels),
+        "other loss": lambda x: SupAP()(x, labels),
+        "scores": lambda x: smooth_ap(x, torch.eye(6, 4) + torch.eye(6, 4).flip(0) > 0),
+    }[form]
+    with pytest.raises(RuntimeError, match="forward-mode"):
+        torch.func.jvp(function, (rows,), (torch.ones_like(rows),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match="forward-mode"):
+        function(torch.autograd.forward_ad.make_dual(rows, torch.ones_like(rows)))
+    with torch.autograd.forward_ad.dual_level():  # other tensors may have tangents
+        assert torch.isfinite(function(rows)).all()

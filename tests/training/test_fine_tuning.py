@@ -163,3 +163,19 @@ def test_without_validation_the_test_classes_are_still_left_out(photos, tmp_path
 def test_nothing_to_test_on_is_told(photos, tmp_path):
     with pytest.raises(ValueError, match="has no test classes: hold some out, with a --test-fraction above 0"):
         evaluate_model("test_resnet", f"folder:{photos}", weights="none", test_fraction=0)
+
+
+def test_images_with_several_labels_are_trained_on_and_tested(photos, tmp_path):
+    files = sorted(photos.rglob("*.png")) or sorted(photos.rglob("*.jpg"))
+    names = sorted({file.parent.name for file in files})
+    rows = ["path,labels"]
+    for file in files:
+        number = names.index(file.parent.name)
+        rows.append(f"{file.relative_to(tmp_path)},{number}" + (f";{number ^ 1}" if file == files[number] else ""))
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(rows))
+    config = replace(QUICK, steps=2, batch_size=8, samples_per_class=2, memory_size=8, diagnose_every=1)
+    tuned = fine_tune(f"csv:{table}", tmp_path / "out", **NETWORK, config=config, options=CPU)
+    (report,) = tuned.after.values()
+    assert report.queries > 0
+    assert (tmp_path / "out" / "metrics.jsonl").read_text().count("approximation_error") == 2

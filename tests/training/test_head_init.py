@@ -86,3 +86,15 @@ def test_a_training_that_goes_on_does_not_look_at_the_features_again(run, tmp_pa
     assert result == whole
     assert resumed.head_init == "projection"
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in resumed.state_dict().items())
+
+
+def test_directions_without_variance_are_the_same_however_the_scatter_was_rounded():
+    """Fewer images than dimensions: a library may return anything for the directions that no image varies in."""
+    random = np.random.default_rng(0)
+    features, labels = random.standard_normal((24, 64)), np.arange(24) // 3
+    weight, bias = projection(features, labels, 48)
+    order = random.permutation(24)  # sums in another order, as other threads have them
+    again, bias_again = projection(features[order] * (1 + 1e-15), labels[order], 48)
+    assert np.abs(weight - again).max() < 1e-6
+    assert np.abs(bias - bias_again).max() < 1e-6
+    assert np.linalg.matrix_rank(weight) == 48

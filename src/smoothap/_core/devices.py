@@ -103,7 +103,7 @@ def has_float64(device: torch.device) -> bool:
 def pins_memory(device: torch.device) -> bool:
     """Whether the CPU's memory can be pinned, which lets copies to the device go on beside the work."""
     try:
-        return device.type != "cpu" and torch.empty(1).pin_memory().is_pinned()
+        return device.type != "cpu" and torch.empty(1, device="cpu").pin_memory().is_pinned()
     except RuntimeError:  # a device without such a thing
         return False
 
@@ -150,6 +150,14 @@ def _own_random_numbers(device: torch.device) -> list[Any]:
     """The module of a device that draws its own random numbers, such as torch.cuda; none for the CPU."""
     module = torch.get_device_module(device)
     return [module] if device.type != "cpu" and hasattr(module, "get_rng_state") else []
+
+
+def refuse_layout(values: Tensor, name: str) -> None:
+    """Refuse rows that torch does not compute with as they are: sparse ones, and floats of one byte."""
+    if values.layout != torch.strided:
+        raise ValueError(f"{name} is sparse ({values.layout}): use {name}.to_dense()")
+    if values.is_floating_point() and values.itemsize == 1:
+        raise ValueError(f"{name} is of {values.dtype}, in which torch computes little: use {name}.float()")
 
 
 def refuse_masked(values: object, name: str) -> None:

@@ -1,6 +1,7 @@
 """Compiled loops on plain threads, which hold no lock: as many as torch uses, none for what is quick."""
 
 import os
+import warnings
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -14,12 +15,20 @@ from torch import Tensor
 Function = TypeVar("Function", bound=Callable[..., Any])
 Result = TypeVar("Result")
 _WORTH_A_THREAD = 1 << 20  # terms, about a millisecond
+_MOST_THREADS = 1024
 
 
 @cache
 def numba_is_there() -> bool:
-    """Whether the extra `fast` is installed, and SMOOTHAP_NO_NUMBA is not set."""
-    return not os.environ.get("SMOOTHAP_NO_NUMBA") and find_spec("numba") is not None
+    """Whether the extra `fast` is installed and can be imported, and SMOOTHAP_NO_NUMBA is not set."""
+    if os.environ.get("SMOOTHAP_NO_NUMBA") or find_spec("numba") is None:
+        return False
+    try:
+        import numba  # noqa: F401
+    except Exception as error:
+        _warn_once(f"numba cannot be imported ({error}), so torch does its work, more slowly: install numba again")
+        return False
+    return True
 
 
 def compiled(**options: Any) -> Callable[[Function], Function]:
@@ -28,11 +37,50 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         try:
-            return njit(nogil=True, cache=True, **options)(function)
+            kernel = njit(nogil=True, cache=True, **options)(function)
         except RuntimeError:  # "no locator available": neither beside the file nor in the user's cache
             return njit(nogil=True, **options)(function)
+        kernel._cache = _ForgivingCache(kernel._cache)
+        return kernel
 
     return decorate
+
+
+class _ForgivingCache:
+    """numba's cache of a kernel, in which a damaged or full disk costs another compilation and not the result."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def load_overload(self, *of: Any) -> Any:
+        """What was kept; None if there is nothing that can be read."""
+        try:
+            return self._cache.load_overload(*of)
+        except Exception as error:  # whatever a damaged pickle brings up
+            _warn_of_cache(self._cache.cache_path, error)
+            return None
+
+    def save_overload(self, *what: Any) -> None:
+        """Keep a kernel, if there is room for it."""
+        try:
+            self._cache.save_overload(*what)
+        except Exception as error:
+            _warn_of_cache(self._cache.cache_path, error)
+
+
+@cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def _warn_of_cache(folder: str, error: Exception) -> None:
+    _warn_once(
+        f"numba's cache {folder} cannot be used ({type(error).__name__}: {error}), so kernels are compiled again in "
+        "each process: delete that folder, or make room on its disk"
+    )
 
 
 def can_fuse(values: Tensor) -> bool:
@@ -60,7 +108,7 @@ def on_threads(function: Callable[..., Result], parts: int, *arguments: Any) -> 
     """Call function(part, parts, *arguments) for each part side by side; what they return, in their order."""
     if parts == 1:
         return [function(0, 1, *arguments)]
-    others = [_pool(os.getpid(), parts - 1).submit(function, part, parts, *arguments) for part in range(1, parts)]
+    others = [_pool(os.getpid()).submit(function, part, parts, *arguments) for part in range(1, parts)]
     try:
         first = function(0, parts, *arguments)
     finally:
@@ -69,6 +117,6 @@ def on_threads(function: Callable[..., Result], parts: int, *arguments: Any) -> 
 
 
 @cache
-def _pool(process: int, parts: int) -> ThreadPoolExecutor:
-    """One pool a process: threads do not survive a fork."""
-    return ThreadPoolExecutor(parts, thread_name_prefix="smoothap")
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One pool a process, since threads do not survive a fork; it has as many threads as ever worked at once."""
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="smoothap")

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
+from smoothap.album.face_marks import FaceMarks
 from smoothap.album.faces import FaceRecord, FaceStore
 from smoothap.album.prepare import BATCH, Read, face_records
 from smoothap.album.store import Store
 from smoothap.album.walk import PhotoFile
 from smoothap.data.reading import read_image
+from smoothap.models.faces.detection import missing
 
 if TYPE_CHECKING:
     from smoothap.models.faces.people import FoundFaces, PeopleFinder
@@ -40,17 +42,24 @@ def find_missing(
     A photo whose file is gone or changed since it was taken in is left for the next time.
     """
     seen, places = faces.seen(), {os.fsencode(file.path): file for file in files}
+    drawn = FaceMarks(faces).drawn()
+
+    def is_done(record: Mapping[str, Any]) -> bool:
+        boxes = drawn.get(record["sha256"], ())
+        return seen.get(record["id"]) == record["sha256"] and not (boxes and missing(boxes, faces.boxes(record["id"])))
+
     wanted = [
         (record, places[record["path"]])
         for record in store.records()
-        if seen.get(record["id"]) != record["sha256"] and record["path"] in places
+        if record["path"] in places and not is_done(record)
     ]
     if not wanted:
         return 0
 
     def look(content: bytes, record: Mapping[str, Any]) -> FoundFaces:
         picture = read_image(content, shorter_side=people.enough_pixels)
-        return people.find(picture, size=(record["width"], record["height"]))
+        boxes = drawn.get(record["sha256"], ())
+        return people.find(picture, size=(record["width"], record["height"]), drawn=boxes)
 
     number, pending, since = 0, dict[int, tuple[bytes, list[FaceRecord]]](), time.monotonic()
     with freed_memory_kept(), Progress("Finding people", len(wanted), "photos", shown=progress) as line:

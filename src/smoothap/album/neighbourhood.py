@@ -142,7 +142,7 @@ class Neighbourhood:
         graph = self.graph
         most = min(REACHED, len(graph))
         arguments = graph.starts, graph.linked, graph.weights, *seeds[:2], closed, most, STEPS, DAMPING
-        if numba_is_there() and (graph_walk.is_compiled() or len(graph) >= _WORTH_COMPILING):
+        if (graph_walk.is_compiled() or len(graph) >= _WORTH_COMPILING) and numba_is_there():
             from smoothap.album.graph_kernels import reach
 
             return reach(*arguments)

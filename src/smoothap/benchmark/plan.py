@@ -8,11 +8,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from smoothap._core.files import write_atomically
+from smoothap._core.numbers import Count, Positive, Range, Share, WholeNumber, check_numbers
 from smoothap.data.names import open_data
 from smoothap.training.config import DIMENSION, NETWORK, QUICK, TrainingConfig
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _HERE = ("out", "device", "workers", "jobs")  # where and on what it runs, which changes no result
 _GROWING = ("methods", "seeds", "splits", "rounds", "chosen")  # what may be added to a comparison that was begun
-_FEWEST = {"seeds": 1, "splits": 1, "steps": 1, "validations": 1, "trials": 0, "rounds": 1, "folds": 1, "jobs": 1}
 _SEEDS = 1000  # of a split; those from `_SEARCH` on belong to its search
 _SEARCH = 900
 
@@ -102,38 +102,34 @@ class Plan:
     out: Path = Path("runs/compare")
     methods: str = "all"
     frozen: bool = False
-    trials: int = 8
-    seeds: int = 5
-    splits: int = 1
-    steps: int
-    jobs: int = 1
-    rounds: int = 2
-    folds: int = 1
+    trials: WholeNumber = 8
+    seeds: Annotated[int, Range(1, _SEARCH)] = 5
+    splits: Count = 1
+    steps: Count
+    jobs: Count = 1
+    rounds: Count = 2
+    folds: Count = 1
     rate_only: bool = False
-    minutes: float | None = None
-    validations: int
-    learning_rate: float
-    batch_size: int
-    samples_per_class: int = 4
-    classes: int | None = None
+    minutes: Positive | None = None
+    validations: Count
+    learning_rate: Positive
+    batch_size: Count
+    samples_per_class: Count = 4
+    classes: Count | None = None
     model: str = NETWORK
     weights: str | None = None
-    size: int = 64
-    dimension: int = DIMENSION
+    size: Count = 64
+    dimension: Count = DIMENSION
     flip: bool = True
-    test_fraction: float | None = None
+    test_fraction: Share | None = None
     test_classes: Path | None = None
     columns: str | None = None
     chosen: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     device: str
-    workers: int = 0
+    workers: WholeNumber = 0
 
     def __post_init__(self) -> None:
-        for name, fewest in _FEWEST.items():
-            if getattr(self, name) < fewest:
-                raise ValueError(f"{name} must be at least {fewest}, not {getattr(self, name)}.")
-        if self.seeds > _SEARCH:
-            raise ValueError(f"seeds must be at most {_SEARCH}, not {self.seeds}.")
+        check_numbers(self)
 
     @property
     def config(self) -> TrainingConfig:

@@ -98,10 +98,14 @@ def _devices() -> list[dict[str, Any]]:
 def _threads() -> dict[str, Any]:
     import torch
 
+    from smoothap._core.threads import numba_is_there
+
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    kernels = "numba" if _version("numba") else "torch alone: pip install 'smoothap[fast]'"
+    kernels = "numba" if numba_is_there() else "torch alone: pip install 'smoothap[fast]'"
     if os.environ.get("SMOOTHAP_NO_NUMBA"):
         kernels = "off: SMOOTHAP_NO_NUMBA is set"
+    elif _version("numba") and not numba_is_there():
+        kernels = "torch alone: numba is installed and cannot be imported, install it again"
     return {
         "cores": os.cpu_count(),
         "cores_allowed": allowed,

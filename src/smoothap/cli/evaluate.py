@@ -170,7 +170,8 @@ def _print_reports(reports: dict[str, Report], others: dict[str, Report], as_jso
     finally:  # metrics that took hours are printed even where the disk does not take them
         if as_json:
             brief = {name: _brief(report, whole[name], others.get(name)) for name, report in reports.items()}
-            print(json.dumps(brief.get("", brief), indent=1))
+            text = json.dumps(brief.get("", brief))
+            print(json.dumps(json.loads(text, parse_constant=lambda _: None), indent=1))  # JSON knows no NaN
         else:
             for name, report in reports.items():
                 print(f"{name}\n{report.with_intervals()}" if name else report.with_intervals())

@@ -50,7 +50,8 @@ def photos(
     regions
         Describe parts of the photos, too, so that things inside photos can be asked for. What it costs is said first.
     """
-    from smoothap.album.ingest import album_place, index_photos
+    from smoothap.album.ingest import index_photos
+    from smoothap.album.settings import album_place
 
     place = album_place(folder) if album is None else album
     check_folder(place, "--album")

@@ -135,6 +135,10 @@ def train(
         raise ValueError("--dry-run is for trainings of the whole network: a --frozen one takes minutes as it is.")
     if loss_option and loss is None:
         raise ValueError("--loss-option belongs to a loss: name it with --loss NAME")
+    for name in changes.keys() & {"tau", "include_query"} if loss is not None else ():
+        raise ValueError(
+            f"--{name.replace('_', '-')} is of the usual loss, Smooth-AP: give what {loss} takes by --loss-option"
+        )
     from smoothap._core.devices import chosen_device
     from smoothap._core.distributed import joined_processes
     from smoothap.data.names import open_data

@@ -37,7 +37,7 @@ Bad = tuple[tuple[int, str], ...]  # (row, reason) of images that could not be r
 
 
 class Batch(NamedTuple):
-    """images (n, 3, size, size) uint8, in memory channels last, labels (n,), rows (n,); see `Transform.normalise`.
+    """images (n, 3, size, size) uint8, in memory channels last, labels (n,) or (n, classes), rows (n,).
 
     Of a set with stored features, they are those: (n, f, 1, 1) float32.
     """
@@ -134,14 +134,14 @@ class ImageDataset(Dataset[tuple[Batch | None, Bad]]):
 
     def _batch(self, images: Tensor, rows: Sequence[int]) -> Batch:
         chosen = np.array(rows)
-        return Batch(images, torch.from_numpy(self.images.labels[chosen]), torch.from_numpy(chosen))
+        return Batch(images, torch.from_numpy(self.images.ranked_labels(chosen)), torch.from_numpy(chosen))
 
     def identity(self) -> dict[str, Any]:
         """What tells this set from others: a digest of its names and labels, and the mean colours of a few images.
 
         Colours rather than all bytes, because two decoders differ by a grey level here and there.
         """
-        digest = hashlib.sha256(self.images.labels.tobytes())
+        digest = hashlib.sha256(self.images.ranked_labels(np.arange(len(self.images))).tobytes())
         for names in (self.images.names, self.images.class_names):
             digest.update("\0".join(map(str, names)).encode(errors="backslashreplace"))
         if self.images.features is not None:

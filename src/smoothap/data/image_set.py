@@ -27,10 +27,11 @@ class ImageSet:
 
     name: str  # such as "sop test"
     names: "np.ndarray | list[str]"  # (n,)
-    labels: np.ndarray  # (n,) int64
+    labels: np.ndarray  # (n,) int64; the first one where an image has several
     class_names: "np.ndarray | list[str]"  # (classes,)
     read: Reader = field(repr=False)
     recall_at: tuple[int, ...] = (1, 10, 100, 1000)  # the K of Recall@K that the set's protocol reports
+    marks: np.ndarray | None = None  # (n, classes) uint8: all labels of each image, where it may have several
     groups: np.ndarray | None = None  # (n,) int64: super-category of each image, for hard-negative batches
     group_names: "np.ndarray | list[str] | None" = None
     is_query: np.ndarray | None = None  # (n,) bool; None: leave-one-out, every image is a query in turn
@@ -52,9 +53,16 @@ class ImageSet:
         """Equal for sets over the same images, which need to be decoded and embedded only once."""
         return id(self.read), id(self.names)
 
+    def ranked_labels(self, rows: np.ndarray) -> np.ndarray:
+        """What losses and metrics compare images by: their labels (k,), or all of them (k, classes)."""
+        one_each = self.marks is None or self.marks.shape[1] == 1
+        return self.labels[rows] if one_each else self.marks[rows]
+
     def rows(self, rows: np.ndarray, name: str | None = None) -> "ImageSet":
         """The set with these rows only, labels counted again from 0 in the order of the old ones."""
-        kept, labels = np.unique(self.labels[rows], return_inverse=True)
+        marks = None if self.marks is None else self.marks[rows]
+        kept = np.unique(self.labels[rows]) if marks is None else np.flatnonzero(marks.any(0))
+        labels = np.searchsorted(kept, self.labels[rows])
         columns = {
             column: getattr(self, column) for column in ("names", "groups", "is_query", "is_gallery", "instances")
         }
@@ -64,6 +72,7 @@ class ImageSet:
             name=name or self.name,
             labels=labels.astype(np.int64),
             class_names=np.asarray(self.class_names)[kept],
+            marks=None if marks is None else marks[:, kept],
             read=lambda row, shorter_side=None: read(int(rows[row]), shorter_side),
             file=None if file is None else lambda row: file(int(rows[row])),
             features=None if self.features is None else self.features.of(rows),

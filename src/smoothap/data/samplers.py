@@ -40,7 +40,7 @@ class BalancedBatches:
     An epoch is a whole number of rounds over the classes, by default about as many images as the set has. Every class
     comes up equally often in it, or once more where the classes do not divide into batches. With `by_size` a class
     comes up once for every `samples_per_class` images it has, and classes with fewer are left out, as in the released
-    code.
+    code. labels (n,); or (n, classes) of 0 and 1, where an image comes up for each label that it has.
     """
 
     def __init__(
@@ -56,17 +56,19 @@ class BalancedBatches:
         ranks: int = 1,
     ) -> None:
         labels = np.asarray(labels)
+        rows, labels = (np.arange(len(labels)), labels) if labels.ndim == 1 else np.nonzero(labels)
         _, class_of, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-        rows = np.flatnonzero(sizes[class_of] >= samples_per_class) if by_size else np.arange(len(labels))
+        if by_size:
+            rows, labels = (side[sizes[class_of] >= samples_per_class] for side in (rows, labels))
         self._share = _Share(batch_size, samples_per_class, seed, rank, ranks)
-        classes, wanted = len(np.unique(labels[rows])), batch_size // samples_per_class
+        classes, wanted = len(np.unique(labels)), batch_size // samples_per_class
         if classes < wanted:
             raise ValueError(
                 f"a batch of {batch_size} with {samples_per_class} images of each class needs {wanted} classes, and "
                 f"the set has {classes}{' with that many' if by_size else ''}: take a batch size of at most "
                 f"{classes * samples_per_class}"
             )
-        self._stream = ClassStream(rows, labels[rows], wanted, samples_per_class, seed=(seed, 0), by_size=by_size)
+        self._stream = ClassStream(rows, labels, wanted, samples_per_class, seed=(seed, 0), by_size=by_size)
         in_a_round = self._stream.batches_per_round
         self._steps = in_a_round * (rounds or max(1, round(len(rows) / (in_a_round * batch_size))))
 

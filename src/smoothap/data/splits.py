@@ -48,10 +48,20 @@ def _by_hash(class_names: "np.ndarray | list[str]", seed: int) -> list[int]:
 def split_at_classes(
     images: ImageSet, held_out: np.ndarray, parts: tuple[str, str] = ("train", "test")
 ) -> tuple[ImageSet, ImageSet]:
-    """The images of the other classes and those of the held-out classes; held_out (classes,) bool."""
-    on_the_right = held_out[images.labels]
+    """The images of the other classes and those of the held-out classes; held_out (classes,) bool.
+
+    An image that has labels of both kinds is on neither side.
+    """
+    if images.marks is None:
+        on_the_right = held_out[images.labels]
+        on_the_left = ~on_the_right
+    else:
+        on_the_right, on_the_left = (~images.marks[:, other].any(1) for other in (~held_out, held_out))
+    for side, classes in ((on_the_left, "the other classes"), (on_the_right, "the classes that are held out")):
+        if not side.any():
+            raise ValueError(f"No image of {images.name} has labels of {classes} alone: hold out others, or fewer.")
     return (
-        images.rows(np.flatnonzero(~on_the_right), f"{images.name} {parts[0]}"),
+        images.rows(np.flatnonzero(on_the_left), f"{images.name} {parts[0]}"),
         images.rows(np.flatnonzero(on_the_right), f"{images.name} {parts[1]}"),
     )
 

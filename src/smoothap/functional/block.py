@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from smoothap._core.threads import can_fuse, on_threads, parts_for
 from smoothap.functional.indicators import Indicator, Sigmoid
@@ -126,11 +127,10 @@ def _fused_block(
     scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
     """The same in one pass, or None (with nothing changed) where the positives of a query are too far apart for it."""
-    from smoothap.functional.kernels import WIDEST_SPREAD, rows_against_set
+    from smoothap.functional.kernels import rows_against_set
 
-    highest = positive_scores.masked_fill(~valid, OUTSIDE).amax(1)
-    middles = 0.5 * (positive_scores.masked_fill(~valid, float("inf")).amin(1) + highest)
-    if bool((highest - middles > WIDEST_SPREAD).any()):
+    middles = middles_of(positive_scores, valid)
+    if middles is None:
         return None
     average_precision = scores.new_empty(len(scores))
     positive_gradient = torch.empty_like(positive_scores)
@@ -145,10 +145,35 @@ def _fused_block(
     return average_precision, positive_gradient if weights is not None else positive_gradient[:0]
 
 
+def middles_of(positive_scores: Tensor, valid: Tensor) -> Tensor | None:
+    """The middle (b,) of each query's positive scores (b, p); None if those of one are too far apart for kernels."""
+    from smoothap.functional.kernels import WIDEST_SPREAD
+
+    highest = positive_scores.masked_fill(~valid, OUTSIDE).amax(1)
+    middles = 0.5 * (positive_scores.masked_fill(~valid, float("inf")).amin(1) + highest)
+    return None if bool((highest - middles > WIDEST_SPREAD).any()) else middles
+
+
 def graph_of(*tensors: Tensor | None) -> tuple[Tensor, ...]:
     """Empty tensors with the history of those that have one: a backward pass keeps them to know what it came from."""
     with torch.enable_grad():
         return tuple(tensor[:0].clone() for tensor in tensors if tensor is not None and tensor.requires_grad)
+
+
+def refuse_forward_mode(*tensors: Tensor | None) -> None:
+    """Refuse tangents of forward-mode derivatives, which would be lost without a word."""
+    if forward_ad._current_level >= 0:  # a level is open: torch.compile sees this number, and not the tangents
+        _refuse_tangents(*tensors)
+
+
+@torch.compiler.disable  # ty: ignore[dynamic-function-decorator-return]
+def _refuse_tangents(*tensors: Tensor | None) -> None:
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise RuntimeError(
+                "Smoothed AP has no forward-mode derivative (torch.func.jvp, jacfwd): use backward, torch.func.vjp or "
+                "jacrev"
+            )
 
 
 def first_order(gradient: Tensor | None, *origins: Tensor | None) -> Tensor | None:

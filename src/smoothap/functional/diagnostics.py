@@ -39,10 +39,11 @@ def operating_share(embeddings: Tensor, tau: float, gradient: float = NEGLIGIBLE
 def approximation_error(embeddings: Tensor, labels: Tensor, tau: float) -> float:
     """AP_e, Eq. 8: the mean of |smoothed AP - AP| over the queries of a batch that have a positive.
 
-    embeddings (b, d) of length 1, labels (b,); NaN where no query has a positive.
+    embeddings (b, d) of length 1, labels (b,) or (b, c) of 0 and 1; NaN where no query has a positive.
     """
     scores = _scores_of_others(embeddings)
-    relevant = _without_diagonal(labels[:, None] == labels[None, :])
+    belong = labels[:, None] == labels if labels.ndim == 1 else labels.float() @ labels.float().T > 0
+    relevant = _without_diagonal(belong)
     smooth, exact = (
         values.cpu().double() for values in (smooth_ap(scores, relevant, tau), average_precision(scores, relevant))
     )

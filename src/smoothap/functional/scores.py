@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from smoothap._core.devices import widest_float
-from smoothap.functional.block import OUTSIDE, first_order, graph_of, padded_columns, smooth_ap_block
+from smoothap.functional.block import (
+    OUTSIDE,
+    first_order,
+    graph_of,
+    padded_columns,
+    refuse_forward_mode,
+    smooth_ap_block,
+)
 from smoothap.functional.indicators import check_temperature
 
 _SCORES_AT_ONCE = 1 << 22
@@ -75,6 +82,7 @@ def smooth_ap(scores: Tensor, relevant: Tensor, tau: float = 0.01) -> Tensor:
     """
     check_temperature(tau, "tau", "the paper's 0.01")
     check_shapes(scores, relevant)
+    refuse_forward_mode(scores)
     learning = torch.is_grad_enabled() and scores.requires_grad
     rows = scores.reshape(-1, scores.shape[-1])
     mask = relevant.reshape(-1, relevant.shape[-1])

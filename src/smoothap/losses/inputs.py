@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from smoothap._core.devices import refuse_masked
+from smoothap._core.devices import refuse_layout, refuse_masked
 
 
 class Call(NamedTuple):
@@ -13,11 +13,12 @@ class Call(NamedTuple):
 
     embeddings: Tensor
     ref_emb: Tensor | None = None
-    labels: Tensor | None = None
+    labels: Tensor | None = None  # (n,), or (n, c) of 0 and 1 where an image has several
     ref_labels: Tensor | None = None
     self_index: Tensor | None = None
     positive_pairs: Tensor | None = None  # (2, n): queries and items that were listed
     negative_pairs: Tensor | None = None
+    positives: Tensor | None = None  # (n, m) bool: the positives of each query
 
     @property
     def dtype(self) -> torch.dtype:
@@ -27,8 +28,9 @@ class Call(NamedTuple):
 
     @property
     def retrieves_from_itself(self) -> bool:
-        """Whether each row of the batch is ranked against the others, by their labels."""
-        return self.labels is not None and self.positive_pairs is None and self.ref_emb is None
+        """Whether each row of the batch is ranked against the others, by one label each."""
+        is_labelled = self.labels is not None and self.labels.ndim == 1 and self.positive_pairs is None
+        return is_labelled and self.ref_emb is None
 
 
 def checked_call(
@@ -38,21 +40,31 @@ def checked_call(
     ref_emb: Tensor | None = None,
     ref_labels: Tensor | None = None,
     self_index: Tensor | None = None,
+    positives: Tensor | None = None,
     include_query: bool = False,
 ) -> Call:
     """The arguments of a loss, if their shapes and types fit together; numbers are looked at by `normalise`."""
     _check_matrix(embeddings, "embeddings")
-    if indices_tuple is None:
+    if positives is not None:
+        _check_alone(labels, indices_tuple, ref_labels)
+    elif indices_tuple is None:
         if labels is None:
-            raise ValueError("labels are missing: give one whole number per embedding, or an indices_tuple")
-        _check_labels(labels, "labels", len(embeddings), "embeddings")
-    call = Call(embeddings, ref_emb, labels, ref_labels, self_index)
+            raise ValueError(
+                "labels are missing: give one whole number per embedding, a mask of positives, or an indices_tuple"
+            )
+        _check_labels(labels, "labels", len(embeddings), "embeddings", several=True)
+    call = Call(embeddings, ref_emb, labels, ref_labels, self_index, positives=positives)
     if ref_emb is None:
         for value, name in ((ref_labels, "ref_labels"), (self_index, "self_index")):
             if value is not None:
                 raise ValueError(f"{name} goes with ref_emb, which is missing: give the retrieval set too")
     else:
-        _check_reference(call, ref_emb, indices_tuple is not None, include_query)
+        _check_reference(call, ref_emb, indices_tuple is None and positives is None, include_query)
+        if self_index is None and indices_tuple is None and ref_emb is embeddings:
+            call = call._replace(self_index=torch.arange(len(embeddings), device=embeddings.device))
+    if positives is not None:
+        items = embeddings if ref_emb is None else ref_emb
+        _check_mask(positives, len(embeddings), len(items))
     if indices_tuple is None:
         return call
     _check_listed(call, indices_tuple, include_query)
@@ -74,21 +86,40 @@ def _check_tensor(values: Tensor, name: str) -> None:
 
 def _check_matrix(matrix: Tensor, name: str) -> None:
     _check_tensor(matrix, name)
+    refuse_layout(matrix, name)
     if matrix.ndim != 2 or not matrix.is_floating_point():
         raise ValueError(f"{name} must be floats of shape (rows, dimension), not {matrix.dtype} {tuple(matrix.shape)}")
     if 0 in matrix.shape:
         raise ValueError(f"{name} is empty, {tuple(matrix.shape)}: a loss needs at least one row")
 
 
-def _check_labels(labels: Tensor, name: str, rows: int, of: str) -> None:
+def _check_labels(labels: Tensor, name: str, rows: int, of: str, several: bool = False) -> None:
     _check_tensor(labels, name)
-    if labels.shape != (rows,):
-        raise ValueError(f"{name} has shape {tuple(labels.shape)}, but {of} has {rows} rows: give one label per row")
+    if labels.shape != (rows,) and not (several and labels.ndim == 2 and len(labels) == rows and labels.shape[1] > 1):
+        columns = ", or a row of 0 and 1 for each" if several else ""
+        raise ValueError(
+            f"{name} has shape {tuple(labels.shape)}, but {of} has {rows} rows: give one label per row{columns}"
+        )
     if labels.is_floating_point() or labels.is_complex():
         raise ValueError(f"{name} must be whole numbers, not {labels.dtype}: use labels.long() if they are class ids")
 
 
-def _check_reference(call: Call, ref_emb: Tensor, listed: bool, include_query: bool) -> None:
+def _check_alone(labels: Tensor | None, indices_tuple: tuple[Tensor, ...] | None, ref_labels: Tensor | None) -> None:
+    given = {"labels": labels, "indices_tuple": indices_tuple, "ref_labels": ref_labels}
+    for name in (name for name, value in given.items() if value is not None):
+        raise ValueError(f"positives say who belongs to whom, and so does {name}: give one of them")
+
+
+def _check_mask(positives: Tensor, queries: int, items: int) -> None:
+    _check_tensor(positives, "positives")
+    if positives.dtype != torch.bool or positives.shape != (queries, items):
+        raise ValueError(
+            f"positives must be a mask of True and False with shape ({queries}, {items}), a row for each query, not "
+            f"{positives.dtype} {tuple(positives.shape)}"
+        )
+
+
+def _check_reference(call: Call, ref_emb: Tensor, labelled: bool, include_query: bool) -> None:
     embeddings, ref_labels = call.embeddings, call.ref_labels
     _check_matrix(ref_emb, "ref_emb")
     if include_query:
@@ -100,10 +131,15 @@ def _check_reference(call: Call, ref_emb: Tensor, listed: bool, include_query: b
         raise ValueError(
             f"embeddings have {embeddings.shape[1]} dimensions and ref_emb {ref_emb.shape[1]}: use the same model"
         )
-    if not listed:
+    if labelled:
         if ref_labels is None:
             raise ValueError("ref_labels are missing: give one label per row of ref_emb")
-        _check_labels(ref_labels, "ref_labels", len(ref_emb), "ref_emb")
+        _check_labels(ref_labels, "ref_labels", len(ref_emb), "ref_emb", several=True)
+        if call.labels is not None and call.labels.shape[1:] != ref_labels.shape[1:]:
+            raise ValueError(
+                f"labels have shape {tuple(call.labels.shape)} and ref_labels {tuple(ref_labels.shape)}: give both one "
+                "label per row, or both the same columns of 0 and 1"
+            )
     if call.self_index is not None:
         _check_labels(call.self_index, "self_index", len(embeddings), "embeddings")
 

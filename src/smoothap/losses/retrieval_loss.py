@@ -5,7 +5,7 @@ sends their gradient back to the embeddings, and the loss's `Block` turns the sc
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from smoothap._core.devices import on_cpu
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import can_fuse
-from smoothap.functional.block import first_order, graph_of
+from smoothap.functional.block import first_order, graph_of, refuse_forward_mode
 from smoothap.losses.inputs import Call, checked_call
-from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets
+from smoothap.losses.retrieval_sets import LabelledSets, RetrievalSets, retrieval_sets, with_plain_labels
+from smoothap.losses.symmetric import Symmetric
 from smoothap.losses.unit_rows import normalise
 
 Reduction = Literal["mean", "none"]
@@ -28,6 +29,7 @@ class Block(Protocol):
     """What a loss makes of a few queries; a loss derives its own, and may leave out all but `__call__`."""
 
     values: ClassVar[tuple[int, ...]] = ()  # the shape of what one query gets: a single number, or several
+    needs_positives: ClassVar[bool] = True  # queries without one are left out
 
     @property
     def scale(self) -> float:
@@ -48,11 +50,8 @@ class Block(Protocol):
 
     def symmetric(
         self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
-    ) -> tuple[Tensor, int, Tensor | None] | None:
-        """A faster way for units (b, d), float32 on the CPU, that retrieve from themselves by labels (b,), or None.
-
-        The values (b,), how many queries have a positive, and the gradient (b, d) of the units if it is asked for.
-        """
+    ) -> Symmetric | None:
+        """A faster way for units (b, d), float32 on the CPU, that retrieve from themselves by labels (b,), or None."""
         return None
 
 
@@ -88,20 +87,27 @@ class RetrievalLoss(nn.Module):
     def forward(
         self,
         embeddings: Tensor,
-        labels: Tensor | None,
+        labels: Tensor | None = None,
         indices_tuple: tuple[Tensor, ...] | None = None,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
         self_index: Tensor | None = None,
+        positives: Tensor | None = None,
     ) -> Tensor:
         """The loss of embeddings (b, d) with labels (b,), whatever their order, length or device.
 
-        ref_emb (m, d), ref_labels (m,): replace the batch as the retrieval set.
+        labels (b, c) of 0 and 1: an image may have several; those that share one are positives of each other.
+        ref_emb (m, d), ref_labels (m,) or (m, c): replace the batch as the retrieval set. If `ref_emb` is the very
+        tensor `embeddings`, each query is left out of its own ranking, as without it.
         self_index (b,): each query's own column in `ref_emb`, which is left out; -1 where it has none.
         indices_tuple: pairs (a, p, a, n) or triplets (a, p, n) that are P_q and N_q; labels then play no part.
+        positives (b, b) or (b, m) bool, instead of labels: the positives of each query; all others are its negatives.
         """
+        refuse_forward_mode(embeddings, ref_emb)
         return self.loss_of(
-            checked_call(embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index, self.include_query)
+            checked_call(
+                embeddings, labels, indices_tuple, ref_emb, ref_labels, self_index, positives, self.include_query
+            )
         )
 
     # A graph of torch.compile ends before this and begins after it; `SmoothAP` can be part of one.
@@ -163,6 +169,7 @@ def stream(call: Call, request: Request, weights: Tensor | None = None) -> tuple
 
     The gradient is that of the mean over the queries with a positive, or of the sum with weights (b, *values).
     """
+    call = with_plain_labels(call)
     embeddings, ref_emb, labels = call.embeddings, call.ref_emb, call.labels
     with full_precision(embeddings.device.type):
         rows = normalise(embeddings, call.dtype)
@@ -175,8 +182,7 @@ def stream(call: Call, request: Request, weights: Tensor | None = None) -> tuple
         items = rows if ref_emb is None else items.checked(bool(flags[1]), ref_emb, "ref_emb")
         streamed = None
         if symmetric and labels is not None:
-            with_gradient, _ = request.gradients_now(weights)
-            streamed = request.block.symmetric(rows.units, labels, request.include_query, weights, with_gradient)
+            streamed = _stream_symmetric(request, rows.units, labels, weights)
         if streamed is None:
             if sets is None:
                 sets = retrieval_sets(call, request.include_query)
@@ -190,6 +196,28 @@ def stream(call: Call, request: Request, weights: Tensor | None = None) -> tuple
         if ref_emb is not None and item_gradients[0] is not None:  # else the gradient of the batch holds both sides
             item_gradient = items.gradient_back(item_gradients[0], ref_emb, "ref_emb", weights)
     return loss, gradient, item_gradient
+
+
+def _stream_symmetric(
+    request: Request, units: Tensor, labels: Tensor, weights: Tensor | None
+) -> tuple[Tensor, int, Tensor | None, Tensor | None] | None:
+    """As `_stream_blocks` by the block's faster way, if it has one; queries that it leaves are streamed."""
+    with_gradient, _ = request.gradients_now(weights)
+    answer = request.block.symmetric(units, labels, request.include_query, weights, with_gradient)
+    if answer is None:
+        return None
+    values, with_positive, gradient, left = answer
+    if len(left):
+        labels = labels.to(units.device, torch.long)
+        sets = LabelledSets.of(labels[left], labels, None if request.include_query else left)
+        weights = units.new_full((len(units),), 1 / with_positive) if weights is None else weights
+        rest = replace(request, with_reference_gradient=with_gradient)
+        found = _stream_blocks(rest, units[left], units, sets, sets.counts, weights[left])
+        values[left] = found[0]
+        if gradient is not None and found[2] is not None and found[3] is not None:
+            gradient += found[3]
+            gradient[left] += found[2]
+    return values, with_positive, gradient, None
 
 
 def _stream_blocks(
@@ -209,7 +237,7 @@ def _stream_blocks(
         weights = loss.new_full(loss.shape, 1 / max(1, with_positive))
     weights = weights.to(loss.dtype) if with_gradient or with_item_gradient else None
 
-    for place in _blocks(positives, len(items)):
+    for place in _blocks(positives, len(items), block.needs_positives):
         widest = [int(width[place].max()) for width in widths]
         chosen = place if isinstance(place, slice) else place.to(queries.device)
         rows = queries[chosen]
@@ -230,11 +258,12 @@ def _stream_blocks(
     return loss, with_positive, gradient, item_gradient
 
 
-def _blocks(positives: Tensor, items: int) -> list[Tensor | slice]:
-    """Blocks of the queries that have a positive; those with as many positives together, so that little is padded."""
+def _blocks(positives: Tensor, items: int, only_with_positives: bool) -> list[Tensor | slice]:
+    """Blocks of the queries that count; those with as many positives together, so that little is padded."""
     size = min(_MOST_QUERIES_AT_ONCE, max(16, _SCORES_AT_ONCE // items))
-    if bool((positives == positives[0]).all()) and int(positives[0]):
+    least = int(only_with_positives)
+    if bool((positives == positives[0]).all()) and int(positives[0]) >= least:
         return [slice(start, min(start + size, len(positives))) for start in range(0, len(positives), size)]
-    with_positive = positives.nonzero()[:, 0]
-    by_positives = with_positive[torch.argsort(positives[with_positive], stable=True)]
-    return list(by_positives.split(size)) if len(with_positive) else []
+    counted = (positives >= least).nonzero()[:, 0]
+    by_positives = counted[torch.argsort(positives[counted], stable=True)]
+    return list(by_positives.split(size)) if len(counted) else []

@@ -8,6 +8,8 @@ from torch import Tensor
 from smoothap.functional.block import OUTSIDE, padded_columns
 from smoothap.losses.inputs import Call, check_self_index
 
+_MARKS_AT_ONCE = 1 << 24  # of a mask: 16 MB
+
 
 @dataclass(frozen=True)
 class LabelledSets:
@@ -46,10 +48,8 @@ class LabelledSets:
         positive_scores = scores.gather(1, columns)
         scores.scatter_(1, columns, OUTSIDE)
         if self.self_index is not None:
-            self_index = self.self_index[queries, None]
-            valid &= columns != self_index
-            here = self_index.clamp(min=0)
-            scores.scatter_(1, here, torch.where(self_index >= 0, OUTSIDE, scores.gather(1, here)))
+            valid &= columns != self.self_index[queries, None]
+            _leave_out(scores, self.self_index, queries)
         return columns, valid, positive_scores
 
 
@@ -99,7 +99,89 @@ class ListedSets:
         return columns, valid, positive_scores
 
 
-RetrievalSets = LabelledSets | ListedSets
+@dataclass(frozen=True)
+class MaskedSets:
+    """P_q is every item that its row of a mask marks, N_q every other; `self_index` as in `LabelledSets`."""
+
+    left: Tensor  # (queries, items) the mask; or (queries, labels) of 0 and 1, of which a positive shares one
+    right: Tensor | None  # (items, labels)
+    positives: Tensor  # (queries,) how many positives each query has
+    self_index: Tensor | None
+    include_query: bool
+
+    @classmethod
+    def of(cls, left: Tensor, right: Tensor | None, self_index: Tensor | None, include_query: bool) -> "MaskedSets":
+        """Count the positives of each query, some rows of the mask at a time."""
+        sets = cls(left, right, left.new_zeros(len(left), dtype=torch.long), self_index, include_query)
+        step = max(1, _MARKS_AT_ONCE // len(left if right is None else right))
+        for start in range(0, len(left), step):
+            rows = slice(start, min(start + step, len(left)))
+            sets.positives[rows] = sets._marked(rows).sum(1)
+        return sets
+
+    @property
+    def counts(self) -> list[Tensor]:
+        """As `LabelledSets.counts`."""
+        return [self.positives, self.positives]
+
+    def _marked(self, queries: Tensor | slice) -> Tensor:
+        """Which items are positives of some queries. (b, m) bool"""
+        rows = self.left[queries]
+        marked = rows.clone() if self.right is None else rows @ self.right.T > 0
+        if self.include_query:
+            marked[torch.arange(len(rows), device=rows.device), self._all(queries)] = True
+        elif self.self_index is not None:
+            self_index = self.self_index[queries, None]
+            here = self_index.clamp(min=0)
+            marked.scatter_(1, here, marked.gather(1, here) & (self_index < 0))
+        return marked
+
+    def _all(self, queries: Tensor | slice) -> Tensor:
+        return torch.arange(len(self.left), device=self.left.device)[queries]
+
+    def block(self, queries: Tensor | slice, scores: Tensor, widest: int) -> tuple[Tensor, Tensor, Tensor]:
+        """As `LabelledSets.block`."""
+        marked, count = self._marked(queries), self.positives[queries]
+        columns, valid = padded_columns(marked.nonzero()[:, 1], count.cumsum(0) - count, count, widest)
+        positive_scores = scores.gather(1, columns)
+        scores.masked_fill_(marked, OUTSIDE)
+        _leave_out(scores, self.self_index, queries)
+        return columns, valid, positive_scores
+
+
+RetrievalSets = LabelledSets | ListedSets | MaskedSets
+
+
+def _leave_out(scores: Tensor, self_index: Tensor | None, queries: Tensor | slice) -> None:
+    """Take the query itself out of its row of scores, where it has a column."""
+    if self_index is not None:
+        self_index = self_index[queries, None]
+        here = self_index.clamp(min=0)
+        scores.scatter_(1, here, torch.where(self_index >= 0, OUTSIDE, scores.gather(1, here)))
+
+
+def with_plain_labels(call: Call) -> Call:
+    """The call with one label for each image instead of a mask or of columns of 0 and 1, where these say no more."""
+    if call.positives is not None and call.ref_emb is None:
+        together = call.positives.clone().fill_diagonal_(True)
+        labels = together.to(torch.uint8).argmax(1)  # the first image that each belongs to
+        if bool((together == (labels[:, None] == labels)).all()):
+            return call._replace(labels=labels, positives=None)
+    if call.labels is not None and call.labels.ndim == 2 and call.positive_pairs is None:
+        sides = [side for side in (call.labels, call.ref_labels) if side is not None]
+        _check_columns(sides)
+        if all(bool((side.sum(1) == 1).all()) for side in sides):
+            labels, ref_labels = (
+                None if side is None else side.long().argmax(1) for side in (call.labels, call.ref_labels)
+            )
+            return call._replace(labels=labels, ref_labels=ref_labels)
+    return call
+
+
+def _check_columns(sides: list[Tensor]) -> None:
+    for side, name in zip(sides, ("labels", "ref_labels"), strict=False):
+        if not bool(((side == 0) | (side == 1)).all()):
+            raise ValueError(f"{name} of shape {tuple(side.shape)} must be 0 and 1, a column for each class")
 
 
 def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
@@ -108,15 +190,17 @@ def retrieval_sets(call: Call, include_query: bool) -> RetrievalSets:
     items = queries if call.ref_emb is None else call.ref_emb
     if call.positive_pairs is not None and call.negative_pairs is not None:
         return ListedSets.of(call.positive_pairs, call.negative_pairs, len(queries), len(items))
-    assert call.labels is not None
-    labels = call.labels.to(queries.device, torch.long)
-    if call.ref_emb is None:
-        return LabelledSets.of(
-            labels, labels, None if include_query else torch.arange(len(labels), device=labels.device)
-        )
-    assert call.ref_labels is not None
     self_index = call.self_index
-    if self_index is not None:
+    if call.ref_emb is None:
+        self_index = None if include_query else torch.arange(len(queries), device=queries.device)
+    elif self_index is not None:
         self_index = self_index.to(queries.device, torch.long)
         check_self_index(self_index, len(items))
-    return LabelledSets.of(labels, call.ref_labels.to(queries.device, torch.long), self_index)
+    if call.positives is not None:
+        return MaskedSets.of(call.positives.to(queries.device), None, self_index, include_query)
+    assert call.labels is not None
+    labels = call.labels.to(queries.device, torch.long)
+    ref_labels = labels if call.ref_labels is None else call.ref_labels.to(queries.device, torch.long)
+    if labels.ndim == 2:
+        return MaskedSets.of(labels.to(queries.dtype), ref_labels.to(queries.dtype), self_index, include_query)
+    return LabelledSets.of(labels, ref_labels, self_index)

@@ -24,6 +24,7 @@ class HingeBlock(Block):
     """
 
     values = (4,)
+    needs_positives = False  # negatives break their margin whether or not the query has a positive
     positive_margin: float
     negative_margin: float
 

@@ -20,7 +20,7 @@ class UnitRows:
     def checked(self, ordinary: bool, matrix: Tensor, name: str) -> "UnitRows":
         """The rows as they are, or made with care from the matrix; NaN, infinite and zero rows are refused."""
         if ordinary:
-            return replace(self, ordinary=torch.tensor(True))
+            return replace(self, ordinary=torch.ones_like(self.ordinary))
         return _normalise_odd_lengths(matrix.detach().to(self.units.dtype), name)
 
     def gradient_back(self, gradient: Tensor, matrix: Tensor, name: str, upstream: Tensor | None) -> Tensor:
@@ -45,9 +45,12 @@ def normalise(matrix: Tensor, dtype: torch.dtype) -> UnitRows:
     if can_fuse(matrix):
         from smoothap.losses import kernels
 
-        units, lengths = torch.empty(matrix.shape), torch.empty(len(matrix), 1)
+        units, lengths = (
+            torch.empty_like(matrix, memory_format=torch.contiguous_format),
+            matrix.new_empty(len(matrix), 1),
+        )
         good = kernels.normalise(matrix.contiguous().numpy(), units.numpy(), lengths.numpy(), least)
-        return UnitRows(units, lengths, torch.tensor(good))
+        return UnitRows(units, lengths, torch.tensor(good, device=units.device))
     lengths = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
     return UnitRows(matrix / lengths, lengths, ((lengths > least) & (lengths < float("inf"))).all())
 
@@ -74,7 +77,7 @@ def _normalise_odd_lengths(matrix: Tensor, name: str) -> UnitRows:
             f"{name} holds numbers too large or too small for {matrix.dtype} in row {first_of(~fits)}: scale them "
             "nearer to 1"
         )
-    return UnitRows(relative / relative_lengths, lengths, torch.tensor(False))
+    return UnitRows(relative / relative_lengths, lengths, torch.tensor(False, device=matrix.device))
 
 
 def _check_gradient(gradient: Tensor, rows: Tensor, lengths: Tensor, name: str, upstream: Tensor | None) -> None:

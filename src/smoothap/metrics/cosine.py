@@ -118,7 +118,7 @@ def unit_rows(rows: Tensor, norms: np.ndarray, dtype: torch.dtype) -> Tensor:
     if _is_compiled(rows.numel(), rows):
         from smoothap.metrics import kernels
 
-        units = torch.empty(rows.shape, dtype=dtype)
+        units = torch.empty_like(rows, dtype=dtype, memory_format=torch.contiguous_format)
         on_threads(kernels.scale_rows, parts_for(rows.numel()), rows.numpy(), norms, units.numpy())
         return units
     return (rows.double() / torch.from_numpy(norms).to(rows.device)[:, None]).to(dtype)

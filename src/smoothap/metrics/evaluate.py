@@ -2,22 +2,31 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from smoothap._core.devices import refuse_masked
+from smoothap._core.devices import refuse_layout, refuse_masked
 from smoothap._core.distributed import Processes
 from smoothap._core.precision import full_precision
 from smoothap._core.threads import on_threads
 from smoothap.metrics.cosine import given_rows
 from smoothap.metrics.counting import Counter, count_negatives, ranges
+from smoothap.metrics.labels import (
+    ByClass,
+    Labels,
+    as_classes,
+    as_labels,
+    by_several,
+    checked_ignore,
+    checked_table,
+    have_several,
+)
 from smoothap.metrics.report import Report
-from smoothap.metrics.rows import Embeddings, Rows, SortedSets, device_of
-
-Labels: TypeAlias = Tensor | np.ndarray | Sequence[int] | Sequence[str]
+from smoothap.metrics.rows import Embeddings, Rows, SortedSets, copies_among, device_of
+from smoothap.metrics.sorting import RankedBlock, RankedSets, rank_rows, sorting_pays
 
 
 def evaluate(
@@ -27,6 +36,7 @@ def evaluate(
     gallery_labels: Labels | None = None,
     recall_at: Sequence[int] | int = (1, 10, 100, 1000),
     *,
+    relevance: Tensor | np.ndarray | Sequence[Sequence[float]] | None = None,
     ignore: Tensor | np.ndarray | None = None,
     block_size: int | None = None,
     device: torch.device | str | None = None,
@@ -38,6 +48,10 @@ def evaluate(
     embeddings (n, d), labels (n,): without a gallery every row is a query in turn and all others are ranked (the
     paper's protocol); with gallery (m, d), gallery_labels (m,) the rows of the gallery are ranked for each.
     Scores are cosines. A tie counts against the positive, as in scikit-learn.
+    labels (n, c) of 0 and 1, or a list of names for each row: an image may have several, and its positives are those
+    that share one with it.
+    relevance (classes, classes): what an item of each class is worth to a query of each class, such as 0.5 for
+    siblings; labels are then rows of that table, and the report has the nDCG of the whole ranking too.
     ignore: a mask (items,) of items that count neither way for queries of their own class, or (queries, items) of
     pairs that count neither way.
     block_size: at most about that many queries at a time, to save memory; the answer is the same for any.
@@ -49,13 +63,25 @@ def evaluate(
     """
     recall_at = _check_recall_at(recall_at)
     place = torch.device(device) if device is not None else device_of(embeddings)
-    sets, classes = sorted_sets(embeddings, labels, gallery, gallery_labels, ignore=ignore, device=place)
     processes = Processes.here() if distributed else Processes()
-    results = _Results(len(embeddings), recall_at)
+    results = _Results(len(embeddings), recall_at, graded=relevance is not None)
+    if have_several(labels):
+        if relevance is not None:
+            raise ValueError(
+                "relevance is a table of classes, and these labels are several for an image: give one of them"
+            )
+        sets, classes = _sets_of_several(embeddings, labels, gallery, gallery_labels, ignore, place)
+    else:
+        sets, classes = sorted_sets(embeddings, labels, gallery, gallery_labels, ignore=ignore, device=place)
+        if relevance is not None or sorting_pays(sets):
+            sets = _ranked_sets(sets, labels, gallery_labels, relevance)
     with torch.inference_mode(), full_precision(place.type):
-        for ranked in count_negatives(sets, block_size, processes, progress):
+        cutting = block_size, processes, progress
+        blocks = rank_rows(sets, *cutting) if isinstance(sets, RankedSets) else count_negatives(sets, *cutting)
+        for ranked in blocks:
             results.take(ranked, sets.queries.order)
-    return results.report(_in_order_of_appearance(classes), sets.copies())
+    copies = copies_among(sets.queries, sets.items, sets.one_set, sets.ignored)
+    return results.report(_in_order_of_appearance(classes), copies)
 
 
 def report_of_ranks(
@@ -66,7 +92,7 @@ def report_of_ranks(
     for query, found in enumerate(ranks):
         if len(found):
             results.take_ranks(query, found)
-    names = _as_labels(labels, len(ranks), "labels", "ranks")
+    names = as_labels(labels, len(ranks), "labels", "ranks")
     return results.report(_in_order_of_appearance(np.unique(names, return_inverse=True)[1]), 0)
 
 
@@ -80,55 +106,105 @@ def sorted_sets(
     device: torch.device,
 ) -> tuple[SortedSets, np.ndarray]:
     """What `evaluate` was given, checked and sorted by class; and the class of each query as a number (n,)."""
-    _check_matrix(embeddings, "embeddings")
-    names = _as_labels(labels, len(embeddings), "labels", "embeddings")
-    one_set = gallery is None
-    if gallery is None:
-        if gallery_labels is not None:
-            raise ValueError("gallery_labels go with gallery, which is missing: give both or neither")
-        items, item_names = embeddings, names
-    else:
-        _check_matrix(gallery, "gallery")
-        if gallery_labels is None:
-            raise ValueError("gallery_labels are missing: give one label per row of the gallery")
-        items, item_names = gallery, _as_labels(gallery_labels, len(gallery), "gallery_labels", "gallery")
-        if gallery.shape[1] != embeddings.shape[1]:
-            raise ValueError(
-                f"embeddings have {embeddings.shape[1]} dimensions and the gallery {gallery.shape[1]}: they must come "
-                "from the same model"
-            )
-    classes, item_classes = _as_classes(names, item_names)
+    items = _checked_items(embeddings, gallery, gallery_labels)
+    names = as_labels(labels, len(embeddings), "labels", "embeddings")
+    item_names = names if gallery_labels is None else as_labels(gallery_labels, len(items), "gallery_labels", "gallery")
+    classes, item_classes = as_classes(names, item_names)
     order = np.argsort(classes, kind="stable")
-    item_order = order if one_set else np.argsort(item_classes, kind="stable")
-    left_out, ignored = _check_ignore(ignore, len(embeddings), len(items))
-    groups = None if one_set else dict[bytes, int]()
-    wide = given_rows(embeddings[:1]).dtype != given_rows(items[:1]).dtype
-    queries = Rows.of(embeddings, order, device, "embeddings", groups, wide)
+    item_order = order if gallery is None else np.argsort(item_classes, kind="stable")
+    left_out, ignored = checked_ignore(ignore, len(embeddings), len(items))
+    queries, ranked = _rows_of(embeddings, order, gallery, item_order, device)
+    sorted_classes, sorted_item_classes = classes[order], item_classes[item_order]
     sets = SortedSets(
         queries=queries,
-        items=queries if one_set else Rows.of(items, item_order, device, "gallery", groups, wide),
-        first=np.searchsorted(item_classes[item_order], classes[order]),
-        last=np.searchsorted(item_classes[item_order], classes[order], side="right"),
-        one_set=one_set,
+        items=ranked,
+        classes=sorted_classes,
+        item_classes=sorted_item_classes,
+        first=np.searchsorted(sorted_item_classes, sorted_classes),
+        last=np.searchsorted(sorted_item_classes, sorted_classes, side="right"),
+        one_set=gallery is None,
         left_out=left_out[item_order],
         ignored=ignored,
     )
     return sets, classes
 
 
+def _checked_items(embeddings: Embeddings, gallery: Embeddings | None, gallery_labels: Labels | None) -> Embeddings:
+    """What is ranked: the gallery, or the embeddings themselves."""
+    _check_matrix(embeddings, "embeddings")
+    if gallery is None:
+        if gallery_labels is not None:
+            raise ValueError("gallery_labels go with gallery, which is missing: give both or neither")
+        return embeddings
+    _check_matrix(gallery, "gallery")
+    if gallery_labels is None:
+        raise ValueError("gallery_labels are missing: give one label per row of the gallery")
+    if gallery.shape[1] != embeddings.shape[1]:
+        raise ValueError(
+            f"embeddings have {embeddings.shape[1]} dimensions and the gallery {gallery.shape[1]}: they must come "
+            "from the same model"
+        )
+    return gallery
+
+
+def _rows_of(
+    embeddings: Embeddings, order: np.ndarray, gallery: Embeddings | None, item_order: np.ndarray, device: torch.device
+) -> tuple[Rows, Rows]:
+    """The rows of queries and items in these orders."""
+    if gallery is None:
+        queries = Rows.of(embeddings, order, device, "embeddings")
+        return queries, queries
+    groups = dict[bytes, int]()
+    wide = given_rows(embeddings[:1]).dtype != given_rows(gallery[:1]).dtype
+    queries = Rows.of(embeddings, order, device, "embeddings", groups, wide)
+    return queries, Rows.of(gallery, item_order, device, "gallery", groups, wide)
+
+
+def _sets_of_several(
+    embeddings: Embeddings,
+    labels: Labels,
+    gallery: Embeddings | None,
+    gallery_labels: Labels | None,
+    ignore: Tensor | np.ndarray | None,
+    device: torch.device,
+) -> tuple[RankedSets, np.ndarray]:
+    """As `sorted_sets`, for images with several labels."""
+    items = _checked_items(embeddings, gallery, gallery_labels)
+    relevance, classes = by_several(labels, len(embeddings), gallery_labels, len(items))
+    left_out, ignored = checked_ignore(ignore, len(embeddings), len(items))
+    orders = np.arange(len(embeddings)), np.arange(len(items))
+    queries, ranked = _rows_of(embeddings, orders[0], gallery, orders[1], device)
+    return RankedSets(queries, ranked, relevance, gallery is None, left_out, ignored), classes
+
+
+def _ranked_sets(sets: SortedSets, labels: Labels, gallery_labels: Labels | None, relevance: Any) -> RankedSets:
+    """The same sets for rankings by whole rows, with a table of what classes are worth to each other, if given."""
+    by_class = ByClass(sets.classes, sets.item_classes)
+    if relevance is not None:
+        names = as_labels(labels, len(sets.queries.order), "labels", "embeddings")[sets.queries.order]
+        item_names = names
+        if gallery_labels is not None:
+            item_names = as_labels(gallery_labels, len(sets.items.order), "gallery_labels", "gallery")[sets.items.order]
+        by_class = ByClass(names, item_names, checked_table(relevance, names, item_names))
+    return RankedSets(sets.queries, sets.items, by_class, sets.one_set, sets.left_out, sets.ignored)
+
+
 class _Results:
     """The metrics of each query, filled block by block from whole numbers."""
 
-    def __init__(self, queries: int, recall_at: Sequence[int]) -> None:
+    def __init__(self, queries: int, recall_at: Sequence[int], graded: bool = False) -> None:
         self.recall_at = recall_at
+        self.ndcg = np.full(queries, np.nan) if graded else None
         self.average_precision = np.full(queries, np.nan)
         self.first_hit_rank = np.zeros(queries, np.int64)
         self.map_at_r = np.full(queries, np.nan)
         self.r_precision = np.full(queries, np.nan)
         self.positives_at_k = np.zeros((queries, len(recall_at)), np.int64)
 
-    def take(self, ranked: Counter, order: np.ndarray) -> None:
+    def take(self, ranked: Counter | RankedBlock, order: np.ndarray) -> None:
         """Work out the queries of a block, a thousand at a time on each thread."""
+        if self.ndcg is not None and isinstance(ranked, RankedBlock):
+            self.ndcg[order[ranked.start : ranked.stop]] = ranked.ndcg
 
         def take_part(part: int, parts: int) -> None:
             for start in range(ranked.start + 1024 * part, ranked.stop, 1024 * parts):
@@ -139,7 +215,7 @@ class _Results:
 
         on_threads(take_part, torch.get_num_threads())
 
-    def _take(self, ranked: Counter, rows: np.ndarray, queries: np.ndarray) -> None:
+    def _take(self, ranked: Counter | RankedBlock, rows: np.ndarray, queries: np.ndarray) -> None:
         size = ranked.count[rows]  # R, the positives of each query
         begins = np.cumsum(size) - size
         _, places = ranges(rows, ranked.offset[rows], ranked.offset[rows] + size)
@@ -195,6 +271,8 @@ class _Results:
             average_precision_at_r=self.map_at_r,
             precision_at_r=self.r_precision,
             positives_at_k=self.positives_at_k,
+            ndcg=None if self.ndcg is None else _exact_mean(self.ndcg[~np.isnan(self.ndcg)]),
+            ndcg_of_queries=self.ndcg,
         )
 
 
@@ -217,13 +295,15 @@ def _check_recall_at(recall_at: Sequence[int] | int) -> tuple[int, ...]:
         numbers = ()
     if numbers != several or any(k < 1 for k in numbers):
         raise ValueError(f"recall_at must be whole numbers from 1, such as (1, 10, 100), not {recall_at!r}")
-    return numbers
+    return tuple(dict.fromkeys(numbers))
 
 
 def _check_matrix(matrix: Embeddings, name: str) -> None:
     refuse_masked(matrix, name)
     if not isinstance(matrix, Tensor | np.ndarray):
         raise TypeError(f"{name} must be a tensor or a numpy array, not {type(matrix).__name__}")
+    if isinstance(matrix, Tensor):
+        refuse_layout(matrix, name)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(
             f"{name} must have the shape (rows, dimension), with at least one row, not {tuple(matrix.shape)}"
@@ -231,59 +311,3 @@ def _check_matrix(matrix: Embeddings, name: str) -> None:
     is_real = not matrix.is_complex() if isinstance(matrix, Tensor) else matrix.dtype.kind in "fiub"
     if not is_real:
         raise ValueError(f"{name} must be real numbers, not {matrix.dtype}")
-
-
-def _as_labels(labels: Labels, rows: int, name: str, of: str) -> np.ndarray:
-    refuse_masked(labels, name)
-    values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    if values.shape != (rows,):
-        raise ValueError(f"{name} has shape {values.shape}, but {of} has {rows} rows: give one label per row")
-    if values.dtype.kind in "fUS" and not isinstance(labels, Tensor | np.ndarray):
-        values = np.array(list(labels), object)  # as they were, before numpy made one kind of a mixture
-    if values.dtype.kind == "O":
-        return _of_one_kind(values, name)
-    if values.dtype.kind not in "iubUS":
-        raise ValueError(f"{name} must be whole numbers or strings, not {values.dtype}")
-    return values
-
-
-def _of_one_kind(labels: np.ndarray, name: str) -> np.ndarray:
-    """Refuse labels (n,) of several kinds, and what is no label, such as None or NaN."""
-    kinds = (str, bytes, (int, np.integer))
-    kind = next((kind for kind in kinds if isinstance(labels[0], kind)), kinds)
-    for row, label in enumerate(labels):
-        if not isinstance(label, kind):
-            raise ValueError(
-                f"{name} has {label!r} in row {row}: labels must be whole numbers or strings, one kind for all rows; "
-                "drop the rows that have no class"
-            )
-    return labels.astype(str) if kind is str else labels.astype(bytes) if kind is bytes else labels
-
-
-def _as_classes(names: np.ndarray, item_names: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both lists of labels as numbers of classes, in which classes with as many items are neighbours."""
-    text, item_text = (values.dtype.kind if values.dtype.kind in "US" else "" for values in (names, item_names))
-    if text != item_text:
-        raise ValueError(f"labels are {names.dtype} and gallery_labels {item_names.dtype}: use one kind for both")
-    if np.result_type(names, item_names).kind == "f":  # int64 beside uint64: float64 would merge what is above 2^53
-        names, item_names = names.astype(object), item_names.astype(object)
-    both = names if names is item_names else np.concatenate([names, item_names])
-    classes = np.unique(both, return_inverse=True)[1]
-    item_classes = classes[-len(item_names) :]
-    sizes = np.bincount(item_classes, minlength=classes.max() + 1)
-    number = np.empty(len(sizes), np.int64)
-    number[np.argsort(sizes, kind="stable")] = np.arange(len(sizes))
-    return number[classes[: len(names)]], number[item_classes]
-
-
-def _check_ignore(ignore: Tensor | np.ndarray | None, queries: int, items: int) -> tuple[np.ndarray, np.ndarray | None]:
-    if ignore is None:
-        return np.zeros(items, bool), None
-    refuse_masked(ignore, "ignore")
-    mask = ignore.detach().cpu().numpy() if isinstance(ignore, Tensor) else np.asarray(ignore)
-    if mask.dtype != bool or mask.shape not in ((items,), (queries, items)):
-        raise ValueError(
-            f"ignore must be a mask of True and False with shape ({items},) or ({queries}, {items}), "
-            f"not {mask.dtype} {mask.shape}"
-        )
-    return (mask, None) if mask.ndim == 1 else (np.zeros(items, bool), mask)

@@ -379,3 +379,15 @@ def _add_each(scores: np.ndarray, limits: np.ndarray, lowest: np.ndarray, counts
         counts[c] += certain
         undecided += np.int32(scores[c] >= lowest[c]) - certain
     return undecided
+
+
+@compiled()
+def merged_places(ordered: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """How many of the values (m,) are below each of the keys (k,); both rise, and are walked through once. (k,)"""
+    places = np.empty(keys.shape[0], np.int64)
+    place = 0
+    for i in range(keys.shape[0]):
+        while place < ordered.shape[0] and ordered[place] < keys[i]:
+            place += 1
+        places[i] = place
+    return places

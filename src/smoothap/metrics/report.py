@@ -11,7 +11,7 @@ import numpy as np
 
 from smoothap.metrics.bootstrap import Difference, Interval, class_intervals
 
-_FLOATS = ("average_precision", "average_precision_at_r", "precision_at_r")
+_FLOATS = ("average_precision", "average_precision_at_r", "precision_at_r", "ndcg_of_queries")
 _WHOLE_NUMBERS = ("first_hit_rank", "classes", "positives_at_k")
 
 
@@ -34,6 +34,8 @@ class Report:
     average_precision_at_r: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
     precision_at_r: np.ndarray = field(repr=False)  # (all queries,), NaN where skipped
     positives_at_k: np.ndarray = field(repr=False)  # (all queries, K), among the first K
+    ndcg: float | None = None  # of the whole ranking, where relevance was graded
+    ndcg_of_queries: np.ndarray | None = field(default=None, repr=False)  # (all queries,), NaN where nothing counts
 
     def __str__(self) -> str:
         return self._table([f"{_title(metric):<24}{100 * self._value(metric):8.2f} %" for metric in self.metrics()])
@@ -59,7 +61,8 @@ class Report:
     def metrics(self) -> list[str]:
         """The names by which `interval` and `compare` know the metrics, such as "recall_at_1"."""
         at_k = [f"{name}_at_{k}" for name in ("recall", "precision") for k in self.recall]
-        return ["mean_average_precision", *at_k, "map_at_r", "r_precision", "class_mean_average_precision"]
+        graded = [] if self.ndcg is None else ["ndcg"]
+        return ["mean_average_precision", *at_k, *graded, "map_at_r", "r_precision", "class_mean_average_precision"]
 
     def interval(self, metric: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0) -> Interval:
         """A metric with its bootstrap interval over classes.
@@ -74,7 +77,10 @@ class Report:
     def intervals(self, metrics: Sequence[str], *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
         """Several metrics with their intervals, in all of which the same classes are drawn."""
         sums = [self._by_class(metric) for metric in metrics]
-        return dict(zip(metrics, class_intervals(sums, level=level, seed=seed), strict=True))
+        found = class_intervals(sums, level=level, seed=seed)
+        # every metric is a share: the studentised interval of few classes knows nothing of that
+        within = [Interval(each.value, *np.clip([each.low, each.high], 0, 1).tolist()) for each in found]
+        return dict(zip(metrics, within, strict=True))
 
     def compare(
         self, other: "Report", metric: str = "mean_average_precision", *, level: float = 0.95, seed: int = 0
@@ -103,6 +109,8 @@ class Report:
             "map_at_r": self.average_precision_at_r,
             "r_precision": self.precision_at_r,
         }
+        if self.ndcg_of_queries is not None:
+            known["ndcg"] = self.ndcg_of_queries
         for column, k in enumerate(self.recall):
             known[f"recall_at_{k}"] = (self.first_hit_rank <= k).astype(np.float64)
             known[f"precision_at_{k}"] = self.positives_at_k[:, column] / k
@@ -156,6 +164,8 @@ class Report:
     def load_all(cls, path: Path | str) -> "dict[str, Report]":
         """Read what `smoothap evaluate --out` wrote: reports by the names of their tests; a single one has no name."""
         content = _read_json(path)
+        if not isinstance(content, dict):
+            raise ValueError(f"{path} is not a saved report: it should be an object, not {type(content).__name__}")
         several = {"": content} if "queries" in content else content
         return {name: cls._from_dict(values, path) for name, values in several.items()}
 
@@ -168,10 +178,16 @@ class Report:
             values: dict[str, Any] = {name: math.nan if value is None else value for name, value in content.items()}
             for name in ("recall", "precision"):
                 values[name] = {int(k): math.nan if value is None else value for k, value in values[name].items()}
-            for name in _FLOATS:
-                values[name] = np.array(values[name], np.float64)  # NaN for null
-            for name in _WHOLE_NUMBERS:
-                values[name] = np.array(values[name], np.int64)
+            if content["ndcg_of_queries"] is None:
+                values["ndcg"] = None
+            queries = len(content["average_precision"])
+            for name in (*_FLOATS, *_WHOLE_NUMBERS):
+                array = np.array(content[name], np.float64 if name in _FLOATS else np.int64)  # NaN for null
+                shape = (queries, len(values["recall"])) if name == "positives_at_k" else (queries,)
+                is_left_out = name == "ndcg_of_queries" and content[name] is None
+                if array.shape != shape and not is_left_out:
+                    raise ValueError(f"{name} is not of shape {shape}")
+                values[name] = None if is_left_out else array
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is not a saved report: it should hold {sorted(expected)}") from error
         return cls(**values)
@@ -190,6 +206,7 @@ def _title(metric: str) -> str:
         "mean_average_precision": "mAP",
         "map_at_r": "mAP@R",
         "r_precision": "R-precision",
+        "ndcg": "nDCG",
         "class_mean_average_precision": "mAP, mean over classes",
     }
     return titles.get(metric) or metric.capitalize().replace("_at_", "@")

@@ -97,6 +97,8 @@ class SortedSets:
 
     queries: Rows
     items: Rows
+    classes: np.ndarray  # (queries,) and
+    item_classes: np.ndarray  # (items,), rising
     first: np.ndarray  # (queries,) where the items of the query's class begin
     last: np.ndarray  # (queries,) and end
     one_set: bool  # items are the queries themselves: each is left out of its own ranking
@@ -108,11 +110,12 @@ class SortedSets:
         """Whether a tile of scores off the diagonal serves its rows and its columns alike."""
         return self.one_set and self.ignored is None
 
-    def copies(self) -> int:
-        """How many queries have a row, number for number, that one of their items has too."""
-        keys, item_keys = np.empty_like(self.queries.group), np.empty_like(self.items.group)  # in the callers' order
-        keys[self.queries.order], item_keys[self.items.order] = self.queries.group, self.items.group
-        return queries_with_copies(keys, None if self.one_set else item_keys, self.ignored)
+
+def copies_among(queries: Rows, items: Rows, one_set: bool, ignored: np.ndarray | None) -> int:
+    """How many queries have a row, number for number, that one of their items has too."""
+    keys, item_keys = np.empty_like(queries.group), np.empty_like(items.group)  # in the callers' order
+    keys[queries.order], item_keys[items.order] = queries.group, items.group
+    return queries_with_copies(keys, None if one_set else item_keys, ignored)
 
 
 def device_of(embeddings: Embeddings) -> torch.device:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from smoothap._core.files import write_atomically
+from smoothap._core.numbers import Count, Seed, check_numbers
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
@@ -28,9 +29,12 @@ class Start:
     data: str = ""  # NAME or NAME:PATH; none where an analysis can do without
     model: str = NETWORK
     weights: str | None = None
-    size: int | None = 64
-    seed: int = 0
+    size: Count | None = 64
+    seed: Seed = 0
     device: str | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
     def network(self, dimension: int | None = None) -> Embedder:
         """The network, with a new embedding layer where a dimension is given."""

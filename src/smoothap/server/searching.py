@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -41,7 +40,7 @@ class Asked(NamedTuple):
 def asked(served: ServedAlbum, request: schemas.SearchRequest) -> Asked:
     """The query that a request names: photos of the album, a part of one, or a vector."""
     album = served.album
-    ids = request.id if isinstance(request.id, list) else [] if request.id is None else [request.id]
+    ids = request.ids
     rows = tuple(album.photos.rows_of(ids).tolist())
     if request.box is not None:
         if len(ids) != 1 or request.vector is not None:
@@ -76,46 +75,6 @@ def _given_vector(served: ServedAlbum, numbers: list[float]) -> np.ndarray:
     return unit(album.projected(unit(vector)[None])[0])
 
 
-def asked_parts(served: ServedAlbum, request: schemas.SearchRequest) -> Asked:
-    """The same for a search among parts of photos; the vector has the numbers (levels, k) of all levels."""
-    album, space = served.album, served.album.region_space()
-    ids = request.id if isinstance(request.id, list) else [] if request.id is None else [request.id]
-    rows = tuple(album.photos.rows_of(ids).tolist())
-    if request.box is not None:
-        if len(ids) != 1 or request.vector is not None:
-            raise HTTPException(422, "A box is a part of one photo: give its id and no vector.")
-        return Asked(served.parts_query(album.photo_path(ids[0]), request.box), rows)
-    if isinstance(request.vector, str):
-        levels, _ = space.shape
-        return Asked(schemas.unpacked(request.vector, math.prod(space.shape)).reshape(levels, -1), rows)
-    if request.vector is None and not ids:
-        raise HTTPException(422, "A search needs a query: give the id of a photo, several, or a vector.")
-    return Asked(space.query(album, ids if request.vector is None else np.array(request.vector, np.float32))[0], rows)
-
-
-def answer_parts(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> schemas.SearchAnswer:
-    """A page of the photos that have a part like the query."""
-    if options.needs_ranking or options.recall is not None:
-        raise HTTPException(422, "Parts of photos have no stacks, groups, statistics and recall: leave these out.")
-    album, space, (right, wrong) = served.album, served.album.region_space(), _marks(served, options)
-    found, note = space.found(
-        album, query.vector, min_score=options.min_score, right=right, wrong=wrong, where=served.filter(options)[0],
-        left_out=album.photos.ids[list(query.rows)].tolist(), **({} if options.rerank else {"expand": 0}),
-    )  # fmt: skip
-    places = np.arange(options.offset, min(options.offset + options.limit, len(found.rows)))
-    page = found.some(places)
-    hits = list(_hits(served, page.rows, page.scores, places))
-    for hit, photo, (x, y, width, height) in zip(
-        hits, album.photos.at(page.rows), space.boxes(album, page), strict=True
-    ):
-        hit.box = x / photo.width, y / photo.height, width / photo.width, height / photo.height
-    vector = schemas.QueryVector(vector=schemas.packed(query.vector.ravel()), model=served.model_key)
-    return schemas.SearchAnswer(
-        album=served.name, version=served.list_version(False), total=len(found.rows), min_score=options.min_score,
-        hits=hits, query=vector, note=note,
-    )  # fmt: skip
-
-
 def answer(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> schemas.SearchAnswer:
     """A page of what is found for a query."""
     least, calibration = _least_score(served, options), served.album.calibration_of(options.rerank)
@@ -142,7 +101,7 @@ def _find_nearest(
 ) -> None:
     """Put the nearest photos into an answer: no other photo is scored exactly."""
     album, (where, _) = served.album, served.filter(options)
-    passing, (right, wrong) = album.passing(where), _marks(served, options)
+    passing, (right, wrong) = album.passing(where), marks_of(served, options)
     vector = moved_by_marks(album, query.vector, right, wrong)
     found.total = len(album) if passing is None else int(passing.sum())
     found.total -= sum(passing is None or bool(passing[row]) for row in query.rows)
@@ -200,12 +159,12 @@ def _rank(
 
 def ranking_for(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> LabelledRanking:
     """The ranking for a query, made now or kept from the page before."""
-    marks, where = _marks(served, options), served.filter(options)
+    marks, where = marks_of(served, options), served.filter(options)
     linked = served.album.linked if options.rerank else 0
     return served.ranking(query.vector.tobytes(), query.rows, *marks, *where, options.rerank, linked)
 
 
-def _marks(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def marks_of(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ids that are marked as right and as wrong, here and in the collection that is asked with."""
     right, wrong = tuple(options.right), tuple(options.wrong)
     if options.marks is None:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +79,7 @@ class ServedAlbum:
             name=self.name, version=self.version, photos=len(self.album), dimension=self.album.vectors.shape[1],
             columns=self.album.photos.column_names(), labelled=self.labels is not None,
             takes_photos=self.album.model is not None, calibrated=self.album.calibration is not None, keeps=self.keeps,
+            people=self.album.has_people,
         )  # fmt: skip
 
     # ---- queries
@@ -110,16 +110,6 @@ class ServedAlbum:
             raise HTTPException(422, f"{name} cannot be read ({error.reason}): search with the whole photo.") from error
         except _NO_PICTURE as error:
             raise HTTPException(404, f"{name} cannot be opened ({error}): search with the whole photo.") from error
-
-    def parts_query(self, photo: bytes | Path, box: schemas.ShareBox | None = None) -> np.ndarray:
-        """The numbers of a photo, or of a part of it, for a search among parts."""
-        space = self.album.region_space()
-        try:
-            return space.query(self.album, self.decoder.decode(photo, box=box, side=2 * space.settings().size))[0]
-        except (UnreadableImage, *_NO_PICTURE) as error:
-            if isinstance(photo, bytes):
-                raise
-            raise HTTPException(422, f"The photo cannot be read ({error}): search with the whole photo.") from error
 
     def _loaded_model(self) -> Any:
         """The album's model, loaded by one thread; whoever comes later need not wait for those whom it serves."""

@@ -2,7 +2,9 @@
 
 from dataclasses import asdict, dataclass, replace
 from math import cos, pi
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from smoothap._core.numbers import Count, NotNegative, Positive, Range, Seed, Share, WholeNumber, check_numbers
 
 Optimiser = Literal["adam", "adamw"]
 Schedule = Literal["steps", "cosine"]
@@ -74,53 +76,45 @@ class TrainingConfig:
         Steps between two measurements of the operating region and of AP_e.
     """
 
-    epochs: int = 400
-    steps: int | None = None
-    batch_size: int = 384
-    learning_rate: float = 1e-5
-    samples_per_class: int = 4
+    epochs: Count = 400
+    steps: Count | None = None
+    batch_size: Count = 384
+    learning_rate: Positive = 1e-5
+    samples_per_class: Annotated[int, Range(2)] = 4  # with one image of a class a query has nothing to find
     by_size: bool = False
-    tau: float = 0.01
+    tau: Positive = 0.01
     include_query: bool = False
-    validation_fraction: float = 0.1
+    validation_fraction: Share = 0.1
     optimiser: Optimiser = "adam"
     schedule: Schedule = "steps"
     milestones: tuple[int, ...] = (200, 300)
-    gamma: float = 0.3
-    warm_up: int = 0
-    weight_decay: float = 4e-5
+    gamma: Positive = 0.3
+    warm_up: WholeNumber = 0
+    weight_decay: NotNegative = 4e-5
     head_init: HeadInit = "random"
-    head_lr_multiplier: float = 1.0
-    loss_factor: float = 1.0
-    clip: float | None = None
-    micro_batch_size: int | None = None
-    memory_size: int = 0
-    memory_after: int = 0
+    head_lr_multiplier: NotNegative = 1.0
+    loss_factor: NotNegative = 1.0
+    clip: Positive | None = None
+    micro_batch_size: Count | None = None
+    memory_size: WholeNumber = 0
+    memory_after: WholeNumber = 0
     precision: Precision = "auto"
-    seed: int = 0
-    checkpoint_every: int = 200
-    diagnose_every: int = 50
+    seed: Seed = 0
+    checkpoint_every: Count = 200
+    diagnose_every: Count = 50
 
     def __post_init__(self) -> None:
         choices = {"optimiser": Optimiser, "schedule": Schedule, "precision": Precision, "head_init": HeadInit}
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}")
-        for name in ("batch_size", "samples_per_class", "epochs", "checkpoint_every", "diagnose_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("tau", "learning_rate"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name} must be a positive number, not {getattr(self, name)}")
-        for name in ("steps", "clip", "micro_batch_size"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive, or left out, not {value}")
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction is a share of the classes below 1, not {self.validation_fraction}")
-        if self.samples_per_class < 2:
+        check_numbers(self)
+        if self.validation_fraction == 1:
+            raise ValueError("validation_fraction is a share of the classes below 1: some must be left to train on")
+        if self.include_query and self.memory_size:
             raise ValueError(
-                "samples_per_class must be at least 2: with one image of a class a query has nothing to find"
+                "include_query is for batches that retrieve from themselves: leave it out, or memory_size, by which "
+                "past batches join the retrieval set"
             )
         if self.batch_size < 2 * self.samples_per_class:
             raise ValueError(
@@ -151,10 +145,13 @@ class RunOptions:
     """How to run a training on this machine; of all this only `minutes` can change what comes out."""
 
     resume: bool = False  # go on from the checkpoint in the folder, if there is one
-    minutes: float | None = None  # end the training after as many, also if it has steps left
+    minutes: Positive | None = None  # end the training after as many, also if it has steps left
     device: str | None = None  # such as cpu or cuda; None: the accelerator where there is one
-    workers: int = 0  # processes that read images; 0: this one
+    workers: WholeNumber = 0  # processes that read images; 0: this one
     tensorboard: bool = False  # write the metrics for TensorBoard too
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 HERE = RunOptions()

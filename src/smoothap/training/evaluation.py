@@ -56,7 +56,7 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
     if images.instances is not None:
         vectors, first = instance_means(vectors, images.instances[rows])
         rows = rows[first]
-    labels, digests = images.labels[rows], embedded.digests if images.instances is None else None
+    labels, digests = images.ranked_labels(rows), embedded.digests if images.instances is None else None
     recall_at = images.recall_at if recall_at is None else recall_at
     shown = Processes.here().rank == 0
     if images.is_query is None and images.is_gallery is None:
@@ -71,7 +71,9 @@ def evaluate_embedded(embedded: Embedded, images: ImageSet, recall_at: Sequence[
         vectors[queries], labels[queries], vectors[gallery], labels[gallery], recall_at,
         ignore=itself, distributed=True, progress=shown,
     )  # fmt: skip
-    report = replace(report, classes=labels[queries])  # the set's own numbers: draws of queries are put together
+    report = replace(
+        report, classes=images.labels[rows][queries]
+    )  # the set's own numbers: draws of queries are put together
     if digests is None:
         return report
     return replace(report, copies=queries_with_copies(digests[queries], digests[gallery], itself))
@@ -127,6 +129,8 @@ def mean_report(reports: Sequence[Report]) -> Report:
             return {key: joined([value[key] for value in values]) for key in values[0]}
         if isinstance(values[0], np.ndarray):
             return np.concatenate(values)
+        if values[0] is None:
+            return None
         return sum(values) if isinstance(values[0], int) else float(np.mean(values))
 
     names = [field.name for field in fields(Report)]

@@ -34,7 +34,7 @@ class EmbeddingMemory:
     def add(self, embeddings: Tensor, labels: Tensor) -> None:
         """Append a batch: embeddings (b, d), labels (b,)."""
         self.embeddings = torch.cat([self.embeddings, embeddings.detach()])[-self.size :]
-        self.labels = torch.cat([self.labels, labels])[-self.size :]
+        self.labels = torch.cat([self.labels, labels] if len(self.labels) else [labels])[-self.size :]
 
     def extend(self, embeddings: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """The retrieval set of a batch and of what is remembered, as arguments of a loss.

@@ -49,19 +49,37 @@ def projection(
 
     Half of a linear discriminant analysis: the scatter within classes is evened out with half the exponent that would
     whiten it, then the principal directions of what results are taken. d is `dimension`, or f where that is less;
-    directions that no image varies in are filled up with any others at right angles. With a power of 0 the scatter
-    stays as it is, which leaves the principal components.
+    directions that no image varies in are filled up with others at right angles, the same on every machine. With a
+    power of 0 the scatter stays as it is, which leaves the principal components.
     """
     features = features.astype(np.float64)
     mean = features.mean(axis=0)
     evened = _evened(features, labels, power) if power > 0 else None
     centred = features - mean if evened is None else (features - mean) @ evened
-    _, directions = np.linalg.eigh(centred.T @ centred)  # in rising order of their variance
-    weight = directions[:, ::-1][:, :dimension].T
+    weight = _principal_directions(centred.T @ centred, dimension)
     if evened is not None:
         weight = weight @ evened
     weight = weight / np.linalg.norm(weight, axis=1).mean()
     return weight, -weight @ mean
+
+
+def _principal_directions(scatter: np.ndarray, dimension: int) -> np.ndarray:
+    """The directions (d, f) of most variance, each turned to one side; where there is none, fixed ones at right angles.
+
+    An eigenvector that belongs to a variance of 0, or its sign, is whatever the library and its threads made of it.
+    """
+    features = len(scatter)
+    variances, directions = np.linalg.eigh(scatter)  # in rising order
+    number = min(dimension, features)
+    known = variances[::-1] > variances[-1] * features * np.finfo(np.float64).eps
+    found = directions[:, ::-1][:, : min(number, int(known.sum()))].T
+    drawn = np.random.default_rng(0).standard_normal((number + 1, features))
+    found = found * np.where(found @ drawn[-1] < 0, -1.0, 1.0)[:, None]
+    rest = drawn[len(found) : number]
+    for _ in range(2):  # once more for what the first round's rounding leaves
+        rest = rest - (rest @ found.T) @ found
+        rest = np.linalg.qr(rest.T)[0].T
+    return np.concatenate([found, rest])
 
 
 def class_means(vectors: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -116,8 +116,8 @@ def train(
     _check_classes(images, validation, config)
     if batches is None:
         batches = BalancedBatches(
-            images.labels, config.batch_size, config.samples_per_class, by_size=config.by_size,
-            seed=config.seed, rank=processes.rank, ranks=processes.number,
+            images.ranked_labels(np.arange(len(images))), config.batch_size, config.samples_per_class,
+            by_size=config.by_size, seed=config.seed, rank=processes.rank, ranks=processes.number,
         )  # fmt: skip
     parts = build_loss(loss, TrainingSetup(images, model, config, batches))
     loss, callbacks, batches = parts.loss, parts.callbacks, parts.batches or batches

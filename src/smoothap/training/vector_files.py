@@ -27,6 +27,9 @@ def open_array(file: Path) -> np.ndarray:
     if file.suffix != ".npy":
         raise ValueError(f"{file}: vectors and labels are read from .npy files, which numpy.save writes")
     try:
+        with file.open("rb") as opened:
+            if opened.read(1) not in (b"\x93", b"P", b"\x80", b""):  # .npy, .npz, a pickle: numpy calls all else one
+                raise ValueError("it does not begin as one")
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise ValueError(f"There is no file {file}: give the .npy file that numpy.save wrote") from error

@@ -73,12 +73,19 @@ def table(
 ) -> Benchmark:
     """A table, CSV or Parquet, with the columns path, label [, group] [, is_query, is_gallery].
 
+    Instead of label, a column labels may hold several with semicolons between them, such as "beach;dog": images that
+    share one belong together. In a split by classes, an image with labels of both sides is left out.
     The split is chosen as for `folder`. Paths are relative to the table's folder, or absolute. With is_query and
     is_gallery the table says itself what to test: rows that are neither are for training, and a class may be on one
     side only. `columns` says what these are called here, such as "path=image_path,label=product_id".
     """
-    read = read_table(path, ("path", "label"), columns)
-    images = _image_set(path, read, name)
+    read = read_table(path, ("path",), columns)
+    if "labels" in read and "label" not in read:
+        several = [[word.strip() for word in each.split(";") if word.strip()] for each in read["labels"].to_pylist()]
+        read["label"] = pa.array([words[0] if words else "" for words in several])
+        images = _with_all_labels(_image_set(path, read, name), several)
+    else:
+        images = _image_set(path, read if "label" in read else read_table(path, ("path", "label"), columns), name)
     protocol = [column for column in ("is_query", "is_gallery") if column in read]
     if len(protocol) == 1:
         raise ValueError(f"{path} has one of the columns is_query and is_gallery: give both or neither.")
@@ -100,6 +107,17 @@ def _image_set(path: Path, columns: dict[str, pa.Array], name: str) -> ImageSet:
     if missing:
         raise missing_files(str(path), missing, len(paths), f"Paths are relative to {path.parent.resolve()}.")
     return set_of_files(name, path.parent, paths, columns["label"], (1, 2, 4, 8), groups=columns.get("group"))
+
+
+def _with_all_labels(images: ImageSet, labels: list[list[str]]) -> ImageSet:
+    """The images with all labels of each, the first of which they have already."""
+    names = sorted({word for words in labels for word in words})
+    numbers = {word: number for number, word in enumerate(names)}
+    marks = np.zeros((len(labels), len(names)), np.uint8)
+    for row, words in enumerate(labels):
+        marks[row, [numbers[word] for word in words]] = 1
+    first = np.array([numbers[str(images.class_names[label])] for label in images.labels])
+    return replace(images, labels=first, class_names=np.array(names), marks=marks)
 
 
 def _truths(path: Path, name: str, column: pa.Array) -> np.ndarray:
