@@ -83,7 +83,7 @@ export class CollectionCard {
 
   // A link of this page's own, which the browser saves: nothing of a zip has to fit into memory.
   download(kind) {
-    const places = kind === "originals.zip" && $("collection-places").checked ? "?places=true" : "";
+    const places = kind === "originals.zip" && $("collection-no-places").checked ? "?places=false" : "";
     make("a", { href: this.collections.address(kind) + places, download: "" }).click();
   }
 
@@ -118,7 +118,7 @@ export class CollectionCard {
     $("collection-choice").value = current?.key ?? "";
     const { right, wrong } = this.collections.counts();
     $("collection-count").textContent = current
-      ? `${count(right, "photo")}${wrong ? `, ${wrong.toLocaleString("en")} marked as not belonging` : ""}${current.away ? `, ${current.away} away` : ""}`
+      ? `${count(right, "photo")}${wrong ? `, ${wrong.toLocaleString("en")} marked as not belonging` : ""}${current.away ? `, ${current.away.toLocaleString("en")} no longer in the album` : ""}`
       : "Press ✓ under a photo, or R on it: it is kept in a collection, which stays.";
     $("collection-show").disabled = current === null || right === 0;
     $("collection-next").disabled = current === null || right === 0;
