@@ -25,7 +25,7 @@ def test_all_methods_share_weights_batches_and_validation_classes(plan, tmp_path
         weights.append(torch.cat([value.flatten().double() for value in setup.model.state_dict().values()]))
         validated.add(tuple(validation.class_names))
         assert setup.config.learning_rate == 1e-3
-    assert len(drawn) == 21
+    assert len(drawn) == 22
     assert all(batches == drawn[0] for batches in drawn)
     assert all(torch.equal(vector, weights[0]) for vector in weights)
     assert len(validated) == 1
