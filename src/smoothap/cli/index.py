@@ -168,7 +168,7 @@ def print_report(indexed: Indexed, out: Path, as_json: bool) -> None:
     for path, reason in list(report.unreadable.items())[:_LISTED]:
         print(f"  {visible(path)}: {visible(reason)}")
     if report.others:
-        print(f"Not read, no photos by their names: {_listed(others)}")
+        print(f"Not photos, going by their file names: {_listed(others)}")
     if counts["unreadable"] or report.others:
         print(f"{out / 'unreadable.csv'} lists all of them with the reasons.")
     if calibration is not None:
