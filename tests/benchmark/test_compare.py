@@ -191,8 +191,8 @@ def test_other_settings_are_not_mixed_into_a_comparison(words):
     ("options", "message"),
     [
         ({"batch_size": 64}, "needs 16 classes, and the set has 9"),
-        ({"samples_per_class": 1}, "samples_per_class must be at least 2"),
-        ({"seeds": 0}, "seeds must be at least 1, not 0"),
+        ({"samples_per_class": 1}, "samples_per_class must be a whole number from 2 on, not 1"),
+        ({"seeds": 0}, "seeds must be a whole number from 1 to 900, not 0"),
         ({"folds": 7}, "12 classes can be held out in 2 to 6 folds of two classes or more, not in 7"),
         ({"methods": "smoothap"}, "no method called 'smoothap'"),
     ],
