@@ -12,7 +12,7 @@ import torch
 from side_by_side import milliseconds, peak_growth, ratio, take_turns
 from torch import Tensor
 
-from smoothap import SmoothAP
+from smoothap import Roadmap, SmoothAP, SupAP
 from smoothap.paper.measured_losses import AuthorsSmoothAP
 
 DIMENSION = 512
@@ -69,6 +69,40 @@ def against_the_product(quick: bool) -> list[tuple[int, int, float, float, float
         )
         rows.append(row)
     return rows
+
+
+def odd_batches() -> None:
+    """Batches that once fell off a fast path, each as a multiple of the product, and the outlier of its own batch."""
+    generator = torch.Generator().manual_seed(0)
+    near = torch.randn(96, DIMENSION, generator=generator).repeat_interleave(4, 0)
+    near = near + 0.5 * torch.randn(384, DIMENSION, generator=generator)
+    opposite = near.clone()
+    opposite[0] = -opposite[1]
+    zipf = torch.multinomial(1 / torch.arange(1, 501, dtype=torch.float), 2048, True, generator=generator)
+    fours, many = torch.arange(96).repeat_interleave(4), torch.arange(4).repeat_interleave(128)
+    cases = {
+        "384 of 4": (SmoothAP(), near, fours),
+        "384 of 4, one opposite": (SmoothAP(), opposite, fours),
+        "384 of 4, tau 0.005": (SmoothAP(0.005), near, fours),
+        "384 of 4, tau 0.005, one opposite": (SmoothAP(0.005), opposite, fours),
+        "512 of 128": (SmoothAP(), torch.randn(512, DIMENSION, generator=generator), many),
+        "512 of 128, SupAP": (SupAP(), torch.randn(512, DIMENSION, generator=generator), many),
+        "512 of 128, ROADMAP": (Roadmap(), torch.randn(512, DIMENSION, generator=generator), many),
+        "2,048, zipf classes": (SmoothAP(), torch.randn(2048, DIMENSION, generator=generator), zipf),
+        "2,000 of one class": (SmoothAP(), torch.randn(2000, DIMENSION, generator=generator), torch.zeros(2000).long()),
+    }
+    print("\nOdd batches, as a multiple of the product of the same batch, forward and backward")
+    for name, (function, embeddings, labels) in cases.items():
+        embeddings.requires_grad_()
+        upstream = torch.randn(len(embeddings), len(embeddings))
+        candidates = {
+            "product": lambda x=embeddings, up=upstream: product(x, up),
+            "loss": lambda f=function, x=embeddings, y=labels: loss(f, x, y),
+        }
+        seconds = take_turns(candidates, *((15, 3) if len(embeddings) < 1000 else (3, 1)))
+        print(
+            f"  {name:<36}{milliseconds(seconds, 'loss'):9.1f} ms{ratio(seconds, 'loss', 'product'):8.2f}", flush=True
+        )
 
 
 def against_peers() -> None:
@@ -143,6 +177,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     rows = against_the_product(options.quick)
+    odd_batches()
     against_peers()
     memory()
     if options.plot:

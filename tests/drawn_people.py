@@ -67,3 +67,22 @@ class Colours:
 def drawn_finder(model=None, weights=None):
     """Instead of `PeopleFinder.open`."""
     return PeopleFinder(Squares(), Colours("colours" if model is None else str(model)))
+
+
+PARTY = [("Anna",), ("Anna",), ("Anna", "Bob*"), ("Bob", "Anna*"), ("Bob",), ("Bob", "Chris*"), ("Anna",), (),
+         ("Chris", "Dana*"), ("Anna", "Dana*")]  # fmt: skip
+
+
+def party_album(folder):
+    """An album for the page: Anna in six photos, Bob in four, Chris and Dana in two; photo 7 is of nobody."""
+    from page_albums import MODEL, PixelAlbum, Pixels
+
+    paths = [draw(folder / "photos" / f"{number}.png", *these, seed=number) for number, these in enumerate(PARTY)]
+    metadata = [{"path": path.name, "label": None, "width": 200, "height": 120} for path in paths]
+    vectors = Pixels().embed([Image.open(path) for path in paths]).numpy()
+    PixelAlbum.from_arrays(vectors, metadata, folder / "album", root=folder / "photos", model=MODEL)
+    album = PixelAlbum.open(folder / "album")
+    album.update(progress=False)
+    album.look_for_people()
+    album.find_people(progress=False)
+    return album

@@ -399,14 +399,6 @@ def test_a_full_disk_changes_nothing_and_is_said(tmp_path, monkeypatch, where):
     Album.open(album.folder).verify()
 
 
-def test_an_album_of_the_older_form_says_index_again(tmp_path):
-    (tmp_path / "album.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"older form.* index the photos again \(smoothap index PHOTOS --out"):
-        Album.open(tmp_path)
-    with pytest.raises(ValueError, match="There is an album"):
-        made(tmp_path)
-
-
 def test_an_album_that_was_made_again_is_another_one(tmp_path):
     album = made(tmp_path / "album")
     shutil.rmtree(album.folder)

@@ -62,3 +62,19 @@ def test_without_people_nothing_of_them_is_kept_or_said(place, capsys):
     said = run(capsys, "index", place / "photos", "--out", place / "album", "--model", place / "model")
     assert "People" not in said
     assert not (place / "album" / "people").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [((), True), (("--no-people",), False), (("--allow-host", "photos.example.org"), False),
+     (("--trusted-proxy", "192.0.2.7"), False), (("--allow-host", "photos.example.org", "--people"), True)],
+)  # fmt: skip
+def test_people_are_shown_to_this_computer_and_to_others_only_if_that_is_said(
+    place, capsys, monkeypatch, options, shown
+):
+    run(capsys, "index", place / "photos", "--out", place / "album", "--model", place / "model", "--people")
+    served = []
+    monkeypatch.setattr("smoothap.server.run.run_server", lambda albums, *_, **__: served.append(albums["album"]))
+    run(capsys, "serve", place / "album", "--port", 0, "--token", "only-for-this-test", *options)
+    assert served[0].has_people is shown
+    assert served[0].reopened().has_people is shown

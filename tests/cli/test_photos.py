@@ -13,7 +13,7 @@ import pytest
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.album import Album
-from smoothap.album.ingest import album_place
+from smoothap.album.settings import album_place
 from smoothap.cli import app
 
 
@@ -52,6 +52,18 @@ def test_the_album_has_a_place_of_its_own_that_is_said(place, capsys, monkeypatc
     assert options == {"open_page": False, "watch": True}
     assert listener.fileno() == -1  # closed when all is over
     assert again[2]["open_page"] is True
+
+
+def test_commands_take_the_photo_folder_for_its_album(place, capsys, monkeypatch):
+    monkeypatch.setattr("smoothap.server.run.run_server", lambda *_, **__: None)
+    photos(place / "My photos", "--no-open", "--no-people", "--model", place / "model")
+    photo = next((place / "My photos").rglob("*.png"))
+    for words in (["search", place / "My photos", photo], ["album", "verify", place / "My photos"]):
+        capsys.readouterr()
+        app([str(word) for word in words], result_action="return_value", exit_on_error=False)
+        assert photo.name in capsys.readouterr().out or words[0] == "album"
+    with pytest.raises(FileNotFoundError, match="To make one of a folder of photos: smoothap photos"):
+        app(["search", str(place / "model"), str(photo)], result_action="return_value", exit_on_error=False)
 
 
 def test_two_folders_of_one_name_have_two_albums(tmp_path):

@@ -18,10 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from drawn_people import drawn_finder
 from photo_makers import photo_bytes, photo_folder, tiny_model
 
 from smoothap.album import Album, Learnt, Projection, prepare, update
 from smoothap.models import Embedder
+from smoothap.models.faces.people import PeopleFinder
 
 
 def work(folder: Path, model: Embedder, seed: int, ready: int) -> None:
@@ -71,7 +73,19 @@ def check(folder: Path, owners: dict[int, str]) -> int:
     assert len(album) == 0 or abs((album.vectors[:].astype(float) ** 2).sum(axis=1) - 1).max() < 1e-4
     assert set(album.collections.all()) <= {"dog"}
     assert len(set(album.photos.paths())) == len(album)
+    check_people(folder / "album")
     return len(album)
+
+
+def check_people(album: Path) -> None:
+    """No face is left of a photo that is gone, or of what a photo was before it changed."""
+    with closing(sqlite3.connect(album / "album.db")) as connection:
+        contents = dict(connection.execute("SELECT id, sha256 FROM photo WHERE removed IS NULL"))
+    with closing(sqlite3.connect(album / "people" / "people.db")) as connection:
+        seen = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+        owners = {photo for (photo,) in connection.execute("SELECT DISTINCT photo FROM face")}
+    assert owners <= set(seen)
+    assert all(contents.get(photo) == content for photo, content in seen.items())
 
 
 def main() -> None:
@@ -81,7 +95,8 @@ def main() -> None:
     model = tiny_model(folder / "model")
     embedder = Embedder.load(model)
     photo_folder(folder / "photos", 12)
-    Album.create(folder / "album", model, folder / "photos")
+    PeopleFinder.open = staticmethod(drawn_finder)
+    Album.create(folder / "album", model, folder / "photos").look_for_people()
     choose, owners = random.Random(seed), {}
     interrupted = 0  # kills in the middle of a change
     for kill in range(20 * kills):

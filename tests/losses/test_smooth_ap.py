@@ -192,3 +192,23 @@ def test_a_gradient_may_have_a_graph_that_nobody_differentiates(core_path, reduc
     plain = torch.autograd.grad(loss, embeddings, retain_graph=True)[0]
     with_graph = torch.autograd.grad(loss, embeddings, create_graph=True)[0]
     assert torch.equal(with_graph.detach(), plain)
+
+
+@pytest.mark.parametrize("include_query", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_few_positives_that_are_far_apart_leave_the_others_as_they_are(core_path, reduction, include_query):
+    """Opposite rows of one class: at this temperature their scores are 400 tau apart, beyond the shared exponential."""
+    generator = torch.Generator().manual_seed(5)
+    centres = torch.randn(16, 6, generator=generator, dtype=torch.float64).repeat_interleave(4, 0)
+    rows = centres + 0.3 * torch.randn(64, 6, generator=generator, dtype=torch.float64)
+    rows[[0, 21]] = -rows[[1, 22]]
+    order = torch.randperm(64, generator=generator)
+    rows, labels = rows[order], torch.arange(16).repeat_interleave(4)[order]
+    loss, answers = SmoothAP(0.005, include_query, reduction), []
+    for dtype in (torch.float32, torch.float64):
+        leaf = rows.to(dtype, copy=True).requires_grad_()
+        value = loss(leaf, labels)
+        answers.append((value, *torch.autograd.grad((value * torch.linspace(1, 2, value.numel())).sum(), leaf)))
+    (value, gradient), (expected, expected_gradient) = answers
+    assert (value - expected).abs().max() < 1e-5
+    assert (gradient - expected_gradient).abs().max() < 1e-3 * expected_gradient.abs().max()

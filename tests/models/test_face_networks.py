@@ -1,7 +1,10 @@
 """Faces in photos: the weight files are checked, boxes are decoded, any network with the right input is taken."""
 
 import hashlib
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -298,3 +301,40 @@ def test_a_doubtful_face_is_turned_and_its_points_are_those_of_the_turned_one(mo
     assert eyes[:, 0].min() > mouth[:, 0].max()
     assert abs(eyes[0, 0] - eyes[1, 0]) < 1 < abs(eyes[0, 1] - eyes[1, 1])
     assert np.linalg.norm(found.points.mean(axis=0) - 200) < 30
+
+
+CROWD = """
+import json, resource, time
+import numpy as np
+from PIL import Image
+from smoothap.models.faces.detection import Face
+from smoothap.models.faces.people import PeopleFinder
+from smoothap.models.faces.recognition import open_recogniser
+
+class Everywhere:
+    sha256 = "everywhere"
+    def find(self, picture):
+        points = np.array([[6, 8], [14, 8], [10, 12], [7, 16], [13, 16]], float)
+        return [Face((x, y, 20.0, 20.0), points + [x, y], 0.95) for x, y in self.places]
+
+finder = PeopleFinder(Everywhere(), open_recogniser())
+photos = [Image.effect_noise((800, 528), 60).convert("RGB") for _ in range(8)]
+report = {}
+for people in (8, 200):
+    finder._detector.places = [(30.0 * (n % 20), 30.0 * (n // 20)) for n in range(people)]
+    start = time.process_time()
+    found = [finder.find(photo) for photo in photos[: 1 if people == 8 else 8]]
+    report["waiting"] = sum(len(one.crops) for one in found)
+    report[people] = len(finder.vectors(found[:1])[0]), time.process_time() - start
+    report[f"{people} memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps(report))
+"""
+
+
+@needs_weights
+def test_200_people_in_one_photo_take_25_times_as_long_as_8_and_hardly_more_memory():
+    run = subprocess.run([sys.executable, "-c", CROWD], capture_output=True, text=True, check=True, timeout=300)
+    seen = json.loads(run.stdout)
+    assert (seen["8"][0], seen["200"][0], seen["waiting"]) == (8, 200, 0)
+    assert seen["200"][1] < 2 * 25 * seen["8"][1] + 1  # seconds
+    assert seen["200 memory"] - seen["8 memory"] < 100e6  # while seven more photos of as many people wait

@@ -147,8 +147,8 @@ def test_where_there_is_a_token_it_is_asked_for(connect, kept, method, address, 
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_a_zip_says_where_photos_were_taken_only_if_this_computer_asks(kept, local):
-    """The owner's own page may ask for it; a visitor from elsewhere gets all but the place."""
+def test_a_zip_says_where_photos_were_taken_only_on_this_computer(kept, local):
+    """The owner gets the originals, or asks for them without places; a visitor gets all but the place."""
     exif = Image.Exif()
     exif[0x010F] = "Canon"
     exif.get_ifd(0x8825).update({1: "N", 2: (51.0, 30.0, 12.48)})
@@ -156,9 +156,9 @@ def test_a_zip_says_where_photos_were_taken_only_if_this_computer_asks(kept, loc
     Image.new("RGB", (40, 30), "teal").save(file, "JPEG", exif=exif)
     key = kept.collections.add("trip", [1]).key
     with served({"letters": kept}, local=local) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
-        for asked, told in (("", False), ("?places=true", True)):
+        for asked, told in (("", local), ("?places=true", True), ("?places=false", False)):
             answer = client.get(f"{BASE}/{key}/originals.zip{asked}")
-            if asked and not local:
+            if asked == "?places=true" and not local:
                 assert answer.status_code == 403
                 assert "this computer alone" in answer.json()["detail"]
                 continue

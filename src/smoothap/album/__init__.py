@@ -5,11 +5,12 @@ from smoothap.album.album import Album
 from smoothap.album.calibration import Calibration
 from smoothap.album.collections import Collection, Collections
 from smoothap.album.filters import Filter
-from smoothap.album.ingest import Indexed, album_place, embed_shard, index_photos
+from smoothap.album.ingest import Indexed, embed_shard, index_photos
 from smoothap.album.learning import Learning, learn
 from smoothap.album.people import Group, People, Question
 from smoothap.album.photos import Hit, Hits, Photo, Photos
 from smoothap.album.projection import Learnt, Projection
+from smoothap.album.settings import album_place
 from smoothap.album.update import UpdateReport
 
 __all__ = [

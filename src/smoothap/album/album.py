@@ -35,6 +35,7 @@ from smoothap.album.queries import (
     query_vector,
 )
 from smoothap.album.search import LocalSearch, Nearest, Ranking, Search, VectorQuery, checked_engine
+from smoothap.album.settings import album_at
 from smoothap.album.store import PHOTO, Store, relative
 from smoothap.album.update import Columns, Labels, Updater, UpdateReport, embedding_here
 from smoothap.album.vectors import FLOAT32, Vectors, check_codec, unit_vectors
@@ -90,7 +91,8 @@ class Album:
         device: str | None = None,
         people: bool = True,
     ) -> Album:
-        """The album in a folder, checked; nothing in it can run code.
+        """The album in a folder, checked; nothing in it can run code. A photo folder stands for the album that
+        `smoothap photos` made of it.
 
         `engine` says who proposes the nearest photos: auto, exact, pq, or milvus://HOST:PORT/NAME, where `smoothap
         album push` brought the vectors, which then need not be here. `model` and `root` are needed only where the
@@ -99,7 +101,7 @@ class Album:
         of them is shown.
         """
         engine = engine if "://" in engine else checked_engine(engine)
-        store = Store(Path(path), vectors_elsewhere="://" in engine)
+        store = Store(album_at(path), vectors_elsewhere="://" in engine)
         settings = store.settings()
         if root is None and settings.root is not None:
             root = (store.folder / settings.root).resolve()
@@ -483,10 +485,11 @@ class Album:
         check_expansion(expand, alpha)
         where = where if where is None or isinstance(where, Filter) else Filter.of(where)
         if space == FACE:
-            return self.face_space().search(
+            found = self.face_space().find(
                 self, query, None if everything else k, face=face, box=box, rerank=rerank, min_score=min_score,
                 recall=recall, expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
             )  # fmt: skip
+            return self.face_space().hits(self, found)
         if space != PHOTO:
             raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, whole photos, and {FACE!r}.")
         if face is not None:

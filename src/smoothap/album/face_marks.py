@@ -1,4 +1,4 @@
-"""What users said about faces: who it is, who it is not, that it is none. It is obeyed for ever.
+"""What users said about faces: who it is, who it is not, that it is none, or that one is here. It is obeyed for ever.
 
 A person may have no name: then the faces are those of one person, and nobody said whose. One who is hidden is a
 stranger, whom nobody wants to see. A mark is of the content of a photo and a box in it, so that it holds for copies of
@@ -10,18 +10,21 @@ from __future__ import annotations
 import sqlite3
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from smoothap.album.faces import Faces, FaceStore
-from smoothap.models.faces.detection import overlap
+from smoothap.album.database import placeholders
+from smoothap.album.faces import Box, Faces, FaceStore
+from smoothap.models.faces.detection import SAME_FACE, overlap
 
-IS, NOT, NO_FACE = "is", "not", "no face"
+IS, NOT, NO_FACE, DRAWN = "is", "not", "no face", "drawn"
 LONGEST_NAME = 200  # characters
-_SAME_BOX = 0.5  # overlap
+# What a mark takes back of what was said of the same face before; NOT, only what was said of the same person.
+_REPLACED = {IS: (IS, NO_FACE), NO_FACE: (IS, NO_FACE, DRAWN), DRAWN: (NO_FACE, DRAWN), NOT: ()}
+Rows = list[tuple[object, ...]]
 
 
 class Person(NamedTuple):
@@ -40,6 +43,16 @@ class Said:
     person: np.ndarray  # (n,) who it is, -1 where nobody said
     no_face: np.ndarray  # (n,) bool
     is_not: dict[int, set[int]] = field(default_factory=dict)  # row -> people
+
+    def of(self, row: int, person: int) -> bool | None:
+        """Whether a face was said to be this person; None where nobody spoke of it."""
+        return (
+            True
+            if person >= 0 and self.person[row] == person
+            else False
+            if person in self.is_not.get(row, ())
+            else None
+        )
 
     def named(self, name: str) -> Person:
         """The person with a name."""
@@ -84,7 +97,7 @@ class FaceMarks:
         for sha256, x, y, width, height, kind, person in marks:
             rows = np.array(of_content[sha256], np.int64)
             areas = overlap(np.array([x, y, width, height]), faces.boxes[rows])
-            best = rows[areas >= max(_SAME_BOX, areas.max(initial=0.0))]  # copies of a photo have it, too
+            best = rows[areas >= max(SAME_FACE, areas.max(initial=0.0))]  # copies of a photo have it, too
             for row in best.tolist():
                 if kind == IS and person in people:
                     said.person[row] = person
@@ -108,10 +121,10 @@ class FaceMarks:
             return made.lastrowid
 
     def rename(self, person: int, name: str | None) -> None:
-        """Give a person another name, or none."""
+        """Give a person another name, or none; one with a name is no stranger any more."""
         with self._database.writing() as connection:
             name = None if name is None else spelled_name(name)
-            connection.execute("UPDATE person SET name=? WHERE id=?", (name, person))
+            connection.execute("UPDATE person SET name=?, hidden=0 WHERE id=?", (name, person))
             self._store.change(connection)
 
     def mark(self, faces: Faces, rows: Sequence[int], kind: str, person: int | None = None) -> None:
@@ -125,9 +138,43 @@ class FaceMarks:
                 connection.execute(
                     "INSERT INTO mark (sha256, x, y, width, height, kind, person) VALUES (?, ?, ?, ?, ?, ?, ?)", values
                 )
-            # A person of whom no face is left, and who has no name, is none.
-            left = "SELECT person FROM mark WHERE person IS NOT NULL"
-            connection.execute(f"DELETE FROM person WHERE name IS NULL AND id NOT IN ({left})")
+            self._changed(connection)
+
+    def unmark(self, faces: Faces, rows: Iterable[int], person: int) -> None:
+        """Take back whatever was said of faces and a person."""
+        with self._database.writing() as connection:
+            contents = dict(connection.execute("SELECT photo, sha256 FROM seen"))
+            for row in rows:
+                self._take_back(connection, contents[int(faces.photos[row])], faces.boxes[row], NOT, person)
+            self._changed(connection)
+
+    def _changed(self, connection: sqlite3.Connection) -> None:
+        # A person of whom no face is left, and who has no name, is none.
+        left = "SELECT person FROM mark WHERE person IS NOT NULL"
+        connection.execute(f"DELETE FROM person WHERE name IS NULL AND id NOT IN ({left})")
+        self._store.change(connection)
+
+    def drawn(self) -> dict[bytes, list[Box]]:
+        """The boxes that users drew around faces that were not found, by the content of their photos."""
+        boxes = defaultdict[bytes, list[Box]](list)
+        with self._database.reading() as connection:
+            query = "SELECT sha256, x, y, width, height FROM mark WHERE kind=? ORDER BY id"
+            for sha256, *box in connection.execute(query, (DRAWN,)):
+                boxes[sha256].append((box[0], box[1], box[2], box[3]))
+        return dict(boxes)
+
+    def everything(self) -> tuple[Rows, Rows]:
+        """All people and all marks as they are, for `restore`."""
+        with self._database.reading() as connection:
+            return tuple(connection.execute(f"SELECT * FROM {table}").fetchall() for table in ("person", "mark"))  # ty: ignore[invalid-return-type]
+
+    def restore(self, people: Rows, marks: Rows) -> None:
+        """Let people and marks be as they were."""
+        with self._database.writing() as connection:
+            for table, rows in (("person", people), ("mark", marks)):
+                connection.execute(f"DELETE FROM {table}")
+                for row in rows:
+                    connection.execute(f"INSERT INTO {table} VALUES ({placeholders(row)})", row)
             self._store.change(connection)
 
     def _take_back(
@@ -135,7 +182,7 @@ class FaceMarks:
     ) -> None:
         query = "SELECT id, x, y, width, height, kind, person FROM mark WHERE sha256=?"
         for identity, x, y, width, height, earlier, whom in connection.execute(query, (sha256,)).fetchall():
-            same = overlap(box, np.array([[x, y, width, height]]))[0] >= _SAME_BOX
-            about_one = earlier != NOT if kind != NOT else False  # one face is one person, or none
-            if same and (about_one or whom == person):
+            same = overlap(box, np.array([[x, y, width, height]]))[0] >= SAME_FACE
+            about_them = person is not None and whom == person
+            if same and (earlier in _REPLACED[kind] or about_them):
                 connection.execute("DELETE FROM mark WHERE id=?", (identity,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 NO_FACE = "no face was found in it: draw a box, or search for the whole photo"
 _SPREAD = 2.0**-22  # of the length of a vector
 _SAME_FACE = 0.2  # overlap of a box with the face that is meant
+
+
+class FoundPhotos(NamedTuple):
+    """What a search among faces found: `places` of the list of faces, best first, are those of one photo each."""
+
+    faces: Faces
+    found: Nearest
+    places: np.ndarray
+    note: str = ""
+    vector: np.ndarray | None = None  # (d,) of the face that was meant
 
 
 class FaceSpace:
@@ -81,7 +91,7 @@ class FaceSpace:
             self._read = version, photos, faces, search
         return self._read[2:]
 
-    def search(
+    def find(
         self,
         album: Album,
         query: Query,
@@ -97,8 +107,9 @@ class FaceSpace:
         right: Iterable[int] = (),
         wrong: Iterable[int] = (),
         where: Filter | None = None,
-    ) -> Hits:
-        """The k photos of the person, or all that there are; see `Album.search`."""
+        photo: int | None = None,
+    ) -> FoundPhotos:
+        """The k photos of the person, or all that there are; see `Album.search`. Its own `photo` is left out."""
         if recall is not None:
             raise ValueError("What a score means is not known for faces: give a number of photos, or a least score.")
         faces, search = self._current(album)
@@ -109,7 +120,7 @@ class FaceSpace:
         if (photos := album.passing(where)) is not None:
             passing = photos[np.searchsorted(album.photos.ids, faces.photos)]
         left_out = [
-            np.flatnonzero(np.isin(faces.photos, query_photos)),
+            np.flatnonzero(np.isin(faces.photos, query_photos if photo is None else [*query_photos, photo])),
             wrong_rows,
             np.flatnonzero(FaceMarks(self.store).said(faces).no_face),
         ]
@@ -123,10 +134,11 @@ class FaceSpace:
         found, note = self._found(faces, search, asked, k, min_score, rerank)
         _, first = np.unique(faces.photos[found.rows], return_index=True)
         best = np.sort(first)[: len(first) if k is None or min_score is not None else k]
-        return self.hits(album, faces, found, best, note)
+        return FoundPhotos(faces, found, best, note, vector)
 
-    def hits(self, album: Album, faces: Faces, found: Nearest, places: np.ndarray, note: str = "") -> Hits:
-        """Photos as answers: those of some of the faces found, which are places in their list."""
+    def hits(self, album: Album, all_found: FoundPhotos) -> Hits:
+        """Photos as answers."""
+        faces, found, places, note, _ = all_found
         rows, through = found.rows[places], None
         if found.through is not None:
             led = found.through[places]
@@ -198,6 +210,10 @@ class FaceSpace:
         if vector.shape != (dimension,):
             raise ValueError(f"A query of shape {vector.shape} was given for faces, whose vectors are ({dimension},).")
         return unit(vector), [], None
+
+    def knows(self, album: Album, photo: int, box: PixelBox) -> bool:
+        """Whether a face was found in a box of a photo of the album."""
+        return self._stored(self.faces(album), photo, None, box, album) is not None
 
     def _stored(self, faces: Faces, photo: int, face: int | None, box: PixelBox | None, album: Album) -> int | None:
         """The row of the face that is meant in a photo of the album; None if it is to be looked for in its file."""

@@ -222,16 +222,35 @@ class FaceStore:
         """The faces of photos, by their ids, each with its content; those that were known of them go."""
         with self.database.writing() as connection:
             self._drop(connection, list(found))
-            identity = self._setting(connection, "next_face") or 0
             for photo, (sha256, faces) in found.items():
                 connection.execute("REPLACE INTO seen VALUES (?, ?)", (photo, sha256))
-                for box, score, vector in faces:
-                    values = (*(float(value) for value in box), float(score))
-                    row = (identity, photo, *values, np.asarray(vector, "<f4").tobytes())
-                    connection.execute("INSERT INTO face VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, row_crc(row)))
-                    identity += 1
-            self._set(connection, "next_face", identity)
+                self._insert(connection, photo, faces)
             self.change(connection)
+
+    def add(self, photo: int, face: FaceRecord) -> int:
+        """One more face of a photo that was looked at; its id."""
+        with self.database.writing() as connection:
+            if connection.execute("SELECT 1 FROM seen WHERE photo=?", (photo,)).fetchone() is None:
+                raise ValueError(f"Photo {photo} was not looked at for faces yet: smoothap index does that.")
+            identity = self._insert(connection, photo, [face])
+            self.change(connection)
+        return identity
+
+    def _insert(self, connection: sqlite3.Connection, photo: int, faces: Sequence[FaceRecord]) -> int:
+        identity = self._setting(connection, "next_face") or 0
+        for box, score, vector in faces:
+            values = (*(float(value) for value in box), float(score))
+            row = (identity, photo, *values, np.asarray(vector, "<f4").tobytes())
+            connection.execute("INSERT INTO face VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, row_crc(row)))
+            identity += 1
+        self._set(connection, "next_face", identity)
+        return identity - 1
+
+    def boxes(self, photo: int) -> np.ndarray:
+        """The boxes (n, 4) of the faces of a photo."""
+        with self.database.reading() as connection:
+            rows = connection.execute("SELECT x, y, width, height FROM face WHERE photo=?", (photo,)).fetchall()
+        return np.array(rows, np.float64).reshape(-1, 4)
 
     def drop(self, photos: Sequence[int]) -> None:
         """Forget the faces of photos; marks stay, for when the photos come back."""

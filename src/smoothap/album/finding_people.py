@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
-from smoothap.album.faces import FaceRecord, FaceStore
+from smoothap.album.face_marks import FaceMarks
+from smoothap.album.faces import Box, FaceRecord, FaceStore
 from smoothap.album.prepare import BATCH, Read, face_records
 from smoothap.album.store import Store
 from smoothap.album.walk import PhotoFile
 from smoothap.data.reading import read_image
+from smoothap.models.faces.detection import missing
 
 if TYPE_CHECKING:
     from smoothap.models.faces.people import FoundFaces, PeopleFinder
@@ -39,16 +41,22 @@ def find_missing(
     A photo whose file is gone or changed since it was taken in is left for the next time.
     """
     seen, places = faces.seen(), {os.fsencode(file.path): file for file in files}
+    drawn = FaceMarks(faces).drawn()
+
+    def is_done(record: Mapping[str, Any]) -> bool:
+        boxes = drawn.get(record["sha256"], ())
+        return seen.get(record["id"]) == record["sha256"] and not (boxes and missing(boxes, faces.boxes(record["id"])))
+
     wanted = [
         (record, places[record["path"]])
         for record in store.records()
-        if seen.get(record["id"]) != record["sha256"] and record["path"] in places
+        if record["path"] in places and not is_done(record)
     ]
     if not wanted:
         return 0
     number, pending, since = 0, dict[int, tuple[bytes, list[FaceRecord]]](), time.monotonic()
     with freed_memory_kept(), Progress("Finding people", len(wanted), "photos", shown=progress) as line:
-        for batch in _batches(read, wanted, people):
+        for batch in _batches(read, wanted, people, drawn):
             records = face_records(people, [found for _, found in batch if found is not None])
             for record, found in batch:
                 if found is not None:
@@ -69,7 +77,10 @@ def _commit(faces: FaceStore, pending: dict[int, tuple[bytes, list[FaceRecord]]]
 
 
 def _batches(
-    read: Read, wanted: Sequence[tuple[Mapping[str, Any], PhotoFile]], people: PeopleFinder
+    read: Read,
+    wanted: Sequence[tuple[Mapping[str, Any], PhotoFile]],
+    people: PeopleFinder,
+    drawn: Mapping[bytes, Sequence[Box]],
 ) -> Iterator[list[tuple[Mapping[str, Any], FoundFaces | None]]]:
     """Photos with their faces, None for those that are not as they were, some at a time."""
     waiting: deque[tuple[Mapping[str, Any], Future[FoundFaces | None]]] = deque()
@@ -77,7 +88,7 @@ def _batches(
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
             for place, (record, file) in enumerate(wanted, start=1):
-                waiting.append((record, pool.submit(_found, read, file, record, people)))
+                waiting.append((record, pool.submit(_found, read, file, record, people, drawn)))
                 while len(waiting) > (_AHEAD if place < len(wanted) else 0):
                     one, future = waiting.popleft()
                     batch.append((one, future.result()))
@@ -91,12 +102,15 @@ def _batches(
                 future.cancel()
 
 
-def _found(read: Read, file: PhotoFile, record: Mapping[str, Any], people: PeopleFinder) -> FoundFaces | None:
+def _found(
+    read: Read, file: PhotoFile, record: Mapping[str, Any], people: PeopleFinder, drawn: Mapping[bytes, Sequence[Box]]
+) -> FoundFaces | None:
     try:
         content = read(file)
         if hashlib.sha256(content).digest() != record["sha256"]:
             return None
         picture = read_image(content, shorter_side=people.enough_pixels)
-        return people.find(picture, size=(record["width"], record["height"]))
+        boxes = drawn.get(record["sha256"], ())
+        return people.find(picture, size=(record["width"], record["height"]), drawn=boxes)
     except (ValueError, OSError, MemoryError):
         return None

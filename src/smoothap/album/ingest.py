@@ -1,13 +1,9 @@
 """An album of a folder of photos: made, brought up to date, labelled and calibrated in one call."""
 
-import hashlib
-import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoothap._core.files import data_folder
 from smoothap.album.album import Album
 from smoothap.album.face_search import FaceSpace
 from smoothap.album.faces import FOLDER as PEOPLE
@@ -51,13 +47,6 @@ class Indexed:
     report: UpdateReport
     unknown_paths: list[str]
     chosen: str | None = None
-
-
-def album_place(photos: Path | str) -> Path:
-    """Where the album of a folder lies for which no place was given: by the folder's own path, in the user's data."""
-    folder = Path(photos).resolve()
-    name = re.sub(r"[^\w.-]+", "-", folder.name).strip("-.")[:60] or "photos"
-    return data_folder() / "albums" / f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:10]}"
 
 
 def index_photos(

@@ -29,8 +29,8 @@ def join_albums(albums: Sequence[Path | str], out: Path | str) -> Joined:
     """Put albums of one model together in a new folder; they stay as they are.
 
     The photo folder of the new album is the one that holds those of all. A photo that two albums have, with one
-    content, is taken once; of two versions neither is chosen for you. What albums learnt, and their collections, stay
-    with them.
+    content, is taken once; of two versions neither is chosen for you. What albums learnt, their people and their
+    collections stay with them.
     """
     if len(albums) < 2:
         raise ValueError("Give at least two albums to be put together.")

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image
 
 from smoothap.album.face_groups import CERTAIN, Cluster, Clusters
-from smoothap.album.face_marks import IS, NO_FACE, NOT, FaceMarks, Person, Said
-from smoothap.album.faces import Faces
+from smoothap.album.face_marks import DRAWN, IS, NO_FACE, NOT, FaceMarks, Person, Rows, Said
+from smoothap.album.face_search import FoundPhotos
+from smoothap.album.faces import Box, FaceRecord, Faces
 from smoothap.album.photos import Hits
 from smoothap.album.search import Nearest, VectorQuery
 from smoothap.album.vectors import unit
+from smoothap.data.reading import read_image
+from smoothap.models.faces.detection import SAME_FACE, overlap
 
 if TYPE_CHECKING:
     from smoothap.album.album import Album
@@ -51,6 +55,16 @@ class Question:
     name: str | None
     score: float
     gain: int
+
+
+@dataclass(frozen=True)
+class PersonPhoto:
+    """A photo of a person: the id of the face in it, how alike it is, and whether a user said that it is theirs."""
+
+    photo: int
+    face: int
+    score: float
+    said: bool | None
 
 
 class People:
@@ -147,10 +161,82 @@ class People:
             self._marks.mark(every, rows, NOT, owner.id)
         self._marks.mark(every, rows, IS, self._marks.person(None))
 
-    def is_not(self, faces: Iterable[int], name: str) -> None:
-        """Say of faces that they are not this person."""
+    def mark(
+        self, group: int, *, right: Iterable[int] = (), wrong: Iterable[int] = (), neither: Iterable[int] = ()
+    ) -> int:
+        """Say of faces that they are the person of a group or are not, or take that back; a face that is still in it.
+
+        All that was in a group which nobody spoke of before is that person from now on.
+        """
         every, said, _ = self._current()
-        self._marks.mark(every, every.rows_of(faces).tolist(), NOT, said.named(name).id)
+        faces = self.group(group).faces
+        (yes, no, taken), rows = (
+            (every.rows_of(some).tolist() for some in (right, wrong, neither)),
+            every.rows_of(faces),
+        )
+        stays = [row for row in rows.tolist() if row not in no]
+        person = self._person_of(said, rows.tolist()).id
+        with self._space.store.database.writing():
+            if person < 0:
+                person = self._marks.person(None)
+                self._marks.mark(every, stays, IS, person)
+            self._marks.mark(every, yes, IS, person)
+            self._marks.mark(every, no, NOT, person)
+            self._marks.unmark(every, taken, person)
+        return int(every.ids[(stays or yes or rows)[0]])
+
+    def different(self, group: int, other: int) -> None:
+        """Say that two groups are two people."""
+        self.mark(other, wrong=self.group(group).faces)
+
+    def draw(self, photo: int, box: Box, picture: Image.Image | None = None) -> int:
+        """Say that there is a face in a box of a photo, in its pixels, where none was found; the id of the face.
+
+        `picture` is the photo in any size, where it was read already.
+        """
+        known, finder = self._album.photo(photo), self._space.finder()
+        picture = read_image(self._album.photo_path(photo)) if picture is None else picture
+        scale = picture.width / known.width, picture.height / known.height
+        part = box[0] * scale[0], box[1] * scale[1], box[2] * scale[0], box[3] * scale[1]
+        found = finder.in_box(picture, part)
+        (vectors,) = finder.vectors([found])
+        if not vectors[0].any():
+            raise ValueError(f"The network sees nothing in the box {box}: draw it around a face.")
+        with self._space.store.database.writing():
+            faces = self._space.faces(self._album)
+            rows = faces.of_photo(photo)
+            areas = overlap(np.array(box, np.float64), faces.boxes[rows])
+            if len(rows) and areas.max() >= SAME_FACE:  # which was found, and may have been said to be none
+                identity = int(faces.ids[rows[areas.argmax()]])
+            else:
+                identity = self._space.store.add(photo, FaceRecord(box, 1.0, vectors[0]))
+                faces = self._space.faces(self._album)
+            self._marks.mark(faces, faces.rows_of([identity]).tolist(), DRAWN)
+        return identity
+
+    def faces_of(self, photo: int) -> list[tuple[int, Box, Group]]:
+        """The faces of a photo, the largest first: the id of each, its box in pixels, and the group that it is in."""
+        faces, said, clusters = self._current()
+        rows = [row for row in faces.of_photo(photo).tolist() if not said.no_face[row]]
+        of_row = {row: cluster for cluster in clusters.all() for row in cluster.rows if row in rows}
+        boxes = faces.boxes[rows].tolist()
+        return [
+            (int(faces.ids[row]), (box[0], box[1], box[2], box[3]), self._group(faces, said, of_row[row]))
+            for row, box in zip(rows, boxes, strict=True)
+        ]
+
+    @property
+    def version(self) -> int:
+        """Counts changes, of faces and of what is said about them."""
+        return self._space.store.version
+
+    def said_so_far(self) -> tuple[Rows, Rows]:
+        """All names and marks as they are, to `restore` them."""
+        return self._marks.everything()
+
+    def restore(self, people: Rows, marks: Rows) -> None:
+        """Let names and marks be as they were."""
+        self._marks.restore(people, marks)
 
     def no_face(self, faces: Iterable[int]) -> None:
         """Say that these are no faces: they are in no group and are not found."""
@@ -190,20 +276,38 @@ class People:
 
     def search(self, name: str, k: int | None = 20) -> Hits:
         """All photos of a person by name: those that are certain first, then the most alike of the others."""
-        faces, said, clusters = self._current()
         group = self.named(name)
         if not group.faces:
             raise ValueError(f"No face of {group.name} is in the album any more.")
-        person, rows = said.named(name), faces.rows_of(group.faces)
+        found, _ = self._ranked(group)
+        faces, places = self._space.faces(self._album), np.arange(len(found.rows))[:k]
+        return self._space.hits(self._album, FoundPhotos(faces, found, places))
+
+    def photos(self, group: int, *, missing: bool = False) -> list[PersonPhoto]:
+        """The photos of a group, the surest first; or those `missing`, which may be of them, the most alike first."""
+        faces, said, _ = self._current()
+        found, certain = self._ranked(self.group(group))
+        person = self._person_of(said, found.rows[:certain].tolist()).id
+        chosen = slice(certain, None) if missing else slice(certain)
+        return [
+            PersonPhoto(int(faces.photos[row]), int(faces.ids[row]), score, said.of(row, person))
+            for row, score in zip(found.rows[chosen].tolist(), found.scores[chosen].tolist(), strict=True)
+            if score >= DOUBTFUL or not missing
+        ]
+
+    def _ranked(self, group: Group) -> tuple[Nearest, int]:
+        """The best face of every photo that may be of a group, the certain ones first; and how many these are."""
+        faces, said, clusters = self._current()
+        rows = faces.rows_of(group.faces)
+        person = self._person_of(said, rows.tolist()).id
         vector = unit(faces.vectors[rows].mean(axis=0))
-        others = [row for one in clusters.all() if one.person not in (-1, person.id) for row in one.rows]
-        others += [row for row, people in said.is_not.items() if person.id in people]
+        others = [row for one in clusters.all() if one.person not in (-1, person) for row in one.rows]
+        others += [row for row, people in said.is_not.items() if person in people]
         left_out = np.union1d(np.array(others, np.int64), np.flatnonzero(said.no_face))
         scores = self._space.scores(self._album, VectorQuery(vector, left_out))
-        is_hers = np.zeros(len(faces), bool)
-        is_hers[rows] = True
-        order = np.lexsort((np.arange(len(faces)), -scores, ~is_hers))
+        is_theirs = np.isin(np.arange(len(faces)), rows)
+        order = np.lexsort((np.arange(len(faces)), -scores, ~is_theirs))
         order = order[scores[order] > -np.inf]
         _, first = np.unique(faces.photos[order], return_index=True)
-        best = np.sort(first)[:k]
-        return self._space.hits(self._album, faces, Nearest(order, scores[order]), best)
+        best = order[np.sort(first)]
+        return Nearest(best, scores[best]), len(group.photos)

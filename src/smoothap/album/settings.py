@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from smoothap._core.files import data_folder
 from smoothap.album import growing, postings
 from smoothap.album.database import Form, placeholders
 from smoothap.album.postings import row_crc
@@ -40,6 +45,21 @@ FORM = Form(
     ),
     REMEDY,
 )
+
+
+def album_place(photos: Path | str) -> Path:
+    """Where the album of a photo folder is if no place was given: by the folder's own path, in the user's data."""
+    folder = Path(photos).resolve()
+    name = re.sub(r"[^\w.-]+", "-", folder.name).strip("-.")[:60] or "photos"
+    return data_folder() / "albums" / f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:10]}"
+
+
+def album_at(path: Path | str) -> Path:
+    """The folder of an album, or that of the album which `smoothap photos` made for this photo folder."""
+    path = Path(path)
+    if path.is_dir() and not (path / NAME).exists() and (album_place(path) / NAME).exists():
+        return album_place(path)
+    return path
 
 
 @dataclass(frozen=True)

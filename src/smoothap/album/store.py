@@ -119,12 +119,10 @@ class Store:
     def __init__(self, folder: Path, *, durable: bool = True, vectors_elsewhere: bool = False) -> None:
         self.folder, self._durable, self._elsewhere = folder, durable, vectors_elsewhere
         if not (folder / NAME).is_file():
-            if (folder / "album.json").is_file():
-                raise ValueError(
-                    f"The album in {folder} is of an older form, which this version of smoothap does not read: delete "
-                    f"it and index the photos again (smoothap index PHOTOS --out {folder})."
-                )
-            raise FileNotFoundError(f"There is no album in {folder}: smoothap index PHOTOS --out {folder}")
+            remedy = (
+                f"smoothap photos {folder}" if folder.is_dir() and any(folder.iterdir()) else "smoothap photos FOLDER"
+            )
+            raise FileNotFoundError(f"There is no album in {folder}. To make one of a folder of photos: {remedy}")
         self.database = Database(folder / NAME, FORM, durable=durable)
         self._check_whole()
 

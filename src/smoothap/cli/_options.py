@@ -21,7 +21,7 @@ NOT_IMPROVED = 3  # the exit code of a training that did not improve the network
 AsJson = Annotated[bool, Parameter(name="--json")]
 # What an option means wherever a command does not say it itself.
 HELP = {
-    "album": "The folder that smoothap index made.",
+    "album": "The folder that smoothap index made, or the photo folder that smoothap photos opened.",
     "as_json": "Print the results as JSON.",
     "batch_size": "Images in a batch.",
     "before": "The model to compare it with, a folder or a timm name; by default the network before it was trained.",

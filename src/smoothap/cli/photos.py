@@ -47,7 +47,8 @@ def photos(
     people
         Find the faces in the photos, too. What is kept of them is said, and can be removed.
     """
-    from smoothap.album.ingest import album_place, index_photos
+    from smoothap.album.ingest import index_photos
+    from smoothap.album.settings import album_place
 
     place = album_place(folder) if album is None else album
     check_folder(place, "--album")

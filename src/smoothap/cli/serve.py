@@ -37,6 +37,7 @@ def serve(
     access_log: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     watch: bool = False,
     open_page: Annotated[bool, Parameter(name="--open")] = False,
+    people: bool | None = None,
 ) -> None:
     """Open an album as a page: give a photo and see all that look like it. With two albums, compare them.
 
@@ -71,6 +72,9 @@ def serve(
         A file that gets a line of JSON for each request, without tokens and photos; - is standard output.
     watch
         Take in photos that come into the photo folder while the page is open; for a page that only this computer sees.
+    people
+        Show the faces and names that the album has to all visitors, who may change them too. Without it they are shown
+        only by a page that this computer alone sees, and with --no-people nowhere.
     """
     token, write_token, names = token or None, write_token or None, allow_host
     if compare is not None and "://" in engine:
@@ -104,7 +108,8 @@ def serve(
             host=host, names=names, proxies=trusted_proxy, base_path=checked_base_path(base_path),
             token=token, write_token=write_token, shows_token=os.environ.get("SMOOTHAP_TOKEN") != token, log=access_log,
         )  # fmt: skip
-        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model, engine)
+        shown = service.is_local if people is None else people
+        opener = partial(open_albums, [path for path in (album, compare) if path is not None], model, engine, shown)
         run_server(opener(), listener, service, open_page=open_page, watch=watch, processes=processes, opener=opener)
 
 

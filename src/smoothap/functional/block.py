@@ -127,11 +127,10 @@ def _fused_block(
     scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
     """The same in one pass, or None (with nothing changed) where the positives of a query are too far apart for it."""
-    from smoothap.functional.kernels import WIDEST_SPREAD, rows_against_set
+    from smoothap.functional.kernels import rows_against_set
 
-    highest = positive_scores.masked_fill(~valid, OUTSIDE).amax(1)
-    middles = 0.5 * (positive_scores.masked_fill(~valid, float("inf")).amin(1) + highest)
-    if bool((highest - middles > WIDEST_SPREAD).any()):
+    middles = middles_of(positive_scores, valid)
+    if middles is None:
         return None
     average_precision = scores.new_empty(len(scores))
     positive_gradient = torch.empty_like(positive_scores)
@@ -144,6 +143,15 @@ def _fused_block(
 
     on_threads(run, parts_for(scores.numel() * positive_scores.shape[1]))
     return average_precision, positive_gradient if weights is not None else positive_gradient[:0]
+
+
+def middles_of(positive_scores: Tensor, valid: Tensor) -> Tensor | None:
+    """The middle (b,) of each query's positive scores (b, p); None if those of one are too far apart for kernels."""
+    from smoothap.functional.kernels import WIDEST_SPREAD
+
+    highest = positive_scores.masked_fill(~valid, OUTSIDE).amax(1)
+    middles = 0.5 * (positive_scores.masked_fill(~valid, float("inf")).amin(1) + highest)
+    return None if bool((highest - middles > WIDEST_SPREAD).any()) else middles
 
 
 def graph_of(*tensors: Tensor | None) -> tuple[Tensor, ...]:

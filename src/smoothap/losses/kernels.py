@@ -13,7 +13,16 @@ import numpy as np
 from numba import njit
 
 from smoothap._core.threads import compiled
-from smoothap.functional.kernels import FAST, ONE, add_slopes, among_positives, exponential, share, sum_terms
+from smoothap.functional.kernels import (
+    FAST,
+    ONE,
+    WIDEST_SPREAD,
+    add_slopes,
+    among_positives,
+    exponential,
+    share,
+    sum_terms,
+)
 
 
 @compiled(fastmath=FAST, error_model="numpy", forceinline=True)
@@ -67,6 +76,76 @@ def _add_each_slope(shared: np.ndarray, factors: np.ndarray, weight: np.ndarray,
         gradient[j] += weight[j] * (value * (ONE - value))
 
 
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _sup_sum(
+    scores: np.ndarray, shared: np.ndarray, positive: np.float32, factor: np.float32, sup: np.ndarray
+) -> np.float32:
+    """The sum over j of SupAP's indicator at scores[j] - positive; sup: 1 / tau, rho, delta, offset, step."""
+    rho, delta, offset, step, total = sup[1], sup[2], sup[3], sup[4], np.float32(0.0)
+    for j in range(scores.shape[0]):  # an item outside, at -inf, has a sigmoid of 0
+        x = scores[j] - positive
+        sigmoid = ONE / (ONE + factor * shared[j])
+        near = sigmoid + step if x > np.float32(0.0) else sigmoid
+        total += rho * x + offset if x > delta else near
+    return total
+
+
+@compiled(fastmath=FAST, error_model="numpy", forceinline=True)
+def _add_sup_slopes(
+    scores: np.ndarray, shared: np.ndarray, positive: np.float32, factor: np.float32, sup: np.ndarray,
+    weight: np.float32, gradient: np.ndarray,
+) -> np.float32:  # fmt: skip
+    """Add weight * slope to the gradient of each score; returns the sum of the slopes."""
+    steep, rho, delta, total = sup[0], sup[1], sup[2], np.float32(0.0)
+    for j in range(scores.shape[0]):
+        sigmoid = ONE / (ONE + factor * shared[j])
+        slope = rho if scores[j] - positive > delta else sigmoid * (ONE - sigmoid) * steep
+        total += slope
+        gradient[j] += weight * slope
+    return total
+
+
+@compiled()
+def sup_ap_rows(
+    part: int, parts: int, scores: np.ndarray, positive_scores: np.ndarray, valid: np.ndarray, weights: np.ndarray,
+    middles: np.ndarray, sup: np.ndarray, average_precision: np.ndarray, positive_gradient: np.ndarray,
+    with_gradient: bool,
+) -> None:  # fmt: skip
+    """`sup_ap.SupAPBlock` for every `parts`-th row: exact ranks among positives, SupAP's indicator for negatives.
+
+    scores (b, m), positive_scores (b, p), valid (b, p) bool, weights, middles (b,) -> average_precision (b,),
+    positive_gradient (b, p); with a gradient, weights * dAP/dscores is put in the place of the scores.
+    """
+    slots, steep, nothing = positive_scores.shape[1], sup[0], np.float32(0.0)
+    gradient, shared = np.empty(scores.shape[1], np.float32), np.empty(scores.shape[1], np.float32)
+    factors, above, among = np.empty(slots, np.float32), np.empty(slots, np.float32), np.empty(slots, np.float32)
+    for q in range(part, scores.shape[0], parts):
+        row, count, precisions = scores[q], 0, np.float32(0.0)
+        shared[:] = row * steep
+        share(shared, middles[q] * steep)
+        for k in range(slots):
+            positive_gradient[q, k] = nothing
+            if not valid[q, k]:
+                continue
+            count += 1
+            factors[k] = exponential((positive_scores[q, k] - middles[q]) * steep)
+            above[k] = _sup_sum(row, shared, positive_scores[q, k], factors[k], sup)
+            among[k] = nothing
+            for i in range(slots):
+                among[k] += np.float32(valid[q, i] and positive_scores[q, i] >= positive_scores[q, k])
+            precisions += among[k] / (among[k] + above[k])  # R(i, S_P), itself among them, over R(i, S_Omega)
+        average_precision[q] = precisions / np.float32(count)
+        if with_gradient:
+            gradient[:] = nothing
+            for k in range(slots):
+                if valid[q, k]:
+                    rank = among[k] + above[k]
+                    push = -weights[q] / np.float32(count) * among[k] / (rank * rank)
+                    slopes = _add_sup_slopes(row, shared, positive_scores[q, k], factors[k], sup, push, gradient)
+                    positive_gradient[q, k] = -push * slopes
+            row[:] = gradient
+
+
 @njit(inline="always")
 def _slot(query: int, item: int, first: np.ndarray, include_query: bool) -> int:
     """Which slot of the query an item of its class has."""
@@ -77,25 +156,29 @@ def _slot(query: int, item: int, first: np.ndarray, include_query: bool) -> int:
 @compiled()
 def score_positives(
     units: np.ndarray, inverse_tau: float, first: np.ndarray, count: np.ndarray, include_query: bool,
-    scores: np.ndarray, factors: np.ndarray,
-) -> tuple[float, float]:  # fmt: skip
-    """Score each query with its positives; returns the middle of all these scores, and how far from it they reach.
+    scores: np.ndarray, factors: np.ndarray, too_far: np.ndarray,
+) -> float:  # fmt: skip
+    """Score each query with its positives; returns the middle of the highest ones, which factors are taken around.
 
-    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, b).
+    units (b, d) -> scores and factors = e^(score - middle), infinite in an empty slot, both (slots, b); too_far (b,)
+    bool: the query has a positive too far below the highest, so that all its slots are left empty.
     """
-    lowest, highest = np.inf, -np.inf
+    lowest, highest = np.full(units.shape[0], np.inf), -np.inf
     for q in range(units.shape[0]):
         for k in range(count[q]):
             row = first[q] + k
             if row >= q and not include_query:
                 row += 1
             scores[k, q] = _dot(units[q], units[row]) * inverse_tau
-            lowest, highest = min(lowest, scores[k, q]), max(highest, scores[k, q])
-    middle = 0.5 * (lowest + highest)
+            lowest[q], highest = min(lowest[q], scores[k, q]), max(highest, scores[k, q])
+    middle = 0.5 * (max(lowest.min(), highest - 2 * WIDEST_SPREAD) + highest)
+    for q in range(factors.shape[1]):
+        too_far[q] = not lowest[q] > middle - 1.0001 * WIDEST_SPREAD
     for k in range(factors.shape[0]):
         for q in range(factors.shape[1]):
-            factors[k, q] = exponential(scores[k, q] - np.float32(middle)) if k < count[q] else np.float32(np.inf)
-    return middle, 0.5 * (highest - lowest)
+            held = k < count[q] and not too_far[q]
+            factors[k, q] = exponential(scores[k, q] - np.float32(middle)) if held else np.float32(np.inf)
+    return middle
 
 
 @compiled()
@@ -145,9 +228,9 @@ def sum_over_columns(
 @compiled()
 def weigh(
     scores: np.ndarray, count: np.ndarray, middle: float, factors: np.ndarray, weights: np.ndarray,
-    scale: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray,
+    scale: float, totals: np.ndarray, slopes: np.ndarray, losses: np.ndarray, too_far: np.ndarray,
 ) -> None:  # fmt: skip
-    """Between the passes: 1 - AP of each query, 0 without a positive, and what each slope of the second is weighted by.
+    """Between the passes: 1 - AP of each query, 0 without slots, and what each slope of the second is weighted by.
 
     `totals` becomes the weight of each negative's slope under a positive, `slopes` the gradient with respect to the
     positive's score, both of weights * scale * AP. weights, losses (b,), all others (slots, b).
@@ -155,7 +238,7 @@ def weigh(
     slots = factors.shape[0]
     shared, pulls = np.empty(slots, np.float32), np.empty(slots, np.float32)
     for q in range(count.shape[0]):
-        n, weight = count[q], np.float32(weights[q] * scale)
+        n, weight = 0 if too_far[q] else count[q], np.float32(weights[q] * scale)
         for k in range(n):
             shared[k] = exponential(np.float32(middle) - scores[k, q])
         losses[q] = np.float32(0.0)

@@ -5,7 +5,7 @@ sends their gradient back to the embeddings, and the loss's `Block` turns the sc
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -16,7 +16,8 @@ from smoothap._core.precision import full_precision
 from smoothap._core.threads import can_fuse
 from smoothap.functional.block import first_order, graph_of, refuse_forward_mode
 from smoothap.losses.inputs import Call, checked_call
-from smoothap.losses.retrieval_sets import RetrievalSets, retrieval_sets, with_plain_labels
+from smoothap.losses.retrieval_sets import LabelledSets, RetrievalSets, retrieval_sets, with_plain_labels
+from smoothap.losses.symmetric import Symmetric
 from smoothap.losses.unit_rows import normalise
 
 Reduction = Literal["mean", "none"]
@@ -49,11 +50,8 @@ class Block(Protocol):
 
     def symmetric(
         self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
-    ) -> tuple[Tensor, int, Tensor | None] | None:
-        """A faster way for units (b, d), float32 on the CPU, that retrieve from themselves by labels (b,), or None.
-
-        The values (b,), how many queries have a positive, and the gradient (b, d) of the units if it is asked for.
-        """
+    ) -> Symmetric | None:
+        """A faster way for units (b, d), float32 on the CPU, that retrieve from themselves by labels (b,), or None."""
         return None
 
 
@@ -184,8 +182,7 @@ def stream(call: Call, request: Request, weights: Tensor | None = None) -> tuple
         items = rows if ref_emb is None else items.checked(bool(flags[1]), ref_emb, "ref_emb")
         streamed = None
         if symmetric and labels is not None:
-            with_gradient, _ = request.gradients_now(weights)
-            streamed = request.block.symmetric(rows.units, labels, request.include_query, weights, with_gradient)
+            streamed = _stream_symmetric(request, rows.units, labels, weights)
         if streamed is None:
             if sets is None:
                 sets = retrieval_sets(call, request.include_query)
@@ -199,6 +196,28 @@ def stream(call: Call, request: Request, weights: Tensor | None = None) -> tuple
         if ref_emb is not None and item_gradients[0] is not None:  # else the gradient of the batch holds both sides
             item_gradient = items.gradient_back(item_gradients[0], ref_emb, "ref_emb", weights)
     return loss, gradient, item_gradient
+
+
+def _stream_symmetric(
+    request: Request, units: Tensor, labels: Tensor, weights: Tensor | None
+) -> tuple[Tensor, int, Tensor | None, Tensor | None] | None:
+    """As `_stream_blocks` by the block's faster way, if it has one; queries that it leaves are streamed."""
+    with_gradient, _ = request.gradients_now(weights)
+    answer = request.block.symmetric(units, labels, request.include_query, weights, with_gradient)
+    if answer is None:
+        return None
+    values, with_positive, gradient, left = answer
+    if len(left):
+        labels = labels.to(units.device, torch.long)
+        sets = LabelledSets.of(labels[left], labels, None if request.include_query else left)
+        weights = units.new_full((len(units),), 1 / with_positive) if weights is None else weights
+        rest = replace(request, with_reference_gradient=with_gradient)
+        found = _stream_blocks(rest, units[left], units, sets, sets.counts, weights[left])
+        values[left] = found[0]
+        if gradient is not None and found[2] is not None and found[3] is not None:
+            gradient += found[3]
+            gradient[left] += found[2]
+    return values, with_positive, gradient, None
 
 
 def _stream_blocks(

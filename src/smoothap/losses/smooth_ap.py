@@ -10,7 +10,7 @@ from smoothap.functional.block import average_precision_of_ranks, ranked_block, 
 from smoothap.functional.indicators import Indicator, Sigmoid, refuse_tensor
 from smoothap.losses.inputs import Call
 from smoothap.losses.retrieval_loss import Block, Reduction, Request, RetrievalLoss, send_back, stream
-from smoothap.losses.symmetric import symmetric_smooth_ap
+from smoothap.losses.symmetric import Symmetric, symmetric_smooth_ap
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SmoothAPBlock(Block):
 
     def symmetric(
         self, units: Tensor, labels: Tensor, include_query: bool, weights: Tensor | None, with_gradient: bool
-    ) -> tuple[Tensor, int, Tensor | None] | None:
+    ) -> Symmetric | None:
         return symmetric_smooth_ap(units, labels.cpu(), self.tau, include_query, weights, with_gradient)
 
 

@@ -7,9 +7,12 @@ released code for Stanford Online Products.
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from smoothap._core.threads import can_fuse, on_threads, parts_for
+from smoothap.functional.block import middles_of
 from smoothap.functional.indicators import Step, check_range, check_temperature
 from smoothap.losses.retrieval_loss import RetrievalLoss
 from smoothap.losses.smooth_ap import IndicatorBlock
@@ -59,6 +62,31 @@ class SupIndicator:
 _TRUE_RANK = Step(at_zero=1.0)  # ties among positives count, as in the released code
 
 
+@dataclass(frozen=True)
+class SupAPBlock(IndicatorBlock):
+    """1 - SupAP, by a compiled loop where there is one; as `Block`."""
+
+    def __call__(
+        self, scores: Tensor, positive_scores: Tensor, valid: Tensor, weights: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        sup, middles = self.above, None
+        if can_fuse(scores) and isinstance(sup, SupIndicator):
+            middles = middles_of(positive_scores / sup.tau, valid)
+        if middles is None or not isinstance(sup, SupIndicator):
+            return super().__call__(scores, positive_scores, valid, weights)
+        from smoothap.losses.kernels import sup_ap_rows
+
+        settings = np.array([1 / sup.tau, sup.rho, sup.delta, sup._offset(), sup.step], np.float32)
+        average_precision, positive_gradient = scores.new_empty(len(scores)), torch.empty_like(positive_scores)
+        pull = torch.zeros_like(average_precision) if weights is None else -weights.to(scores.dtype)
+        read = [tensor.contiguous().numpy() for tensor in (positive_scores, valid, pull, middles * sup.tau)]
+        on_threads(
+            sup_ap_rows, parts_for(scores.numel() * valid.shape[1]), scores.numpy(), *read, settings,
+            average_precision.numpy(), positive_gradient.numpy(), weights is not None,
+        )  # fmt: skip
+        return 1 - average_precision, positive_gradient if weights is not None else positive_gradient[:0]
+
+
 class SupAP(RetrievalLoss):
     """One minus an Average Precision in which a negative above a positive counts for more than one place.
 
@@ -78,7 +106,7 @@ class SupAP(RetrievalLoss):
         step: float = 0.5,
     ) -> None:
         super().__init__()
-        self.block = IndicatorBlock(_TRUE_RANK, SupIndicator(tau, rho, delta, offset, step))
+        self.block = SupAPBlock(_TRUE_RANK, SupIndicator(tau, rho, delta, offset, step))
         self.tolerated_noise = tau / 5
 
     def extra_repr(self) -> str:

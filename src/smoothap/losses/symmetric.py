@@ -5,6 +5,8 @@ makes it again, turns each score into a gradient that stands for both of its que
 products do where autograd takes three for the bare similarity, in the memory of a tile.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,11 +16,22 @@ from smoothap._core.threads import on_threads, parts_for
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
 
 
+class Symmetric(NamedTuple):
+    """The answer for a batch that retrieves from itself, but for the queries that are left to the other way."""
+
+    values: Tensor  # (b,)
+    with_positive: int  # queries that have a positive, those that are left too
+    gradient: Tensor | None  # (b, d) of the units
+    left: Tensor  # (k,) rows whose positives are too far apart: 0, and no part of the gradient, as queries
+
+
+_MOST_TOO_FAR = 4  # one query in that many: with more, the other way takes all of them sooner
+
+
 def symmetric_smooth_ap(
     units: Tensor, labels: Tensor, tau: float, include_query: bool, weights: Tensor | None, with_gradient: bool
-) -> tuple[Tensor, int, Tensor | None] | None:
-    """As `Block.symmetric`, for float32 on the CPU; None where the positives are too far apart for it."""
-    from smoothap.functional.kernels import WIDEST_SPREAD
+) -> Symmetric | None:
+    """As `Block.symmetric`, for float32 on the CPU; None where the positives of many queries are too far apart."""
     from smoothap.losses import kernels
 
     batch = len(units)
@@ -33,8 +46,10 @@ def symmetric_smooth_ap(
     parts = parts_for(batch * batch * slots)
 
     scores, factors = np.zeros((2, slots, batch), np.float32)
-    middle, reach = kernels.score_positives(units.numpy(), 1 / tau, first, count, include_query, scores, factors)
-    if not reach < WIDEST_SPREAD:
+    too_far = np.zeros(batch, bool)
+    middle = kernels.score_positives(units.numpy(), 1 / tau, first, count, include_query, scores, factors, too_far)
+    left = np.flatnonzero(too_far)
+    if _MOST_TOO_FAR * len(left) > batch:
         return None
     known = first, size, count, factors, middle
 
@@ -49,9 +64,10 @@ def symmetric_smooth_ap(
     row_weights = (
         np.full(batch, 1 / with_positive, np.float32) if weights is None else weights.to(torch.float32).numpy()
     )
-    kernels.weigh(scores, count, middle, factors, row_weights, -1 / tau, totals, slopes, losses.numpy())
+    kernels.weigh(scores, count, middle, factors, row_weights, -1 / tau, totals, slopes, losses.numpy(), too_far)
+    rows_left = torch.from_numpy(left) if order is None else order[left]
     if not with_gradient:
-        return _in_the_order_given(losses, order), with_positive, None
+        return Symmetric(_in_the_order_given(losses, order), with_positive, None, rows_left)
 
     one_tile = len(corners) == 1
     gradient = torch.zeros_like(units)
@@ -67,7 +83,8 @@ def symmetric_smooth_ap(
             rows, columns = _sides(units, corner)
             _sides(gradient, corner)[0].addmm_(tile, columns)
             _sides(gradient, corner)[1].addmm_(tile.T, rows)
-    return _in_the_order_given(losses, order), with_positive, _in_the_order_given(gradient, order)
+    gradient = _in_the_order_given(gradient, order)
+    return Symmetric(_in_the_order_given(losses, order), with_positive, gradient, rows_left)
 
 
 def _by_class(labels: np.ndarray) -> tuple[Tensor | None, np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ from smoothap.server.observing import Metrics, Observed
 from smoothap.server.routes.albums import router as albums_router
 from smoothap.server.routes.collections import router as collections_router
 from smoothap.server.routes.learning import router as learning_router
+from smoothap.server.routes.people import router as people_router
 from smoothap.server.routes.photos import router as photos_router
 from smoothap.server.routes.search import router as search_router
 
@@ -125,7 +126,8 @@ def create_app(
         ],
     )  # fmt: skip
     app.state.parts = parts
-    for router in (albums_router, search_router, photos_router, collections_router, learning_router):
+    routers = albums_router, search_router, photos_router, collections_router, learning_router, people_router
+    for router in routers:
         app.include_router(router, prefix="/api/v1")
     app.get("/metrics", include_in_schema=False)(_metrics)
     app.get("/", include_in_schema=False)(_page)

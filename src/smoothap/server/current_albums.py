@@ -61,19 +61,21 @@ def _renewed(albums: Albums) -> Albums:
     return tuple(served if served.album.is_current() else served.renewed() for served in albums)
 
 
-def open_albums(paths: Sequence[Path], models: Sequence[Path] = (), engine: str = "auto") -> dict[str, Album]:
+def open_albums(
+    paths: Sequence[Path], models: Sequence[Path] = (), engine: str = "auto", people: bool = True
+) -> dict[str, Album]:
     """The albums by name; two are compared photo by photo, so they have to have photos in common.
 
     An album goes by the name of its folder, and a second one of that name by that of the folder above it too.
-    `models` are folders of their models, in order, where these are no longer where they were; `engine` is as in
-    `Album.open`.
+    `models` are folders of their models, in order, where these are no longer where they were; `engine` and
+    `people` are as in `Album.open`.
     """
     albums: dict[str, Album] = {}
     for place, path in enumerate(paths):
         model = models[place] if place < len(models) else None
         whole = path.resolve()
         name = whole.name or "album"
-        opened = Album.open(path, engine=engine, model=model)
+        opened = Album.open(path, engine=engine, model=model, people=people)
         albums[name if name not in albums else f"{whole.parent.name}-{name}"] = opened
     if len(albums) == 2:
         first, second = (set(opened.photos.paths()) for opened in albums.values())

@@ -1,6 +1,7 @@
 """What routes ask for: the parts of the running server, and the album that a request is about, in one version."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path as FolderPath
 from typing import Annotated
 
 from fastapi import Depends, Path, Request
@@ -11,6 +12,7 @@ from smoothap.server.limits import Limits, Workers
 from smoothap.server.observing import Metrics
 from smoothap.server.served_album import Albums, ServedAlbum, by_name
 from smoothap.server.served_collections import ServedCollections
+from smoothap.server.served_people import PeopleMemory, ServedPeople
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Parts:
     limits: Limits
     local: bool  # whether only this computer sees the page, so that it may open folders here
     streams: int = 0  # of events that are open
+    people: dict[FolderPath, PeopleMemory] = field(default_factory=dict)  # what is remembered of the people of albums
 
 
 async def _parts(request: Request) -> Parts:
@@ -61,3 +64,10 @@ async def _collections(served: ChosenAlbum) -> ServedCollections:
 
 
 Collections = Annotated[ServedCollections, Depends(_collections)]
+
+
+async def _people(server: Server, served: ChosenAlbum) -> ServedPeople:
+    return ServedPeople(served, PeopleMemory.of(server.people, served))
+
+
+ShownPeople = Annotated[ServedPeople, Depends(_people)]

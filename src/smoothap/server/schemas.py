@@ -4,11 +4,20 @@ import base64
 import re
 from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Path, Query, UploadFile
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from smoothap.album import Filter
@@ -18,6 +27,7 @@ from smoothap.album.learning import FEWEST_COLLECTIONS, FEWEST_PHOTOS
 Identity = Annotated[int, Field(ge=0, le=2**53)]  # what a browser can count to
 PhotoId = Annotated[int, Path(ge=0, le=2**53)]
 CollectionKey = Annotated[int, Path(ge=0, le=2**53, description="Its `key` in the list of collections.")]
+FaceId = Annotated[int, Path(ge=0, le=2**53, description="A face; a group is named by any of its faces.")]
 PictureKey = Annotated[str | None, Query(max_length=100, description="The photo's `picture`: it may then be kept.")]
 Ids = Annotated[list[Identity], Field(max_length=20_000)]
 
@@ -130,9 +140,21 @@ class SearchOptions(Filters):
         True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
     )
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
+    space: Literal["photo", "face"] = Field(
+        "photo", description='What is compared: "face" finds all photos of the person whose face the query is.'
+    )
+    face: int | None = Field(
+        None, ge=1, le=10_000, description="Which face of the query, counted from 1 by size; by default the largest."
+    )
     statistics: bool = Field(
         False, description="Rank the whole album, for `ranked`, `lowest`, `highest`, `right_in_list` and `curve`."
     )
+
+    @model_validator(mode="after")
+    def _faces_are_of_people(self) -> "SearchOptions":
+        if self.face is not None and self.space != "face":
+            raise PydanticCustomError("face", "it is one of the faces of a photo: give space=face too")
+        return self
 
     @property
     def needs_ranking(self) -> bool:
@@ -167,6 +189,11 @@ class SearchRequest(SearchOptions):
     )
     model: str | None = Field(None, max_length=100, description="Of the `query`: another model's vector is refused.")
     box: ShareBox | None = Field(None, description="The part of the photo `id`: left, top, width, height as shares.")
+
+    @property
+    def ids(self) -> list[int]:
+        """The photos that it names."""
+        return self.id if isinstance(self.id, list) else [] if self.id is None else [self.id]
 
 
 class PhotoSearchForm(SearchOptions):
@@ -221,6 +248,11 @@ class Hit(PhotoInfo):
     score: float
     right: bool | None = None
     through: int | None = None
+    face: int | None = Field(None, description="The id of the face that was found, where faces were looked for.")
+    box: tuple[float, float, float, float] | None = Field(
+        None, description="Where that face is: left, top, width, height as shares of the photo."
+    )
+    said: bool | None = Field(None, description="Of a person's photo: whether a user said that this is them, or not.")
 
 
 class Group(BaseModel):
@@ -307,6 +339,7 @@ class AlbumInfo(BaseModel):
     takes_photos: bool = Field(description="Whether it has a model to embed a photo with.")
     calibrated: bool
     keeps: bool = Field(description="Whether it has a folder to keep collections in.")
+    people: bool = Field(description="Whether faces were looked for in it, and are shown here.")
 
 
 class AlbumList(BaseModel):
@@ -505,6 +538,123 @@ class LearningInfo(BaseModel):
     said: str | None = Field(description="What came of the last learning here, in words.")
 
 
+# ---- people
+
+
+class PeopleRequest(BaseModel, extra="forbid"):
+    """Which groups of faces are listed."""
+
+    offset: int = Field(0, ge=0, le=10_000_000)
+    limit: int = Field(60, ge=1, le=200)
+    min_photos: int = Field(1, ge=1, le=1_000_000, description="Of those without a name, only groups in that many.")
+    strangers: bool = Field(False, description="Those who were said to be strangers, instead of all others.")
+
+
+class PersonInfo(BaseModel):
+    """Faces that are of one person: any of their ids names the group, and `number` is the lowest of them."""
+
+    number: int
+    name: str | None
+    cover: int = Field(description="The face that shows best who it is.")
+    photos: int
+    faces: int
+    stranger: bool
+
+
+class PeopleList(BaseModel):
+    """Groups of faces, those with names first, then by photos; `version` changes whenever any of it does."""
+
+    version: str
+    total: int
+    rarer: int = Field(description="How many more there are in fewer photos than were asked for.")
+    strangers: int
+    undo: str | None = Field(description="What was said last and can be undone, in words.")
+    people: list[PersonInfo]
+
+
+class PersonQuestion(BaseModel):
+    """Whether two groups are one person; `score` is their mean cosine."""
+
+    one: PersonInfo
+    other: PersonInfo
+    score: float
+
+
+class PersonPhotosRequest(BaseModel, extra="forbid"):
+    """Which photos of a person are listed."""
+
+    missing: bool = Field(False, description="Those that may be of them, and nobody said so, instead of the certain.")
+    seen: Ids = Field([], description="Faces that were looked at already.")
+    offset: int = Field(0, ge=0, le=1_000_000)
+    limit: int = Field(60, ge=1, le=200)
+
+
+class PersonPhotos(BaseModel):
+    """Photos of a person, the surest first, each once, with the face in it."""
+
+    version: str
+    total: int
+    person: PersonInfo
+    hits: list[Hit]
+
+
+class PersonName(BaseModel, extra="forbid"):
+    """The name of a person; one that somebody has already makes both one person."""
+
+    name: str = Field(min_length=1, max_length=LONGEST_NAME)
+
+
+class PersonMarks(BaseModel, extra="forbid"):
+    """What is said of faces: that they are this person, that they are not, or neither any more."""
+
+    right: Ids = []
+    wrong: Ids = []
+    neither: Ids = []
+
+
+class ChosenFaces(BaseModel, extra="forbid"):
+    """Faces by their ids; where groups are meant, one of each."""
+
+    faces: Annotated[list[Identity], Field(min_length=1, max_length=20_000)]
+
+
+class NoFaces(ChosenFaces):
+    """Faces that are none; or groups of which no face is one, each by one of its faces."""
+
+    groups: bool = False
+
+
+class DrawnFace(BaseModel, extra="forbid"):
+    """A face that was not found: the box around it, as shares of the photo, and whose it is."""
+
+    box: ShareBox
+    name: str | None = Field(None, min_length=1, max_length=LONGEST_NAME)
+
+
+class PeopleChange(BaseModel):
+    """What was said, what can be undone, and the group that it was about, as it is now."""
+
+    version: str
+    said: str
+    undo: str | None
+    person: PersonInfo | None = None
+
+
+class FaceInfo(BaseModel):
+    """A face of a photo, its box as shares of the photo, and the group that it is in."""
+
+    id: int
+    box: tuple[float, float, float, float]
+    person: PersonInfo
+
+
+class PhotoFaces(BaseModel):
+    """The faces of a photo, the largest first."""
+
+    version: str
+    faces: list[FaceInfo]
+
+
 class AlbumState(BaseModel):
     """What there is to know of an album to see whether anything is new."""
 
@@ -512,6 +662,7 @@ class AlbumState(BaseModel):
     version: str
     collections: str | None = Field(description="The version of its collections, where it keeps any.")
     learning: float | None = Field(description="The share that is done of what it is learning.")
+    people: int | None = Field(description="The version of its people, where they are shown.")
 
 
 class ServerState(BaseModel):

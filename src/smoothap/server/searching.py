@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 def asked(served: ServedAlbum, request: schemas.SearchRequest) -> Asked:
     """The query that a request names: photos of the album, a part of one, or a vector."""
     album = served.album
-    ids = request.id if isinstance(request.id, list) else [] if request.id is None else [request.id]
+    ids = request.ids
     rows = tuple(album.photos.rows_of(ids).tolist())
     if request.box is not None:
         if len(ids) != 1 or request.vector is not None:
@@ -101,7 +101,7 @@ def _find_nearest(
 ) -> None:
     """Put the nearest photos into an answer: no other photo is scored exactly."""
     album, (where, _) = served.album, served.filter(options)
-    passing, (right, wrong) = album.passing(where), _marks(served, options)
+    passing, (right, wrong) = album.passing(where), marks_of(served, options)
     vector = moved_by_marks(album, query.vector, right, wrong)
     found.total = len(album) if passing is None else int(passing.sum())
     found.total -= sum(passing is None or bool(passing[row]) for row in query.rows)
@@ -159,12 +159,12 @@ def _rank(
 
 def ranking_for(served: ServedAlbum, options: schemas.SearchOptions, query: Asked) -> LabelledRanking:
     """The ranking for a query, made now or kept from the page before."""
-    marks, where = _marks(served, options), served.filter(options)
+    marks, where = marks_of(served, options), served.filter(options)
     linked = served.album.linked if options.rerank else 0
     return served.ranking(query.vector.tobytes(), query.rows, *marks, *where, options.rerank, linked)
 
 
-def _marks(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def marks_of(served: ServedAlbum, options: schemas.SearchOptions) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ids that are marked as right and as wrong, here and in the collection that is asked with."""
     right, wrong = tuple(options.right), tuple(options.wrong)
     if options.marks is None:

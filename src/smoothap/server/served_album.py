@@ -79,6 +79,7 @@ class ServedAlbum:
             name=self.name, version=self.version, photos=len(self.album), dimension=self.album.vectors.shape[1],
             columns=self.album.photos.column_names(), labelled=self.labels is not None,
             takes_photos=self.album.model is not None, calibrated=self.album.calibration is not None, keeps=self.keeps,
+            people=self.album.has_people,
         )  # fmt: skip
 
     # ---- queries

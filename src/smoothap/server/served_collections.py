@@ -12,7 +12,7 @@ from smoothap.album.collections import Collection, Collections
 from smoothap.album.finding_all import find_next
 from smoothap.plots.text import visible
 from smoothap.server import schemas
-from smoothap.server.searching import asked, found_rows
+from smoothap.server.face_searching import all_found
 from smoothap.server.served_album import ServedAlbum
 
 _EXAMPLES = 5  # of names that are not in the album
@@ -69,9 +69,9 @@ class ServedCollections:
     def keep(self, key: int, request: schemas.SearchRequest) -> int:
         """Keep all that a search finds, and the photos that it was asked with."""
         album, wrong = self._served.album, set(self.stored[key].wrong)
-        query = asked(self._served, request)
-        rows, _ = found_rows(self._served, request, query)
-        found = album.photos.ids[[*query.rows, *rows]].tolist()
+        rows, _ = all_found(self._served, request)
+        itself = album.photos.rows_of(request.ids).tolist()
+        found = album.photos.ids[[*itself, *rows]].tolist()
         return self.stored.mark(key, right=[one for one in found if one not in wrong]).key
 
     def photos(self, key: int, offset: int, limit: int) -> schemas.PhotoPage:

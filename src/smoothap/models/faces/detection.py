@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ _TURNS = (90, 270, 180, 45, 315)  # degrees
 _CLOSE = 192  # pixels of the part that is turned
 _CLEARLY = 0.02  # by which a face that was turned has to be more certain
 _OVERLAP = 0.3  # of two boxes that are one face: their intersection over their union
+SAME_FACE = 0.5  # the same of a box that was drawn, or found by another network
 
 
 class Face(NamedTuple):
@@ -50,7 +52,7 @@ class FaceDetector:
         scale = min(1.0, side / max(picture.size))
         if scale < 1:
             size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
-            small = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)
+            small = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)  # BOX is faster, and loses faces
         else:
             small = picture
         boxes, scores, points = self._decoded(small, min_score)
@@ -92,7 +94,8 @@ class FaceDetector:
         """Boxes (n, 4), scores (n,) and points (n, 5, 2) of all that may be a face, many times each."""
         height, width = -(-picture.height // 32) * 32, -(-picture.width // 32) * 32
         pixels = np.zeros((1, 3, height, width), np.float32)
-        pixels[0, :, : picture.height, : picture.width] = np.asarray(picture)[:, :, ::-1].transpose(2, 0, 1)  # BGR
+        for channel, band in zip((2, 1, 0), picture.split(), strict=True):  # BGR
+            pixels[0, channel, : picture.height, : picture.width] = np.asarray(band)
         given = dict(zip(self._names, self._session.run(None, {"input": pixels}), strict=True))
         parts = [(np.empty((0, 4)), np.empty(0), np.empty((0, 5, 2)))]
         for stride in _STRIDES:
@@ -116,6 +119,11 @@ def overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     high = np.minimum(box[:2] + box[2:], others[:, :2] + others[:, 2:])
     both = np.prod(np.maximum(high - low, 0), axis=1)
     return both / np.maximum(box[2] * box[3] + others[:, 2] * others[:, 3] - both, 1e-12)
+
+
+def missing(boxes: Sequence[tuple[float, ...]], found: np.ndarray) -> list[tuple[float, ...]]:
+    """Those boxes at whose place there is none among those found (n, 4)."""
+    return [box for box in boxes if overlap(np.array(box, np.float64), found).max(initial=0.0) < SAME_FACE]
 
 
 def _apart(boxes: np.ndarray, scores: np.ndarray) -> list[int]:

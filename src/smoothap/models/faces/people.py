@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from smoothap.models.faces.detection import ENOUGH, Face, FaceDetector, overlap
+from smoothap.models.faces.detection import ENOUGH, Face, FaceDetector, missing, overlap
 from smoothap.models.faces.recognition import FaceRecogniser, open_recogniser
 
 _CUT_OUT = 32  # faces of a photo that wait as crops; of more, the photo waits itself, which is smaller
@@ -51,11 +51,17 @@ class PeopleFinder:
         """YuNet and SFace from the installed package or a folder `weights`; or the user's `model` instead of SFace."""
         return cls(FaceDetector(weights), open_recogniser(model, weights))
 
-    def find(self, picture: Image.Image, size: tuple[int, int] | None = None) -> FoundFaces:
-        """The faces of an upright picture, the most certain first; boxes are in pixels of its photo at `size`."""
+    def find(self, picture: Image.Image, size: tuple[int, int] | None = None, drawn: Sequence[Box] = ()) -> FoundFaces:
+        """The faces of an upright picture, the most certain first; boxes are in pixels of its photo at `size`.
+
+        `drawn` are boxes in that photo which users drew: there is a face in each, whatever the network says.
+        """
         faces = self._detector.find(picture)
         across, down = (1.0, 1.0) if size is None else (size[0] / picture.width, size[1] / picture.height)
         boxes = [_inside(face.box, picture.size, (across, down)) for face in faces]
+        for x, y, width, height in missing(drawn, np.array(boxes).reshape(-1, 4)):
+            (face,) = self.in_box(picture, (x / across, y / down, width / across, height / down)).faces
+            faces, boxes = [*faces, face], [*boxes, (x, y, width, height)]
         if len(faces) > _CUT_OUT:
             return FoundFaces(faces, boxes, [], picture)
         return FoundFaces(faces, boxes, [self._recogniser.crop(picture, face) for face in faces])

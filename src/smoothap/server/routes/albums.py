@@ -72,4 +72,5 @@ def _state_of(server: Parts, served: ServedAlbum) -> schemas.AlbumState:
         version=served.list_version(stacked=False),
         collections=served.album.collections.version if served.keeps else None,
         learning=None if learning is None or learning.said is not None else learning.share,
+        people=served.album.people.version if served.album.has_people else None,
     )

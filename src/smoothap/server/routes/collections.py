@@ -159,11 +159,13 @@ async def originals(server: Server, collections: Collections, key: CollectionKey
 
 
 @router.get("/{key}/originals.zip", response_class=Response, responses=_file("application/zip", binary=True))
-async def archive(server: Server, collections: Collections, key: CollectionKey, places: bool = False) -> Response:
+async def archive(server: Server, collections: Collections, key: CollectionKey, places: bool | None = None) -> Response:
     """The original photos as a zip, sent as it is made; if one of them changes meanwhile, the answer breaks off.
 
-    They do not say where they were taken unless `places` is asked for, by a page that this computer alone sees.
+    A server that was started for this computer alone sends them as they are, or with `places=false` without what they
+    say of where they were taken. A server for others always takes that out.
     """
+    places = server.local if places is None else places
     if places and not server.local:
         raise HTTPException(403, "Places are given away only where the page is served to this computer alone.")
     name, chosen = await server.workers.run(collections.originals, key)

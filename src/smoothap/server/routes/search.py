@@ -8,8 +8,9 @@ from starlette.responses import Response, StreamingResponse
 
 from smoothap.server import schemas
 from smoothap.server.dependencies import ChosenAlbum, Parts, Server
+from smoothap.server.face_searching import all_found, asked_face, face_answer, face_in
 from smoothap.server.limits import Workers
-from smoothap.server.searching import Asked, answer, as_csv, asked, found_rows
+from smoothap.server.searching import Asked, answer, as_csv, asked
 
 router = APIRouter(prefix="/albums/{album}", tags=["search"])
 _CSV: dict[int | str, dict[str, Any]] = {
@@ -19,7 +20,7 @@ _CSV: dict[int | str, dict[str, Any]] = {
 
 def _workers(server: Parts, question: schemas.SearchRequest) -> Workers:
     """Photos wait for the network together, and so have many threads; what computes in its thread has few."""
-    return server.workers if question.box is None else server.photo_workers
+    return server.workers if question.box is None and question.space == "photo" else server.photo_workers
 
 
 @router.post("/search", response_model=schemas.SearchAnswer)
@@ -27,6 +28,8 @@ async def search(server: Server, served: ChosenAlbum, question: schemas.SearchRe
     """The album's photos by how much they look like the query, best first."""
 
     def found() -> str:
+        if question.space == "face":
+            return face_answer(served, question, asked_face(served, question)).model_dump_json()
         return answer(served, question, asked(served, question)).model_dump_json()
 
     # Checked and spelled out on its thread: the description says its shape, and nobody has to check it again.
@@ -46,8 +49,11 @@ async def search_photo(
     image, part = await form.image.read(), form.part
 
     def found() -> str:
-        vector, bounded = served.query(image, part)
-        result = answer(served, form, Asked(vector, (), bounded))
+        if form.space == "face":
+            result = face_answer(served, form, face_in(served, image, part))
+        else:
+            vector, bounded = served.query(image, part)
+            result = answer(served, form, Asked(vector, (), bounded))
         if form.preview:
             result.preview = base64.b64encode(served.preview(image)).decode()
         return result.model_dump_json()
@@ -58,6 +64,6 @@ async def search_photo(
 @router.post("/search.csv", response_class=Response, responses=_CSV)
 async def search_list(server: Server, served: ChosenAlbum, question: schemas.SearchRequest) -> Response:
     """Everything that a search finds as a list to download, whatever its offset and limit."""
-    rows, scores = await _workers(server, question).run(lambda: found_rows(served, question, asked(served, question)))
+    rows, scores = await _workers(server, question).run(all_found, served, question)
     headers = {"content-disposition": 'attachment; filename="photos.csv"', "cache-control": "no-store"}
     return StreamingResponse(as_csv(served, rows, scores), media_type="text/csv", headers=headers)

@@ -1,8 +1,10 @@
 // What the page shows, as its address has it: Back, a reload and a bookmark lead to the same photos.
 //
-// A view is {ids, part, members, next, chosen, filters, stacked}: the photo that is searched with, by its id in each album,
-// and a part of it; or the collection that is shown, or that more is looked for, by its key; the collection that marks go
-// into; and which photos are looked at. How far one has scrolled is kept beside the address, as {place}.
+// A view is {ids, part, space, members, next, people, person, missing, chosen, filters, stacked}: the photo that is searched
+// with, by its id in each album, a part of it, and whether for the person in it ("face"); or the collection that is shown, or
+// that more is looked for, by its key; or all people; or one of them by a face, and what may be missing of them; the
+// collection that marks go into; and which photos are looked at. How far one has scrolled is kept beside the address, as
+// {place}.
 
 const FILTERS = ["folder", "since", "until", "camera", "collection"];
 
@@ -12,15 +14,18 @@ export function readView() {
   const [ids, part] = [numbers("photo"), numbers("part")];
   return {
     ids: ids.length ? ids : null, part: part.length === 4 ? part : null,
+    space: given.get("space") === "face" ? "face" : null,
+    people: given.has("people"), person: numbers("person")[0] ?? null, missing: given.has("missing"),
     members: numbers("members")[0] ?? null, next: numbers("next")[0] ?? null, chosen: numbers("in")[0] ?? null,
     filters: Object.fromEntries(FILTERS.filter((name) => given.has(name)).map((name) => [name, given.get(name)])),
     stacked: given.has("stacked") ? given.get("stacked") === "1" : null,
   };
 }
 
-function addressOf({ ids, part, members, next, chosen, filters, stacked }) {
+function addressOf({ ids, part, space, members, next, people, person, missing, chosen, filters, stacked }) {
   const values = {
-    photo: ids?.join(","), part: part?.map((share) => share.toFixed(5)).join(","), members, next,
+    photo: ids?.join(","), part: part?.map((share) => share.toFixed(5)).join(","), space, members, next,
+    people: people ? 1 : null, person, missing: missing ? 1 : null,
     in: chosen, ...filters, stacked: stacked === null || stacked === undefined ? null : Number(stacked),
   };
   const pairs = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");

@@ -83,7 +83,7 @@ export class CollectionCard {
 
   // A link of this page's own, which the browser saves: nothing of a zip has to fit into memory.
   download(kind) {
-    const places = kind === "originals.zip" && $("collection-places").checked ? "?places=true" : "";
+    const places = kind === "originals.zip" && $("collection-no-places").checked ? "?places=false" : "";
     make("a", { href: this.collections.address(kind) + places, download: "" }).click();
   }
 

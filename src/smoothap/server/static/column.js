@@ -1,7 +1,8 @@
 // One album's photos on the page: a grid of any length that loads what is looked at, with marks, by pointer and by key.
 //
 // A question is a search, {upload: {image, box, preview}} with a photo from elsewhere; {members: KEY}, the photos of a
-// collection; {next: KEY, seen}, those most worth a look for it; or null, the album in its order.
+// collection; {next: KEY, seen}, those most worth a look for it; {person: FACE, missing, seen}, the photos of a person, or
+// those that may be; or null, the album in its order.
 
 import { ask, askJson, post } from "./ask.js";
 import { Grid } from "./grid.js";
@@ -134,6 +135,10 @@ export class Column {
     if (question === null) return askJson(`${this.base}/photos?${asQuery({ ...this.page.filter(), offset, limit })}`);
     if (question.members !== undefined) return askJson(`${this.base}/collections/${question.members}/photos?${page}`);
     if (question.next !== undefined) return askJson(`${this.base}/collections/${question.next}/next`, { limit: PAGE, seen: question.seen });
+    if (question.person !== undefined) {
+      const { person, ...which } = question;
+      return askJson(`${this.base}/people/${person}/photos`, { ...which, offset, limit });
+    }
     const search = { ...question, offset, limit: PAGE, statistics: true, rerank: this.page.reranks() };
     if (!question.upload) return askJson(`${this.base}/search`, search);
     return ask(`${this.base}/search/photo`, { method: "POST", body: asForm(search) }).then((answer) => answer.json());
@@ -215,6 +220,7 @@ export class Column {
     const image = make("img", { src: this.address(hit, "thumbnail"), alt: described, decoding: "async" });
     const picture = make("button", { type: "button", className: "picture", title: `Look at ${known}`, tabIndex: -1 }, image);
     const tile = make("li", { className: `tile ${verdict}` }, picture);
+    if (hit.box) image.addEventListener("load", () => picture.append(frame(image, hit.box)), { once: true });
     tile.dataset.id = hit.id;
     if (verdict) tile.append(make("span", { className: "mark", textContent: verdict === "right" ? "✓" : "✗", "aria-hidden": "true" }));
     const { length } = hit.copies;
@@ -314,6 +320,16 @@ export class Column {
       this.page.failed(error);
     }
   }
+}
+
+// A frame around a part of a picture that is shown whole in a square.
+function frame({ naturalWidth, naturalHeight }, [x, y, width, height]) {
+  const longer = Math.max(naturalWidth, naturalHeight);
+  const [across, down] = [naturalWidth / longer, naturalHeight / longer];
+  const places = { left: (1 - across) / 2 + x * across, top: (1 - down) / 2 + y * down, width: width * across, height: height * down };
+  const element = make("span", { className: "frame", "aria-hidden": "true" });
+  for (const [name, share] of Object.entries(places)) element.style[name] = `${100 * share}%`;
+  return element;
 }
 
 // The question for the next page and for all else: with the vector of a photo, or of a part of one, that was sent.

@@ -5,9 +5,11 @@ import { Lost, askJson, onBack } from "./ask.js";
 import { ShareBox } from "./box.js";
 import { Column, count, make, named } from "./column.js";
 import { follow } from "./events.js";
+import { PhotoFaces } from "./faces.js";
 import { Filters } from "./filters.js";
 import { Keeping } from "./keeping.js";
 import { Learning } from "./learning.js";
+import { People } from "./people.js";
 import { showQuality } from "./quality.js";
 import { Slider } from "./slider.js";
 import { Stack } from "./stack.js";
@@ -16,6 +18,7 @@ import { Viewer } from "./viewer.js";
 
 const $ = (id) => document.getElementById(id);
 const ROLES = ["before", "after"];
+const NOTHING = { ids: null, part: null, space: null, members: null, next: null, people: false, person: null, missing: false }; // of a view
 const STRANGE = /hei[cf]|tiff?\b|jp2|jpeg2000/i; // kinds of photos that browsers do not show
 
 let server = null;
@@ -24,6 +27,7 @@ let columns = [];
 let query = null; // {ids} for a photo of the album by its id in each column, or {file} for another; {label, name}
 let keeping = null; // the collections of the album, where there is one album and it can keep them
 let learning = null; // what the album learns from them
+let people = null; // the people of the album, where there is one album and it shows them
 let filters = null; // which photos are looked at, where there is one album
 const uploads = []; // photos from elsewhere that were searched with, for as long as the page is open
 let browsed = 0; // the first place on the screen when all photos were shown last
@@ -40,13 +44,13 @@ const box = new ShareBox($("stage"), $("query-image"), $("box"), () => {
 
 // Search with a photo of the album. A search that is begun from the photos of a collection, or from a search of it, belongs
 // to that collection; one that is begun from all photos belongs to none yet.
-async function pick(column, id, part = null) {
+async function pick(column, id, part = null, space = null) {
   try {
     const photo = named(await askJson(`${column.base}/photos/${id}`));
     const missing = columns.find((column) => photo.twins[column.number] === null);
     if (missing) throw new Error(`${photo.name} is not in ${missing.album.name}: choose a photo that both albums have.`);
     const chosen = column.question === null ? null : keeping?.collections.chosen ?? null;
-    go({ ...view(), ids: columns.map((column) => photo.twins[column.number]), part, members: null, next: null, chosen });
+    go({ ...view(), ...NOTHING, ids: columns.map((column) => photo.twins[column.number]), part, space, chosen });
   } catch (error) {
     failed(error);
   }
@@ -55,10 +59,11 @@ async function pick(column, id, part = null) {
 // What is shown now.
 function view() {
   const question = columns[0]?.question;
-  const isList = question?.members !== undefined || question?.next !== undefined;
+  const isList = question?.members !== undefined || question?.next !== undefined || question?.person !== undefined || (people?.isShown ?? false);
   return {
-    ids: isList ? null : query?.ids ?? null, part: query?.ids && !isList ? box.value : null, members: question?.members ?? null,
-    next: question?.next ?? null, chosen: keeping?.collections.chosen ?? null, ...(filters?.values ?? {}),
+    ids: isList ? null : query?.ids ?? null, part: query?.ids && !isList ? box.value : null, space: query?.ids && !isList ? spaceOf() : null,
+    members: question?.members ?? null, next: question?.next ?? null, people: people?.isShown ?? false,
+    person: people?.isShown ? null : question?.person ?? null, missing: question?.missing ?? false, chosen: keeping?.collections.chosen ?? null, ...(filters?.values ?? {}),
   };
 }
 
@@ -72,13 +77,20 @@ async function show(next, { place = 0, upload } = {}) {
   try {
     filters?.set(next.filters ?? {}, next.stacked ?? null);
     await keeping?.collections.choose(next.chosen);
-    if (next.ids?.length >= columns.length) {
+    showTab(people !== null && Boolean(next.people), people !== null && (next.person ?? null) !== null);
+    if (people?.isShown) {
+      await people.display();
+    } else if (people && (next.person ?? null) !== null) {
+      forget();
+      await people.displayPerson(next.person, next.missing ?? false, place);
+    } else if (next.ids?.length >= columns.length) {
       const ids = next.ids.slice(0, columns.length);
       if (query?.ids?.join() !== ids.join()) {
         const photo = named(await askJson(`${columns[0].base}/photos/${ids[0]}`));
         setQuery({ ids, name: photo.name, label: photo.label }, columns[0].address(photo, "image"));
       }
       box.set(next.part ?? null);
+      $("space-face").checked = next.space === "face";
       await search(place);
     } else if (uploads[upload]) {
       if (query !== uploads[upload]) setQuery(uploads[upload], URL.createObjectURL(uploads[upload].file));
@@ -93,6 +105,18 @@ async function show(next, { place = 0, upload } = {}) {
     }
   } catch (error) {
     failed(error);
+  }
+}
+
+// The tab that is shown: people, or photos; of these, all photos of one person have a card of their own.
+function showTab(isPeople, isPerson) {
+  $("people").hidden = !isPeople;
+  $("results").hidden = isPeople;
+  $("person").hidden = true;
+  document.body.classList.toggle("with-people", isPeople || isPerson);
+  for (const [id, is] of [["tab-photos", !isPeople && !isPerson], ["tab-people", isPeople || isPerson]]) {
+    if (is) $(id).setAttribute("aria-current", "page");
+    else $(id).removeAttribute("aria-current");
   }
 }
 
@@ -113,7 +137,9 @@ async function take(file) {
   setQuery({ file, isStrange, name: file.name || "a pasted photo", label: null }, URL.createObjectURL(file));
   uploads.push(query);
   await keeping?.collections.choose(null); // a new search, of no collection yet
-  pushView({ ...view(), members: null, next: null }, { upload: uploads.length - 1 });
+  $("space-face").checked ||= people !== null && document.body.classList.contains("with-people"); // whoever looks at people means one
+  showTab(false, false);
+  pushView({ ...view(), ...NOTHING }, { upload: uploads.length - 1 });
   await search();
 }
 
@@ -145,13 +171,19 @@ $("query-image").addEventListener("error", () => {
 // Which part of the query is asked with, "" for all of it.
 const partOf = () => (box.value ? box.value.map((share) => share.toFixed(5)).join(",") : "");
 
+// Whether all photos of the person in the query are looked for: "face", and null for those that look like it.
+const spaceOf = () => (people && $("space-face").checked ? "face" : null);
+const vectorOf = (column, part, space) => `${column.number} ${part} ${space}`;
+
 // A photo is sent once for each part of it and each album: pages, filters and marks ask with the vector that came back.
 function question(column) {
   const request = { ...slider.question(), ...filters?.question };
   if (refined && !marksForNow()) request.marks = keeping.collections.chosen;
   else if (refined) Object.assign(request, { right: column.marked("right"), wrong: column.marked("wrong") });
   if (query.ids) request.id = query.ids[columns.indexOf(column)];
-  const known = query.vectors.get(`${column.number} ${partOf()}`);
+  const space = spaceOf();
+  if (space) request.space = space;
+  const known = query.vectors.get(vectorOf(column, partOf(), space));
   if (known) Object.assign(request, known);
   else if (query.file) request.upload = { image: query.file, box: partOf() || null, preview: query.isStrange || null };
   else if (box.value) request.box = box.value;
@@ -160,13 +192,13 @@ function question(column) {
 
 async function search(place = 0) {
   if (query === null) return;
-  const [asked, part] = [query, partOf()]; // by the time of an answer there may be another
+  const [asked, part, space] = [query, partOf(), spaceOf()]; // by the time of an answer there may be another
   $("whole").hidden = box.value === null;
   try {
     const answers = await Promise.all(columns.map((column) => column.show(question(column), place)));
     if (answers.includes(null) || asked !== query) return; // a later search is on its way
     well();
-    if (query.file || part) columns.forEach((column, place) => query.vectors.set(`${column.number} ${part}`, answers[place].query));
+    if (query.file || part) columns.forEach((column, place) => query.vectors.set(vectorOf(column, part, space), answers[place].query));
     if (answers[0].preview) showPreview(answers[0].preview);
     showQuality(columns, answers, { isLabelled: server.albums.every((album) => album.labelled), isForeign: Boolean(query.file) });
     slider.range(answers);
@@ -176,7 +208,7 @@ async function search(place = 0) {
   } catch (error) {
     if (asked !== query) return; // of a photo that is not the query any more
     failed(error);
-    if (query.file && !query.answered && !(error instanceof Lost)) forget();
+    if (query.file && !query.answered && !space && !(error instanceof Lost)) forget(); // a box around a face may help
   }
 }
 
@@ -201,7 +233,7 @@ function forget() {
 // From a search back to all photos, where one was before.
 function leave() {
   say("All photos");
-  return go({ ...view(), ids: null, part: null, members: null, next: null }, { place: browsed });
+  return go({ ...view(), ...NOTHING }, { place: browsed });
 }
 
 function searchAgain() {
@@ -275,13 +307,16 @@ document.addEventListener("drop", (event) => {
   document.body.classList.remove("dropping");
   take(imageIn(event.dataTransfer));
 });
+const isOfPerson = (column) => column?.question?.person !== undefined && people !== null;
+
 document.addEventListener("keydown", (event) => {
+  if (people?.isShown) return; // the keys are those of the photos
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.target.matches?.("input:not([type=range]):not([type=radio])")) return;
   if (event.target.matches?.("select")) return;
   const action = {
     n: drawOne, u: () => $("choose").click(), s: () => !$("again").disabled && searchAgain(),
-    ...(keeping?.keys(event.shiftKey) ?? {}),
+    ...((isOfPerson(columns[0]) ? people?.keys() : keeping?.keys(event.shiftKey)) ?? {}),
   }[event.key.toLowerCase()];
   if (action) {
     event.preventDefault();
@@ -298,6 +333,13 @@ $("leave").addEventListener("click", () => {
   $("draw").focus(); // the button is gone
 });
 $("again").addEventListener("click", searchAgain);
+$("space-face").addEventListener("change", () => {
+  if (query?.ids) replaceView(view());
+  slider.reset();
+  search();
+});
+$("tab-photos").addEventListener("click", leave);
+$("tab-people").addEventListener("click", () => go({ ...view(), ...NOTHING, people: true }));
 $("clear").addEventListener("click", () => {
   for (const column of columns) column.marks.clear();
   for (const column of columns) column.markTiles();
@@ -366,18 +408,22 @@ async function begin() {
     reranks: () => !two && $("filter-rerank").checked, // a comparison shows what the two models themselves do
     isFiltered: () => Object.keys(filters?.where ?? {}).length > 0,
     marks: (hit) => keeping !== null || Boolean(hit.rank),
-    mark: (column, hits, kind) => (keeping ? keeping.mark(hits, kind) : markForNow(column, hits, kind)),
-    markOf: (column, hit) => (keeping ? keeping.markOf(hit) : column.marks.get(hit.id)),
+    mark: (column, hits, kind) => (isOfPerson(column) ? people.mark(hits, kind) : keeping ? keeping.mark(hits, kind) : markForNow(column, hits, kind)),
+    markOf: (column, hit) => (isOfPerson(column) ? people.markOf(hit) : keeping ? keeping.markOf(hit) : column.marks.get(hit.id)),
     saw: () => keeping?.saw(),
-    shown: (column, answer) => keeping?.shown(column, answer),
+    shown: (column, answer) => (isOfPerson(column) ? people.shown(column) : keeping?.shown(column, answer)),
   };
   columns = server.albums.map((album, number) => new Column(album, number, two ? ROLES[number] : "alone", page));
   const [album] = server.albums;
+  const elsewhere = (next) => go({ ...view(), ...NOTHING, ...next });
+  people = two || !album.people ? null : new People(columns[0], { say, failed: notKept, go: elsewhere, changed: () => replaceView(view()) });
+  viewer.faces = people && new PhotoFaces(people, { failed: notKept, go: elsewhere, close: () => $("viewer").close() });
+  $("tabs").hidden = $("space-row").hidden = people === null;
   keeping = two || !album.keeps ? null : new Keeping(columns[0], {
     say, failed: notKept, marksForNow, markForNow: (hits, kind) => markForNow(columns[0], hits, kind),
-    search: () => (query.ids ? go({ ...view(), ids: query.ids, members: null, next: null }) : history.back()),
+    search: () => (query.ids ? go({ ...view(), ...NOTHING, ids: query.ids }) : history.back()),
     query: () => query && { name: query.label ?? query.name, id: query.ids?.[0], cover: $("query-image").src },
-    go: (next) => go({ ...view(), ids: null, part: null, members: null, next: null, ...next }),
+    go: elsewhere,
     joined: () => replaceView(view()), // the search belongs to that collection from now on
     decline: () => { query.isForNow = true; },
     changed: () => { showMarks(); filters?.showCollections(keeping?.collections.list ?? null); },
@@ -398,7 +444,7 @@ async function begin() {
   $("choose-label").hidden = !server.albums.every((album) => album.takes_photos);
   $("stage-hint").textContent = $("choose-label").hidden ? "Press the magnifier under a photo" : "Drop or paste a photo";
   const first = readView();
-  const isSpecial = Object.keys(first.filters).length || first.chosen !== null || first.members !== null || first.next !== null;
+  const isSpecial = Object.keys(first.filters).length || first.chosen !== null || first.members !== null || first.next !== null || first.people || first.person !== null;
   if (isSpecial) {
     await ready; // so that there is what it names
     filters?.showCollections(keeping?.collections.list ?? null);
@@ -427,6 +473,7 @@ function told(albums) {
   const isOther = versions !== null && versions !== version;
   versions = version;
   learning?.follow(albums[0].learning);
+  people?.follow(albums[0].people);
   keeping?.collections.look();
   if (!isOther) return;
   filters?.begin(keeping?.collections.list ?? null);

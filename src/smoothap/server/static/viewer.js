@@ -3,6 +3,7 @@
 import { askJson, post } from "./ask.js";
 import { ShareBox } from "./box.js";
 import { make, named, visible } from "./column.js";
+import { isTyping } from "./people.js";
 
 const $ = (id) => document.getElementById(id);
 const NEAREST = 8; // times as large as it fits
@@ -11,15 +12,16 @@ const REST = 250; // milliseconds after which a photo that is looked at is fetch
 
 export class Viewer {
   // page: {search(column, id), part(column, id, box), mark(column, hit, kind), markOf(column, hit), marks(hit), say, failed}
+  // faces: those of the photo, where people are shown.
   constructor(page, { local }) {
-    Object.assign(this, { page, column: null, place: 0, zoom: 1, shift: [0, 0], size: null, fingers: new Map() });
+    Object.assign(this, { page, faces: null, isDrawing: false, column: null, place: 0, zoom: 1, shift: [0, 0], size: null, fingers: new Map() });
     this.dialog = $("viewer");
     $("viewer-reveal").hidden = !local;
-    this.box = new ShareBox($("viewer-stage"), $("viewer-image"), $("viewer-box"), (part) => part === null && this.choosePart(false), () => this.part());
+    this.box = new ShareBox($("viewer-stage"), $("viewer-image"), $("viewer-box"), (part) => part === null && this.choosePart(false), () => (this.isDrawing ? this.draw() : this.part()));
     this.box.enabled = false;
     const actions = {
       "viewer-close": () => this.dialog.close(), "viewer-before": () => this.go(-1), "viewer-after": () => this.go(1),
-      "viewer-search": () => this.search(), "viewer-part": () => this.part(), "viewer-reveal": () => this.reveal(),
+      "viewer-search": () => this.search(), "viewer-part": () => this.part(), "viewer-draw": () => this.draw(), "viewer-reveal": () => this.reveal(),
       "viewer-nearer": () => this.scale(1.5), "viewer-further": () => this.scale(1 / 1.5),
       "viewer-yes": () => this.mark("right"), "viewer-no": () => this.mark("wrong"),
     };
@@ -75,6 +77,7 @@ export class Viewer {
       $("viewer-before").disabled = place === 0;
       $("viewer-after").disabled = place === column.total - 1;
       this.showMark();
+      this.faces?.show(hit);
       const through = hit.through ?? null;
       const [facts, led] = await Promise.all([hit.id, through].map((id) => (id === null ? null : askJson(`${column.base}/photos/${id}`))));
       if (hit === this.hit) this.showFacts(facts, hit, led);
@@ -115,6 +118,7 @@ export class Viewer {
     const [width, height] = this.size;
     const scale = Math.min(stage.clientWidth / width, stage.clientHeight / height, ENLARGED);
     Object.assign($("viewer-image").style, { width: `${width * scale}px`, height: `${height * scale}px` });
+    this.faces?.fit($("viewer-image"));
     this.sharpen();
   }
 
@@ -168,12 +172,29 @@ export class Viewer {
     this.page.part(column, hit.id, value);
   }
 
-  choosePart(on) {
+  // The same for a face that was not found.
+  draw() {
+    if (!this.box.enabled) {
+      this.choosePart(true, true);
+      return;
+    }
+    const { value } = this.box;
+    if (value === null) return;
+    this.choosePart(false);
+    this.faces.draw(value);
+  }
+
+  choosePart(on, isDrawing = false) {
+    this.isDrawing = on && isDrawing;
     this.box.enabled = on;
-    this.box.set(on ? [0.25, 0.25, 0.5, 0.5] : null);
+    this.box.set(on ? (isDrawing ? [0.4, 0.35, 0.2, 0.3] : [0.25, 0.25, 0.5, 0.5]) : null);
     this.dialog.classList.toggle("choosing", on);
+    $("viewer-part").hidden = this.isDrawing;
     $("viewer-part").textContent = on ? "Search with this part" : "Search with a part";
     $("viewer-part").classList.toggle("main", on);
+    $("viewer-draw").hidden = on && !isDrawing;
+    $("viewer-draw").textContent = this.isDrawing ? "This is a face" : "Draw a face";
+    $("viewer-draw").classList.toggle("main", this.isDrawing);
     $("viewer-search").classList.toggle("main", !on);
     $("viewer-note").textContent = on ? "Drag over the photo, or move the box with the arrow keys (with Shift: its size), then press Enter." : "";
     if (on) {
@@ -212,6 +233,7 @@ export class Viewer {
     $("viewer-scale").textContent = `${Math.round(100 * this.zoom)}%`;
     this.sharpen();
     image.style.transform = this.zoom === 1 ? "" : `translate(${this.shift[0]}px, ${this.shift[1]}px) scale(${this.zoom})`;
+    this.faces?.fit(image);
     $("viewer-further").disabled = this.zoom === 1;
     $("viewer-nearer").disabled = this.zoom === NEAREST;
   }
@@ -249,7 +271,7 @@ export class Viewer {
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isTyping(event)) return;
     const action = {
       ArrowLeft: () => this.go(-1), ArrowRight: () => this.go(1), "+": () => this.scale(1.5), "=": () => this.scale(1.5), "-": () => this.scale(1 / 1.5),
       0: () => this.setZoom(1), f: () => this.search(), p: () => this.part(), r: () => this.mark("right"), w: () => this.mark("wrong"),

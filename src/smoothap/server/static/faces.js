@@ -1,0 +1,105 @@
+// The faces of the photo that is looked at large: boxes with names, who they are, and a box where none was found.
+
+import { askJson, post } from "./ask.js";
+import { make, visible } from "./column.js";
+import { nameOf } from "./people.js";
+
+const $ = (id) => document.getElementById(id);
+
+export class PhotoFaces {
+  // people: what says things about faces. page: {go(view), failed(error), close()}, which closes the photo.
+  constructor(people, page) {
+    Object.assign(this, { people, page, faces: [], photo: null });
+    $("viewer-faces-side").hidden = false;
+  }
+
+  clear() {
+    this.photo = null;
+    this.set([]);
+  }
+
+  async show(hit) {
+    this.photo = hit.id;
+    this.set([]);
+    await this.look();
+  }
+
+  async look() {
+    const { photo } = this;
+    try {
+      const { faces } = await askJson(`${this.people.column.base}/photos/${photo}/faces`);
+      if (photo === this.photo) this.set(faces);
+    } catch (error) {
+      this.page.failed(error);
+    }
+  }
+
+  set(faces) {
+    this.faces = faces;
+    $("viewer-faces").replaceChildren(...faces.map((face) => this.frame(face)));
+    $("viewer-people").replaceChildren(...faces.map((face) => this.row(face)));
+    $("viewer-nobody").hidden = faces.length > 0;
+  }
+
+  // The layer over the photo, as large as it and moved with it.
+  fit(image) {
+    const { offsetLeft, offsetTop, clientWidth, clientHeight, style } = image;
+    const layer = $("viewer-faces").style;
+    Object.assign(layer, { left: `${offsetLeft}px`, top: `${offsetTop}px`, width: `${clientWidth}px`, height: `${clientHeight}px`, transform: style.transform });
+  }
+
+  frame({ box: [left, top, width, height], person }) {
+    const name = person.name === null ? "" : visible(person.name);
+    const button = make("button", { type: "button", className: "face" }, make("bdi", { textContent: name }));
+    button.setAttribute("aria-label", `All photos of ${name || "this person"}`);
+    button.title = `All photos of ${name || "this person"}`;
+    Object.assign(button.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * width}%`, height: `${100 * height}%` });
+    button.addEventListener("pointerdown", (event) => event.stopPropagation()); // the photo is not moved by it
+    button.addEventListener("click", () => this.open(person));
+    return button;
+  }
+
+  row(face) {
+    const { person } = face;
+    const who = nameOf(person);
+    const name = make("input", { type: "text", maxLength: 200, placeholder: "Who is this?", value: person.name ?? "", autocomplete: "off" });
+    name.setAttribute("list", "people-names");
+    name.setAttribute("aria-label", `The name of the person in face ${this.faces.indexOf(face) + 1}`);
+    const form = make("form", {}, name);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      name.blur();
+    });
+    name.addEventListener("change", async () => {
+      if (await this.people.name(person, name.value)) await this.look();
+    });
+    const open = make("button", { type: "button", textContent: "Photos", title: `All photos of ${who}` });
+    open.setAttribute("aria-label", `All photos of ${who}`);
+    open.addEventListener("click", () => this.open(person));
+    const none = make("button", { type: "button", textContent: "✗", title: "Not a face" });
+    none.setAttribute("aria-label", `Not a face: face ${this.faces.indexOf(face) + 1}`);
+    none.addEventListener("click", async () => {
+      if (await this.people.say("no-face", { faces: [face.id] })) await this.look();
+      $("viewer-draw").focus();
+    });
+    return make("li", {}, make("img", { src: this.people.picture(face.id), alt: "" }), form, open, none);
+  }
+
+  open(person) {
+    this.page.close();
+    this.page.go({ person: person.number });
+  }
+
+  // A face where none was found, in a box of shares; then who it is can be said.
+  async draw(box) {
+    try {
+      this.people.told(await (await post(`${this.people.column.base}/photos/${this.photo}/faces`, { box })).json());
+      await this.look();
+      const [left, top] = box;
+      const place = this.faces.findIndex((face) => Math.abs(face.box[0] - left) < 0.01 && Math.abs(face.box[1] - top) < 0.01);
+      $("viewer-people").children[Math.max(place, 0)]?.querySelector("input").focus();
+    } catch (error) {
+      this.page.failed(error);
+    }
+  }
+}
