@@ -20,10 +20,11 @@ precision        not said                float32 without TF32
 The code for faces was not released. "guess" marks what nobody has told; what is in brackets is an option.
 
 The paper's ArcFace network was trained on VGGFace2. Of the public ones, two were: an ONNX file of an iresnet50 in
-InsightFace's model zoo (partial FC), which FILE may be, and the VGG2-ResNet50-Arcface of its IJB pack, whose MXNet
-format we do not read. InsightFace gives its weights away for research that is not commercial. Files that were trained
-on other sets load too, with other results. recipe:faces-arcface-start trains such a network from nothing. The paper
-aligned the faces with a face detector; we align them by the landmarks that come with the sets.
+InsightFace's model zoo (partial FC), which FILE may be, and the VGG2-ResNet50-Arcface of its IJB pack, in MXNet's
+format, which tools/convert_arcface.py turns into one. InsightFace gives its weights away for research that is not
+commercial. Files that were trained on other sets load too, with other results. recipe:faces-arcface-start trains such a
+network from nothing. The paper aligned the faces with a face detector; we align them by the landmarks that come with
+the sets.
 """
 
 from functools import partial

@@ -8,7 +8,7 @@ Weights none: the network starts at random
                  paper, InsightFace                      here
 batch, |P|       512 (InsightFace), at random            512, 2: faces are drawn by identity
 loss             ArcFace, margin 0.5, scale 64           the same
-optimiser        SGD, 0.1, momentum 0.9 (InsightFace)    AdamW, 1e-3 (guess): we have no SGD
+optimiser        SGD, 0.1, momentum 0.9 (InsightFace)    the same, over 1,000 steps from 0 (guess)
 weight decay     5e-4 (InsightFace)                      5e-4
 class weights    the network's rate                      the network's rate
 epochs, drops    about 16 (InsightFace)                  16; 8, 12, 14 x 0.1 (guess)
@@ -34,8 +34,9 @@ CONFIG = TrainingConfig(
     samples_per_class=2,
     by_size=True,
     validation_fraction=0,
-    optimiser="adamw",
-    learning_rate=1e-3,
+    optimiser="sgd",
+    learning_rate=0.1,
+    momentum=0.9,
     weight_decay=5e-4,
     epochs=16,
     schedule="steps",

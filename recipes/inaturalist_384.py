@@ -20,6 +20,8 @@ precision        not said                   float32, TF32 as torch  float32 with
 
 Options in brackets do it in the other way; "guess" marks what nobody has told. To train as the released code does, add
 --weight-decay 4e-4 --crops released --include-query --head-lr-multiplier 5.
+A remark in the released code says that the paper's best results need SGD at a rate of 0.05; it has SGD without
+momentum: --optimiser sgd --learning-rate 0.05 --momentum 0.
 Drawn by size, a class comes up once for every four of its images, and classes with fewer are left out.
 """
 

@@ -20,6 +20,8 @@ precision        not said                   float32, TF32 as torch  float32 with
 
 Options in brackets do it in the other way; "guess" marks what nobody has told. To train as the released code does, add
 --weight-decay 4e-4 --crops released --include-query.
+A remark in the released code says that the paper's best results need SGD at a rate of 0.05; it has SGD without
+momentum: --optimiser sgd --learning-rate 0.05 --momentum 0.
 The 161 epochs of 660 batches show as many images as the 400 passes that the released code makes on VehicleID, and the
 rate drops after the same shares of them.
 """

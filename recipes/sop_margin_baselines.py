@@ -8,21 +8,30 @@ Run     smoothap train recipe:sop-margin-baselines --data PATH --out runs/sop-ma
 Data    PATH is the folder with Ebay_train.txt, Ebay_test.txt and the images
 Weights ImageNet's (resnet50.tv_in1k), which timm downloads; without a network connection add --weights FILE
 
-                 margin                     divide-and-conquer          mic
+                 margin (1)                 divide-and-conquer (2)      mic (3)
 batch, |P|       112, 4                     80, 4                       112, 4
 loss             margin 0.2, beta from 1.2  beta 1.2, 8 clusters        50 surrogate classes, reversal 250
+triplets         one for each anchor        nearest from 0.5 on         one for each anchor
+second head      none                       none                        in half of the steps, 20% at random
+clusters         none                       every 2nd epoch             every 4th epoch
 optimiser        Adam, 1e-5; beta 5e-4      Adam, 1e-5                  Adam, 1e-5; beta 5e-4
 weight decay     4e-4; beta 0               1e-4                        4e-4; beta 0
 embedding layer  1 times the rate           1 times the rate            1 times the rate
-epochs, drops    40; 25 x 0.3               200, none                   45; 20, 35 x 0.3
-batches          classes by their size      one cluster until 190       classes by their size
+epochs, drops    40; 30 x 0.3               200, none                   45; 20, 35 x 0.3
+batches          classes equally often      one cluster until 190       classes equally often
 views            256 x 256, crop 224, flip  there 8 to 100% of area     there 8 to 100% of the area
 model            the last epoch             the last epoch              the last epoch
 precision        float32 without TF32       float32 without TF32        float32 without TF32
 
-Settings are those of each method's released code; for Margin, of the re-implementation by Roth and Brattoli. This runs
-three trainings, each in a folder of its own; --loss mic runs that one alone, and with --crops released it has the views
-of the released code. Two of them cluster the training images, for which one process is needed.
+(1) sample_training_runs.sh and losses.py of Confusezius/Deep-Metric-Learning-Baselines, by Roth and Brattoli:
+    --n_epochs 40 --tau 30. Its distance-weighted sampling leaves out the cut at 1.4 of the method's paper; its README
+    has 76.1.
+(2) README.md and lib/loss/sampler.py of CompVis/metric-learning-divide-and-conquer.
+(3) Result_Runs.sh of Confusezius/ICCV2019_MIC: --shared_num_classes 50 --adv_weights 250 --task_p 1 0.5 --tau 20 35
+    --random_cluster_pick_p 0.2 --cluster_update_freq 3, which counts the epochs between two updates.
+
+This runs three trainings, each in a folder of its own; --loss mic runs that one alone, and with --crops released it has
+the views of the released code. Two of them cluster the training images, for which one process is needed.
 """
 
 from dataclasses import replace
@@ -35,7 +44,6 @@ from smoothap.training.recipe import Recipe, Weights
 
 CONFIG = TrainingConfig(
     samples_per_class=4,
-    by_size=True,
     validation_fraction=0,  # all of these train on all classes
     optimiser="adam",
     learning_rate=1e-5,
@@ -44,7 +52,7 @@ CONFIG = TrainingConfig(
     precision="float32",
 )
 TRAININGS = {
-    "margin": replace(CONFIG, batch_size=112, weight_decay=4e-4, epochs=40, milestones=(25,)),
+    "margin": replace(CONFIG, batch_size=112, weight_decay=4e-4, epochs=40, milestones=(30,)),
     "divide-and-conquer": replace(CONFIG, batch_size=80, weight_decay=1e-4, epochs=200, milestones=()),
     "mic": replace(CONFIG, batch_size=112, weight_decay=4e-4, epochs=45, milestones=(20, 35)),
 }

@@ -20,5 +20,5 @@ def built(name, classes=CLASSES, dimension=DIMENSION):
     return METHODS[name].build(setup, **({"memory": 20, "warm_up": 0} if name == "xbm" else {})).loss
 
 
-NAMES = ("contrastive", "triplet", "margin", "proxy-nca", "xbm", "fast-ap", "softmax", "arcface")
+NAMES = ("contrastive", "triplet", "triplet-softhard", "margin", "proxy-nca", "xbm", "fast-ap", "softmax", "arcface")
 WRAPPED = {name: partial(built, name) for name in NAMES}

@@ -25,11 +25,10 @@ NOTES = {
         "FastAP's histogram has it, and as Blackbox AP ranks with its margin."
     ),
     "operating-region": (
-        "Each network embeds the set once. Batches are then drawn as in an epoch of training, with four images of "
-        "each class; in the paper, the network is trained at the same time. The solid and dashed lines count the "
-        "full m x m matrix as the paper does, including the query and i = j. The dotted lines leave those out. The "
-        "second network is the one that `smoothap paper tightness` trained at tau 0.01. Batches of 4,096 need "
-        "more classes than the training half has, so they also use the test images."
+        "As in the paper, an epoch is trained for each batch size, with all else equal and from the same first "
+        "weights: here on emoji at 64 pixels, with four images of each class. A share is the mean over the batches of "
+        "that epoch. One line counts the full m x m matrix as the paper does, including the query and i = j, the other "
+        "leaves those out."
     ),
     "ablation": (
         "This is on glyphs, because the emoji set has at most seven images of each class. Every training sees the "

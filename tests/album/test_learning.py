@@ -66,7 +66,7 @@ def test_collections_without_meaning_teach_nothing(labelled_album, check_only):
     learning = learn(album, check_only=check_only, progress=False)
     assert not learning.learnt
     assert not learning.check.is_clear
-    assert learning.reason.startswith("The album keeps its vectors as they are.")
+    assert learning.reason.startswith("The album goes on searching as before.")
     assert any(words in learning.reason for words in ("may be chance", "too little", "would suffer"))
     assert untouched(album) == before
 

@@ -52,9 +52,13 @@ BAD = {
 
 GOOD = 120
 OTHERS = {
-    "notes.txt": "no photo by its name", "clip.MOV": "a video", "film.mov": "a video", ".hidden.jpg": "a hidden file",
-    "IMG_1.CR2": "a raw file of a camera, which has to be converted first", "README": "no photo by its name",
-}  # fmt: skip
+    "notes.txt": "not a photo, going by its file name",
+    "clip.MOV": "a video",
+    "film.mov": "a video",
+    ".hidden.jpg": "a hidden file",
+    "IMG_1.CR2": "a raw file of a camera, which has to be converted first",
+    "README": "not a photo, going by its file name",
+}
 
 
 @pytest.fixture

@@ -2,11 +2,17 @@
 
 import pytest
 import torch
-from pytorch_metric_learning.miners import DistanceWeightedMiner as LibraryMiner
 from torch.nn.functional import normalize
 from wrapped_losses import built
 
-from smoothap.benchmark.methods.baselines import ContrastiveWithMemory, DistanceWeightedMiner, Items, SemiHardMiner
+from smoothap.benchmark.methods.baselines import (
+    ContrastiveWithMemory,
+    DistanceWeightedMiner,
+    Items,
+    NearestMiner,
+    SemiHardMiner,
+    SoftHardMiner,
+)
 
 
 @pytest.fixture
@@ -25,45 +31,69 @@ def test_contrastive_is_the_mean_violation_of_pairs(batch):
     assert built("contrastive")(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_triplets_are_drawn_as_in_the_re_implementation(batch):
-    """For each anchor a positive beyond the nearest negative and a negative within the farthest positive, if any."""
+def with_two_far_apart(batch):
+    """The batch and a class of two opposite vectors, with all others between them."""
     embeddings, labels = batch
     embeddings = torch.cat([embeddings, embeddings[:1] + 1e-3, -embeddings[:1]])
-    labels = torch.cat([labels, torch.tensor([9, 9])])  # the last two are far apart, with all others between them
-    distances = torch.cdist(embeddings, embeddings)
+    return embeddings, torch.cat([labels, torch.tensor([9, 9])])
+
+
+def drawn_by(miner, embeddings, labels, times=300):
+    """The pairs (positive, negative) that are drawn for each anchor."""
     seen = [set() for _ in labels]
-    for _ in range(300):
-        for a, p, n in zip(*SemiHardMiner()(embeddings, labels), strict=True):
+    for _ in range(times):
+        for a, p, n in zip(*miner(embeddings, labels), strict=True):
             seen[a].add((int(p), int(n)))
-    for a, label in enumerate(labels):
-        positives = [i for i in range(26) if labels[i] == label and i != a]
-        negatives = [i for i in range(26) if labels[i] != label]
+    return seen
+
+
+def test_soft_hard_triplets_are_those_of_the_re_implementation_before_march_2020(batch):
+    """For each anchor a positive beyond the nearest negative and a negative within the farthest positive, if any."""
+    embeddings, labels = with_two_far_apart(batch)
+    distances = torch.cdist(embeddings, embeddings)
+    for a, seen in enumerate(drawn_by(SoftHardMiner(), embeddings, labels)):
+        positives = [i for i in range(26) if labels[i] == labels[a] and i != a]
+        negatives = [i for i in range(26) if labels[i] != labels[a]]
         nearest = min(float(distances[a, n]) for n in negatives)
         farthest = max(float(distances[a, p]) for p in positives)
         hard = [p for p in positives if distances[a, p] > nearest] or positives
-        semi_hard = [n for n in negatives if distances[a, n] < farthest] or negatives
-        assert seen[a] <= {(p, n) for p in hard for n in semi_hard}
-        assert {p for p, _ in seen[a]} == set(hard)
-        assert {n for _, n in seen[a]} == set(semi_hard)
+        soft_hard = [n for n in negatives if distances[a, n] < farthest] or negatives
+        assert seen <= {(p, n) for p in hard for n in soft_hard}
+        assert {p for p, _ in seen} == set(hard)
+        assert {n for _, n in seen} == set(soft_hard)
 
 
-def test_the_triplet_loss_is_on_squared_distances_and_a_mean_over_all_anchors(batch):
+def test_a_semi_hard_negative_is_beyond_the_positive_by_less_than_the_margin(batch):
+    embeddings, labels = with_two_far_apart(batch)
+    distances = torch.cdist(normalize(embeddings, dim=1), normalize(embeddings, dim=1))
+    expected = [set() for _ in labels]
+    for a in range(26):
+        for p in (i for i in range(26) if labels[i] == labels[a] and i != a):
+            negatives = [i for i in range(26) if labels[i] != labels[a]]
+            semi_hard = [n for n in negatives if distances[a, p] < distances[a, n] < distances[a, p] + 0.1]
+            expected[a] |= {(p, n) for n in semi_hard or negatives}
+    assert drawn_by(SemiHardMiner(0.1), embeddings, labels, 1000) == expected
+
+
+@pytest.mark.parametrize(("name", "miner"), [("triplet", SemiHardMiner), ("triplet-softhard", SoftHardMiner)])
+def test_the_triplet_loss_is_on_squared_distances_and_a_mean_over_all_anchors(batch, name, miner):
     embeddings, labels = batch
     torch.manual_seed(0)
-    anchors, positives, negatives = SemiHardMiner()(embeddings, labels)
+    anchors, positives, negatives = miner()(embeddings, labels)
     assert anchors.tolist() == list(range(24))
     gaps = (embeddings - embeddings[positives]).square().sum(1) - (embeddings - embeddings[negatives]).square().sum(1)
     expected = (gaps + 0.2).clamp(min=0).mean()
     torch.manual_seed(0)
-    assert built("triplet")(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert built(name)(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch):
+@pytest.mark.parametrize("miner", [SemiHardMiner, SoftHardMiner, DistanceWeightedMiner, NearestMiner])
+def test_an_anchor_is_no_positive_of_itself_in_a_memory(batch, miner):
     embeddings, labels = batch
     embeddings = normalize(embeddings[labels] + 0.01 * embeddings, dim=1)  # no positive is farther than a negative
     self_index = torch.arange(24)
     for _ in range(20):
-        anchors, positives, _ = SemiHardMiner()(embeddings, labels, Items(embeddings.clone(), labels, self_index))
+        anchors, positives, _ = miner()(embeddings, labels, Items(embeddings.clone(), labels, self_index))
         assert not (positives == self_index[anchors]).any()
 
 
@@ -83,25 +113,47 @@ def test_margin_is_that_of_its_paper(batch):
     assert loss(embeddings, labels).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_negatives_are_drawn_as_often_as_by_the_library(batch):
-    """Of unequal classes, one with a single image: as many triplets of each anchor, with the same chances."""
-    embeddings, labels = batch
-    embeddings = torch.cat([embeddings, embeddings[:5] + 0.3 * embeddings[5:10]])
-    labels = torch.cat([labels, torch.tensor([0, 0, 7, 8, 8])])
-    counts = []
-    for miner in (DistanceWeightedMiner(), LibraryMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)):
-        torch.manual_seed(0)
-        drawn = torch.zeros(3, 29, 29)  # triplets of an anchor, and how often each positive and negative was drawn
-        for _ in range(250):
-            anchors, positives, negatives = miner(embeddings, labels)
-            for place, others in enumerate((anchors, positives, negatives)):
-                drawn[place].index_put_((anchors, others), torch.ones(len(anchors)), accumulate=True)
-        counts.append(drawn / 250)
-    assert counts[0][0].equal(counts[1][0])
-    assert not counts[0][0][26].any()
-    for ours, theirs in zip(counts[0][1:], counts[1][1:], strict=True):
-        assert (ours - theirs).abs().max() < 0.42  # of up to 6; five deviations of a difference of two such counts
-        assert ours.max() > 0.5
+def test_by_distance_each_anchor_has_one_triplet_and_far_negatives_stay_in(batch):
+    """The chances of the re-implementation, number by number: 1 / q(d) of each row, without a cut at 1.4."""
+    embeddings, labels = with_two_far_apart(batch)
+    embeddings = normalize(embeddings, dim=1)
+    expected = torch.zeros(26, 26)
+    for a in range(26):
+        for n in range(26):
+            d = min(max(float((embeddings[a] - embeddings[n]).norm()), 0.5), 1.999)
+            if labels[a] != labels[n]:
+                expected[a, n] = d ** (2 - 16) * (1 - d**2 / 4) ** (-(16 - 3) / 2)
+    expected /= expected.sum(1, keepdim=True)
+    drawn = torch.zeros(26, 26)
+    torch.manual_seed(0)
+    for _ in range(2000):
+        anchors, positives, negatives = DistanceWeightedMiner()(embeddings, labels)
+        assert anchors.tolist() == list(range(26))
+        assert bool((labels[positives] == labels).all())
+        assert not bool((positives == anchors).any())
+        drawn[anchors, negatives] += 1
+    assert (drawn / 2000 - expected).abs().max() < 0.06  # more than five deviations
+    assert drawn[25, 0] > 200  # nearly opposite, far beyond 1.4
+
+
+def test_the_nearest_negatives_from_a_distance_on_are_as_many_as_the_positives(batch):
+    embeddings, labels = with_two_far_apart(batch)
+    embeddings = normalize(embeddings, dim=1)
+    distances = torch.cdist(embeddings, embeddings)
+    anchors, positives, negatives = NearestMiner(1.2)(embeddings, labels)
+    assert (distances[labels[:, None] != labels] < 1.2).any()
+    for a in range(26):
+        own = [i for i in range(26) if labels[i] == labels[a] and i != a]
+        far = sorted(
+            (n for n in range(26) if labels[n] != labels[a] and distances[a, n] >= 1.2), key=distances[a].__getitem__
+        )
+        assert positives[anchors == a].tolist() == own
+        assert negatives[anchors == a].tolist() == far[: len(own)]
+
+
+def test_proxies_start_an_eighth_as_long_as_normal_numbers():
+    proxies = next(built("proxy-nca", 500, 64).parameters())
+    assert float(proxies.detach().std()) == pytest.approx(1 / 8, rel=0.05)
 
 
 def test_proxy_nca_leaves_the_positive_proxy_out_of_the_denominator(batch):

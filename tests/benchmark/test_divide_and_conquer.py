@@ -47,6 +47,15 @@ def test_only_the_slice_of_the_cluster_has_a_gradient(loss):
         assert moved.nonzero()[:, 0].tolist() == list(range(8 * cluster, 8 * cluster + 8))
 
 
+def test_its_negatives_are_the_nearest_from_a_distance_on_as_in_the_released_code(loss):
+    embeddings = normalize(torch.randn(96, 32, generator=torch.Generator().manual_seed(0)), dim=1)
+    anchors, _, negatives = loss.margin.miner(embeddings, torch.from_numpy(LABELS))
+    assert len(anchors) == 96 * 5  # all positives, and as many negatives
+    nearest = torch.cdist(embeddings, embeddings)
+    nearest[torch.from_numpy(LABELS[:, None] == LABELS) | (nearest < 0.5)] = torch.inf
+    assert negatives.reshape(96, 5).equal(nearest.argsort(1)[:, :5])
+
+
 def test_slices_learn_together_before_the_batches_are_of_all_images(loss):
     for _ in range(4):
         loss.before_step(torch.tensor([0]))

@@ -129,7 +129,7 @@ def test_a_photo_that_is_looked_at_from_near_has_all_its_pixels(opened, camera_s
     page.keyboard.press("+")
     until(page, f"{WIDE} === 4000")
     page.keyboard.press("0")
-    until(page, "document.getElementById('viewer-scale').textContent === '100%'")
+    until(page, "document.getElementById('viewer-scale').textContent === 'Fit'")
     assert page.locator("#viewer-image").bounding_box() == before
     page.keyboard.press("ArrowRight")
     until(page, f"{WIDE} === 80")

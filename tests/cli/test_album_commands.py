@@ -238,7 +238,7 @@ def test_what_is_not_read_is_listed_by_kind_and_number(place, capsys, tmp_path):
         (photos / name).write_bytes(b"bad")
     said = run(capsys, "index", photos, "--out", tmp_path / "album", "--model", place / "model")
     assert "Cannot be read: 1 .heic, 1 .jpg\n" in said
-    assert "Not read, no photos by their names: 2 .mov, 1 .txt\n" in said
+    assert "Not photos, going by their file names: 2 .mov, 1 .txt\n" in said
     listed = (tmp_path / "album" / "unreadable.csv").read_text()
     assert all(name in listed for name in ("a.mov", "b.MOV", "c.txt", "bad.heic", "bad.jpg"))
     report = json.loads(run(capsys, "index", photos, "--out", tmp_path / "album", "--json"))

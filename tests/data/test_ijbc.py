@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from smoothap.data.datasets import faces
 from smoothap.data.datasets.faces import ijbc
 
 HEADER = "SUBJECT_ID,FILENAME,SIGHTING_ID,FACE_X,FACE_Y,FACE_WIDTH,FACE_HEIGHT,FACIAL_HAIR"
@@ -64,6 +65,13 @@ def test_subjects_that_a_spreadsheet_wrote_as_fractions_are_the_same_subjects(ni
     assert list(ijbc(nist).tests["test"].class_names) == ["1"]
 
 
+def test_the_paper_s_counts_are_compared_before_identities_are_left_out(nist, monkeypatch):
+    compared = []
+    monkeypatch.setattr(faces, "compare_counts", lambda images, **_: compared.append(images.classes) or [])
+    kept = ijbc(nist).tests["test"]
+    assert compared[0] > kept.classes == 1
+
+
 def test_aligned_crops_of_nist_s_copy_are_refused_with_the_reason(nist):
     with pytest.raises(ValueError, match="has no landmarks"):
         ijbc(nist, aligned=True)
@@ -90,7 +98,7 @@ def insightface(tmp_path, write_images):
 
 
 def test_insightface_s_copy_gives_instances_by_media(insightface):
-    test = ijbc(insightface).tests["test"]
+    test = ijbc(insightface).tests["loose crops"]
     assert list(test.class_names) == ["1"]
     assert (len(test), len(np.unique(test.instances))) == (8, 5)
     assert test.instances[0] == test.instances[7]

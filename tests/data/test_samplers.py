@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothap.data.samplers import BalancedBatches, PairBatches
+from smoothap.data.samplers import BalancedBatches, PairBatches, WholeClassPairs
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -118,6 +118,37 @@ def test_by_size_a_class_comes_up_once_for_every_handful_it_has_and_small_ones_a
         visits = Counter((labels[np.concatenate(rows)] // 3).tolist())
         assert visits == {1: 4, 2: 8, 3: 8, 4: 12, 5: 16}
         assert len(set(np.concatenate(rows).tolist())) == 48  # and so every image once
+
+
+def test_filled_a_small_class_repeats_its_images_instead_of_being_left_out():
+    labels = shuffled_labels([3, 4, 8, 8, 12, 9])
+    rows = np.concatenate(drawn_rows(BalancedBatches(labels, 8, 4, by_size=True, fill=True, rounds=1), 0))
+    assert Counter((labels[rows] // 3).tolist()) == {0: 4, 1: 4, 2: 8, 3: 8, 4: 12, 5: 12}
+
+
+def test_whole_classes_follow_each_other_in_the_halves_of_a_pair():
+    """FastAP's train_hard.m by hand: a cursor over the images of a group, class after class, around its end."""
+    sizes = [5, 3, 7, 2, 4, 6, 3, 8, 5]
+    labels = np.repeat(np.arange(9), sizes)
+    groups = labels // 3
+    batches = WholeClassPairs(labels, groups, 16, seed=3)
+    assert len(batches) == 3 * 5
+    orders = set()
+    for epoch in range(2):
+        rows = drawn_rows(batches, epoch)
+        pairs = [tuple(dict.fromkeys(groups[batch].tolist())) for batch in rows]
+        assert sorted(set(pairs)) == [(0, 1), (0, 2), (1, 2)]
+        assert all(len(set(pairs[place : place + 5])) == 1 for place in (0, 5, 10))  # 5 of a pair in a row
+        for group in range(3):
+            stream = [row for batch in rows for row in batch if groups[row] == group]
+            images = int((groups == group).sum())
+            once = stream[:images]
+            assert sorted(once) == np.flatnonzero(groups == group).tolist()
+            assert stream == [once[place % images] for place in range(len(stream))]
+            classes = labels[once]
+            assert len(np.flatnonzero(np.diff(classes))) == 2  # each class in one piece
+            orders.add(tuple(dict.fromkeys(classes.tolist())))
+    assert len(orders) > 3
 
 
 @quick

@@ -39,7 +39,10 @@ _NO_REFERENCE = "the library has no ref_emb for it, and says so"
 _ZEROS = "the library divides a zero row by a small number instead of refusing it"
 CANNOT = {
     **{("gradient", name): _FLAT for name in ("blackbox-ap", "blackbox-recall")},
-    **{("order", name): "its miner draws at random, in the order of the rows" for name in ("margin", "triplet")},
+    **{
+        ("order", name): "its miner draws at random, in the order of the rows"
+        for name in ("margin", "triplet", "triplet-softhard")
+    },
     **{("names", name): _PER_CLASS for name in ("margin", "proxy-nca", "softmax", "arcface")},
     **{("alone", name): _PAIRS for name in ("contrastive", "xbm", "calibration", "roadmap")},
     **{("alone", name): _ALONE for name in ("proxy-nca", "softmax", "arcface")},

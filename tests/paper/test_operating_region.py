@@ -7,6 +7,7 @@ import pytest
 
 from smoothap.functional.diagnostics import operating_share, operating_width
 from smoothap.paper.operating_region import region_of
+from smoothap.training.log import read_rows
 
 
 def brute_force(embeddings, labels, tau):
@@ -42,10 +43,16 @@ def test_sorting_counts_what_a_loop_over_all_elements_counts(batch, tau):
     assert 0 < full < 1
 
 
-def test_the_command_takes_several_models_and_lets_the_test_classes_join(analyse, capsys):
-    out = analyse("operating-region", "--batch-sizes", 16, 64, "--model", "test_resnet")
-    assert "12 training classes are too few for batches of 64: the test images join." in capsys.readouterr().out
+def test_each_batch_size_is_trained_for_an_epoch_and_its_share_is_the_mean(analyse, capsys):
+    out = analyse("operating-region", "--batch-sizes", 16, 32, 64, "--tau", 1e-5)
+    assert "training classes are too few for batches of 64: left out." in capsys.readouterr().out
     kept = json.loads((out / "operating-region.json").read_text())
-    assert [(row["model"], row["B"]) for row in kept["table"]] == [("test_resnet", 16), ("test_resnet", 64)] * 2
-    assert kept["numbers"]["images"] == 120
+    assert [row["B"] for row in kept["table"]] == [16, 32]
+    (folder,) = (out / "operating-region").iterdir()
+    for row in kept["table"]:
+        steps = [each for each in read_rows(folder / f"batch-{row['B']}") if "loss" in each]
+        shares = kept["numbers"]["curves of P"][str(row["B"])]
+        assert row["batches"] == len(steps) == len(shares)
+        assert row["P, full matrix"] == pytest.approx(np.mean(shares))
+        assert len(set(shares)) > 1  # the network learns, and each batch is another
     assert {path.name for path in out.glob("*.png")} == {"operating-region.png", "operating-region-slope.png"}

@@ -21,7 +21,7 @@ from tiny_sets import (
 
 from smoothap.cli import app
 from smoothap.cli._options import NOT_IMPROVED
-from smoothap.data.samplers import PairBatches
+from smoothap.data.samplers import BalancedBatches, PairBatches, WholeClassPairs
 from smoothap.models import embedder
 from smoothap.models.weights import build_backbone
 from smoothap.training import finetune as fine_tuning
@@ -166,17 +166,17 @@ def test_an_ablation_is_three_trainings_and_a_table(tmp_path, capsys, name, peop
     data = write_vggface2(tmp_path / "data", people)
     run(name, data, tmp_path / "run", *options, "--steps", 1, "--epochs", 1, size=16)
     assert all((tmp_path / "run" / folder / "model" / "model.json").is_file() for folder in folders)
-    table = capsys.readouterr().out.rpartition("mAP in %")[2]
-    assert re.findall(r"^(\S+) +\d+\.\d$", table, re.MULTILINE) == folders
+    table = capsys.readouterr().out.rpartition("test, in %")[2]
+    assert re.findall(r"^(\S+)(?: +\d+\.\d)+$", table, re.MULTILINE) == folders
 
 
 @pytest.mark.usefixtures("networks")
 def test_the_baselines_on_inaturalist_are_four_trainings_and_a_table(tmp_path, capsys, batches_used):
-    options = ("--batch-size", 8, "--steps", 1, "--no-by-size")
+    options = ("--batch-size", 8, "--steps", 1)
     run("inaturalist_baselines", write_inaturalist(tmp_path / "data"), tmp_path / "run", *options)
-    names = ["triplet", "proxy-nca", "fast-ap", "blackbox-ap"]
-    table = capsys.readouterr().out.rpartition("mAP in %")[2]
-    assert re.findall(r"^(\S+) +\d+\.\d$", table, re.MULTILINE) == names
+    names = ["triplet-softhard", "proxy-nca", "fast-ap", "blackbox-ap"]
+    table = capsys.readouterr().out.rpartition("test, in %")[2]
+    assert re.findall(r"^(\S+)(?: +\d+\.\d){5}$", table, re.MULTILINE) == names  # mAP and Recall@1, 4, 16, 32
     assert [described(tmp_path / "run" / name)[0]["loss"] for name in names] == names
     labels = np.repeat(np.arange(8), 4)
     of_a_class = [each and np.bincount(labels[each.rows(0)[0]]).max() for each in batches_used]
@@ -188,30 +188,69 @@ def test_the_baselines_on_faces_are_tested_on_both_sets(tmp_path):
     data, ijbc = write_vggface2(tmp_path / "data"), write_ijbc(tmp_path / "ijbc")
     further = ("--batch-size", 8, "--steps", 1, "--test-on", f"ijbc:{ijbc}")
     run("faces_senet50_baselines", data, tmp_path / "run", *further)
-    for name in ("contrastive", "triplet"):
+    for name in ("contrastive", "triplet-softhard"):
         settings, model = described(tmp_path / "run" / name)
         assert settings["loss"] == name
         assert list(model["metrics"]["after"]) == ["test", "ijbc test"]
 
 
+def test_the_baselines_on_aligned_faces_are_tested_on_both_sets(tmp_path, networks, request):
+    weights = "none" if networks == "small networks" else request.getfixturevalue("arcface_weights")
+    data, ijbc = write_vggface2(tmp_path / "data"), write_ijbc_aligned(tmp_path / "ijbc")
+    further = ("--batch-size", 8, "--steps", 1, "--test-on", f"ijbc-aligned:{ijbc}")
+    run("faces_arcface_baselines", data, tmp_path / "run", *further, size=None, weights=weights)
+    for name in ("contrastive", "triplet-softhard"):
+        settings, model = described(tmp_path / "run" / name)
+        assert (settings["loss"], model["architecture"]) == (name, "iresnet50")
+        assert list(model["metrics"]["after"]) == ["test", "ijbc-aligned test"]
+
+
 @pytest.mark.usefixtures("networks")
 @pytest.mark.parametrize(
-    ("name", "loss", "paired"),
+    ("name", "loss", "batches", "steps", "frozen"),
     [
-        ("sop_baselines", "fast-ap", True),
-        ("sop_baselines", "blackbox-recall", True),
-        ("sop_baselines", "xbm", False),
-        ("sop_margin_baselines", "margin", False),
-        ("sop_margin_baselines", "divide-and-conquer", False),
-        ("sop_margin_baselines", "mic", False),
+        ("sop_baselines", "fast-ap", WholeClassPairs, 15, True),  # 5 and 10 for each pair of 3 groups
+        ("sop_baselines", "blackbox-recall", PairBatches, 30, True),
+        ("sop_baselines", "xbm", BalancedBatches, 3, False),
+        ("sop_margin_baselines", "margin", type(None), None, True),
+        ("sop_margin_baselines", "divide-and-conquer", type(None), None, True),
+        ("sop_margin_baselines", "mic", type(None), None, True),
     ],
 )
-def test_a_baseline_on_sop_is_trained_alone_if_it_is_named(tmp_path, batches_used, name, loss, paired):
-    words = ("--loss", loss, "--batch-size", 16, "--steps", 2, "--no-by-size")
+def test_a_baseline_on_sop_is_trained_alone_if_it_is_named(tmp_path, batches_used, name, loss, batches, steps, frozen):
+    words = ("--loss", loss, "--batch-size", 16, "--steps", 2)
     run(name, write_sop(tmp_path / "data"), tmp_path / "run", *words)
-    assert [type(each) is PairBatches for each in batches_used] == [paired]
+    assert [type(each) for each in batches_used] == [batches]
+    assert [each and len(each) for each in batches_used] == [steps]
     assert [folder.name for folder in (tmp_path / "run").iterdir()] == [loss]
-    assert described(tmp_path / "run" / loss)[0]["loss"] == loss
+    settings, model = described(tmp_path / "run" / loss)
+    assert (settings["loss"], model["freeze_batch_norm"]) == (loss, frozen)
+    assert model["dimension"] == (512 if loss in ("fast-ap", "blackbox-recall") else 128)
+
+
+# From the code of each method, which the recipe names.
+@pytest.mark.parametrize(
+    ("name", "loss", "expected"),
+    [
+        ("sop_baselines", "fast-ap", {"batch_size": 256, "weight_decay": 0, "head_lr_multiplier": 10, "epochs": 30}),
+        ("sop_baselines", "blackbox-recall", {
+            "batch_size": 128, "weight_decay": 4e-4, "head_lr_multiplier": 3, "epochs": 80, "milestones": (35,),
+            "memory_size": 384,
+        }),
+        ("sop_baselines", "xbm", {"batch_size": 64, "weight_decay": 5e-4, "learning_rate": 1e-4, "steps": 35_000}),
+        ("sop_margin_baselines", "margin", {"batch_size": 112, "epochs": 40, "milestones": (30,), "by_size": False}),
+        ("sop_margin_baselines", "divide-and-conquer", {"batch_size": 80, "epochs": 200, "weight_decay": 1e-4}),
+        ("sop_margin_baselines", "mic", {"batch_size": 112, "epochs": 45, "milestones": (20, 35), "by_size": False}),
+    ],
+)  # fmt: skip
+def test_a_baseline_has_the_settings_of_its_own_code(name, loss, expected):
+    config = load_recipe(FOLDER / f"{name}.py").configs()[loss]
+    assert {setting: getattr(config, setting) for setting in expected} == expected
+
+
+def test_arcface_starts_by_sgd_as_insightface_does():
+    config = load_recipe(FOLDER / "faces_arcface_start.py").config
+    assert (config.optimiser, config.learning_rate, config.momentum) == ("sgd", 0.1, 0.9)
 
 
 def test_another_loss_takes_the_place_of_a_recipe_s(tmp_path, monkeypatch):
@@ -245,7 +284,7 @@ def test_the_settings_are_those_that_the_recipe_states(name, batch_size, epochs,
         0.3,
     )
     assert (settings.validation_fraction, settings.precision, settings.include_query) == (0, "float32", False)
-    assert settings.by_size == name.startswith("inaturalist")
+    assert settings.by_size == name.startswith(("inaturalist", "vehicle"))  # one sampler for both in the released code
 
 
 def test_each_ablation_changes_one_thing():

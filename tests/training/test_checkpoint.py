@@ -70,6 +70,7 @@ def checkpoint_bytes(folder):
     {"checkpoint_every": 1},
     {"checkpoint_every": 2, "memory_size": 40},
     {"checkpoint_every": 2, "micro_batch_size": 7, "optimiser": "adamw", "schedule": "cosine"},
+    {"checkpoint_every": 2, "optimiser": "sgd"},
 ], ids=str)  # fmt: skip
 def test_cut_off_at_any_step_it_ends_with_the_same_bits(run, tmp_path, changes):
     result, _ = run("whole", **changes)

@@ -71,6 +71,19 @@ def test_the_defaults_are_the_paper():
     assert [paper.rate_factor(10 * epoch, 10) for epoch in (199, 200, 299, 300)] == pytest.approx([1, 0.3, 0.3, 0.09])
 
 
+def test_the_momentum_of_sgd_adds_to_a_step_what_is_left_of_the_one_before(run, small_model):
+    options = {"optimiser": "sgd", "learning_rate": 0.05, "weight_decay": 0.0, "schedule": "steps", "milestones": ()}
+    start = small_model().state_dict()["embedding.bias"]
+    moved = {}
+    for momentum in (0.0, 0.9):
+        for steps in (1, 2):
+            _, model = run(f"{momentum} {steps}", momentum=momentum, steps=steps, **options)
+            moved[momentum, steps] = model.state_dict()["embedding.bias"] - start
+    assert torch.equal(moved[0.0, 1], moved[0.9, 1])
+    second, with_momentum = moved[0.0, 2] - moved[0.0, 1], moved[0.9, 2] - moved[0.9, 1]
+    torch.testing.assert_close(with_momentum, second + 0.9 * moved[0.9, 1], atol=1e-6, rtol=1e-3)
+
+
 def test_clipping_limits_the_gradient(run, monkeypatch):
     lengths = []
     take = torch.optim.Adam.step
@@ -215,7 +228,8 @@ def test_tensorboard_gets_the_same_metrics(pattern_set, small_model, small_setti
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"optimiser": "sgd"}, "optimiser is one of adam, adamw, not 'sgd'"),
+        ({"optimiser": "lion"}, "optimiser is one of adam, adamw, sgd, not 'lion'"),
+        ({"momentum": 1.0}, "momentum must be a number from 0 to 0.9999, not 1.0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(change, message):

@@ -34,6 +34,9 @@ from smoothap.album.queries import (
     expanded,
     query_vector,
 )
+from smoothap.album.region_codes import begin_regions, find_missing_regions
+from smoothap.album.region_search import RegionSpace
+from smoothap.album.regions import REGION, RegionStore
 from smoothap.album.search import LocalSearch, Nearest, Ranking, Search, VectorQuery, checked_engine
 from smoothap.album.settings import album_at
 from smoothap.album.store import PHOTO, Store, relative
@@ -63,6 +66,7 @@ class Album:
         self._kept, self._neighbourhoods = CollectionStore(store), Neighbourhoods(store)
         self._shows_people = True
         self._faces: FaceSpace | None = None
+        self._regions: RegionSpace | None = None
         self._reload()
 
     def _reload(self) -> None:
@@ -226,6 +230,8 @@ class Album:
             self._kept.verify()
         if FaceStore.is_in(self._store.folder):
             FaceStore(self._store.folder).verify()
+        if self.has_regions:
+            RegionStore(self._store.folder).verify()
 
     def _take_in(
         self,
@@ -242,13 +248,18 @@ class Album:
         with self._store.writing():
             space, read = self.face_space() if self.has_people else None, files_below(root)
             people = None if space is None else space.finder()
-            embed = embedding_here(self.embedder, read, workers, people=people, progress=progress)
+            coder = None
+            if self.has_regions:
+                coder = begin_regions(self._store, self.embedder(), read, files.files, None, progress=progress)
+            embed = embedding_here(self.embedder, read, workers, people=people, regions=coder, progress=progress)
             among = None if whole else [file.path for file in files.files]
             updater = Updater(
                 self._store, embed, self._model.source, root, labels, columns, among,
-                None if space is None else space.store,
+                None if space is None else space.store, None if coder is None else RegionStore(self._store.folder),
             )  # fmt: skip
             report = updater.run(files, whole=whole, remove_missing=remove_missing)
+            if coder is not None:
+                find_missing_regions(self._store, coder, read, files.files, progress=progress)
         self._reload()
         if not self._temporary:
             self.collections.refresh()
@@ -347,6 +358,33 @@ class Album:
             return find_missing(
                 self._store, space.store, space.finder(), files_below(root), files, progress=progress
             )  # fmt: skip
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether parts of its photos are described."""
+        return RegionStore.is_in(self._store.folder)
+
+    def region_space(self) -> RegionSpace:
+        """The parts of its photos, to be searched: in the album's folder, whatever engine searches whole photos."""
+        if not self.has_regions:
+            raise ValueError(
+                "This album knows no parts of photos: nobody asked for them yet (smoothap index PHOTOS --out ALBUM "
+                "--regions)."
+            )
+        if self._regions is None or self._regions.store.database.is_replaced:
+            self._regions = RegionSpace(self._store)
+        return self._regions
+
+    def describe_regions(self, *, size: int | None = None, progress: bool = True) -> int:
+        """Keep parts of its photos from now on, and describe those of all that are there; how many had none.
+
+        `size` is that of `index_photos`.
+        """
+        root = self._known_root()
+        with self._store.writing():
+            read, files = files_below(root), walk(root, self._store.folder).files
+            coder = begin_regions(self._store, self.embedder(), read, files, size, progress=progress)
+            return 0 if coder is None else find_missing_regions(self._store, coder, read, files, progress=progress)
 
     def forget_people(self) -> Forgotten:
         """Delete all that is known of faces and people: vectors, names, marks, graph and caches; what there was."""
@@ -479,7 +517,8 @@ class Album:
         photos that pass it are looked at: a `Filter`, or a dict of what it has and of columns of the album's table,
         such as {"brand": "acme"}. `space` is which vectors are compared: "photo", those of whole photos, or "face":
         then all photos of the person are found whose face is the largest in the query's image, or the one in `box`, or
-        number `face`, counted from 1 by size. Each photo comes once, with the `box` of the face.
+        number `face`, counted from 1 by size; or "region": then photos are found that have a part like the query, for
+        a thing that may be small in them. Each photo comes once, with the `box` of the face or part.
         """
         check_list(k, min_score)
         check_expansion(expand, alpha)
@@ -490,10 +529,16 @@ class Album:
                 recall=recall, expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
             )  # fmt: skip
             return self.face_space().hits(self, found)
-        if space != PHOTO:
-            raise ValueError(f"This album has no space {space!r}: it has {PHOTO!r}, whole photos, and {FACE!r}.")
+        if space not in (PHOTO, REGION):
+            spaces = f"{PHOTO!r}, whole photos, {REGION!r}, parts of them, and {FACE!r}"
+            raise ValueError(f"An album has no space {space!r}: it has {spaces}.")
         if face is not None:
             raise ValueError(f"face={face} is one of the faces of a photo: give space={FACE!r} too.")
+        if space == REGION:
+            return self.region_space().search(
+                self, query, None if everything else k, box=box, rerank=rerank, min_score=min_score, recall=recall,
+                expand=expand, alpha=alpha, right=right, wrong=wrong, where=where,
+            )  # fmt: skip
         vector, query_ids = query_vector(self, query, box)
         right, wrong = list(right), self.photos.rows_of(wrong)
         moved = corrected(vector, self.vectors[self.photos.rows_of(right)], self.vectors[wrong])

@@ -6,14 +6,14 @@ import hashlib
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from smoothap._core.memory import freed_memory_kept
 from smoothap._core.progress import Progress
 from smoothap.album.face_marks import FaceMarks
-from smoothap.album.faces import Box, FaceRecord, FaceStore
+from smoothap.album.faces import FaceRecord, FaceStore
 from smoothap.album.prepare import BATCH, Read, face_records
 from smoothap.album.store import Store
 from smoothap.album.walk import PhotoFile
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _COMMIT_SECONDS = 20.0
 _AHEAD = 128  # photos
+Seen = TypeVar("Seen")
 
 
 def find_missing(
@@ -54,9 +55,15 @@ def find_missing(
     ]
     if not wanted:
         return 0
+
+    def look(content: bytes, record: Mapping[str, Any]) -> FoundFaces:
+        picture = read_image(content, shorter_side=people.enough_pixels)
+        boxes = drawn.get(record["sha256"], ())
+        return people.find(picture, size=(record["width"], record["height"]), drawn=boxes)
+
     number, pending, since = 0, dict[int, tuple[bytes, list[FaceRecord]]](), time.monotonic()
     with freed_memory_kept(), Progress("Finding people", len(wanted), "photos", shown=progress) as line:
-        for batch in _batches(read, wanted, people, drawn):
+        for batch in read_again(read, wanted, look):
             records = face_records(people, [found for _, found in batch if found is not None])
             for record, found in batch:
                 if found is not None:
@@ -76,19 +83,24 @@ def _commit(faces: FaceStore, pending: dict[int, tuple[bytes, list[FaceRecord]]]
     return number
 
 
-def _batches(
-    read: Read,
-    wanted: Sequence[tuple[Mapping[str, Any], PhotoFile]],
-    people: PeopleFinder,
-    drawn: Mapping[bytes, Sequence[Box]],
-) -> Iterator[list[tuple[Mapping[str, Any], FoundFaces | None]]]:
-    """Photos with their faces, None for those that are not as they were, some at a time."""
-    waiting: deque[tuple[Mapping[str, Any], Future[FoundFaces | None]]] = deque()
-    batch: list[tuple[Mapping[str, Any], FoundFaces | None]] = []
+def read_again(
+    read: Read, wanted: Sequence[tuple[Mapping[str, Any], PhotoFile]], look: Callable[[bytes, Mapping[str, Any]], Seen]
+) -> Iterator[list[tuple[Mapping[str, Any], Seen | None]]]:
+    """Photos of an album with what `look` sees in their files, None if they are not as they were; some at a time."""
+
+    def seen(file: PhotoFile, record: Mapping[str, Any]) -> Seen | None:
+        try:
+            content = read(file)
+            return look(content, record) if hashlib.sha256(content).digest() == record["sha256"] else None
+        except (ValueError, OSError, MemoryError):
+            return None
+
+    waiting: deque[tuple[Mapping[str, Any], Future[Seen | None]]] = deque()
+    batch: list[tuple[Mapping[str, Any], Seen | None]] = []
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
             for place, (record, file) in enumerate(wanted, start=1):
-                waiting.append((record, pool.submit(_found, read, file, record, people, drawn)))
+                waiting.append((record, pool.submit(seen, file, record)))
                 while len(waiting) > (_AHEAD if place < len(wanted) else 0):
                     one, future = waiting.popleft()
                     batch.append((one, future.result()))
@@ -100,17 +112,3 @@ def _batches(
         finally:
             for _, future in waiting:
                 future.cancel()
-
-
-def _found(
-    read: Read, file: PhotoFile, record: Mapping[str, Any], people: PeopleFinder, drawn: Mapping[bytes, Sequence[Box]]
-) -> FoundFaces | None:
-    try:
-        content = read(file)
-        if hashlib.sha256(content).digest() != record["sha256"]:
-            return None
-        picture = read_image(content, shorter_side=people.enough_pixels)
-        boxes = drawn.get(record["sha256"], ())
-        return people.find(picture, size=(record["width"], record["height"]), drawn=boxes)
-    except (ValueError, OSError, MemoryError):
-        return None

@@ -57,13 +57,14 @@ def learn(
         start = Start.of(vectors, lessons.rows)
         checked = check(vectors, lessons, start, step)
         if not checked.is_clear or check_only:
-            reason = _verdict(checked) if checked.is_clear else f"{_kept(album)} {_verdict(checked)}"
+            verdict = _verdict(checked, _smallest(album))
+            reason = verdict if checked.is_clear else f"{_kept(album)} {verdict}"
             return Learning(False, collections, marked, checked, reason)
         end = train_projection(vectors, lessons, start, step)
     projection = between(start.projection(), end, checked.strength)
     gain = checked.taught
     album.learn(projection, Learnt(projection.dimension, collections, marked, tuple(gain)), checked.calibration)
-    return Learning(True, collections, marked, checked, _verdict(checked))
+    return Learning(True, collections, marked, checked, _verdict(checked, ""))
 
 
 def collections_enough(album: Album) -> int:
@@ -80,10 +81,16 @@ def too_few(collections: int) -> str:
 
 
 def _kept(album: Album) -> str:
-    return f"The album keeps {'what it learnt before' if album.learnt else 'its vectors as they are'}."
+    return f"The album goes on searching {'with what it learnt before' if album.learnt else 'as before'}."
 
 
-def _verdict(checked: Check) -> str:
+def _smallest(album: Album) -> str:
+    """The names of the two collections with the fewest photos, which have the most to gain from more."""
+    by_size = sorted(album.collections.all().values(), key=lambda one: len(one.right))
+    return " and ".join(f"“{one.name}”" for one in by_size[:2])
+
+
+def _verdict(checked: Check, smallest: str) -> str:
     """What the cross-validation says, in sentences."""
     taught, untaught = checked.taught, checked.untaught
     figures = f"mAP {100 * checked.before:.1f} before and {100 * checked.after:.1f} after"
@@ -92,9 +99,9 @@ def _verdict(checked: Check) -> str:
     )
     found = f"Photos that were left out find the others of their collection with {figures}: {gains}."
     if taught.low <= 0:
-        return f"{found} That may be chance: keep more photos in each collection, or more collections."
+        return f"{found} That may be chance. Next, keep about ten more photos of {smallest}, and learn again."
     if taught.value < LEAST_GAIN:
-        return f"{found} That is too little to change the album for: keep more photos in each collection."
+        return f"{found} That is too little to change the album for. Next, keep about ten more photos of {smallest}."
     others = f"Collections that were left out: {loses}."
     if untaught.value < -TOLERATED_LOSS:
         return f"{found} {others} What it is not taught would suffer: keep more, and other, things."

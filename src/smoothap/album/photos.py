@@ -78,7 +78,7 @@ class Hit:
 
     `score` is the cosine; in a list that is ranked by neighbourhood it is the cosine that the plain list has in this
     place, and `through` the id of the photo that led to this one, if it was not the query itself. `box` (x, y, width,
-    height, in pixels of the upright photo) is where the face is that was found, where faces were looked for.
+    height, in pixels of the upright photo) is where the face or the part is that was found, if one was looked for.
     """
 
     id: int

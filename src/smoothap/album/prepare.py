@@ -28,9 +28,11 @@ from smoothap.data.reading import ImageHead, UnreadableImage, image_head, read_i
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smoothap.album.region_codes import RegionCoder
     from smoothap.data.transforms import Transform
     from smoothap.models import Embedder
     from smoothap.models.faces.people import FoundFaces, PeopleFinder
+    from smoothap.models.regions import View
 
 BATCH = 64
 Read = Callable[[PhotoFile], bytes]  # the content of a photo's file, wherever it lies
@@ -50,6 +52,7 @@ class PreparedPhoto:
     view: Tensor | None
     thumbnail: bytes | None
     found: FoundFaces | None = None  # where people are looked for
+    region_view: View | None = None  # where parts of photos are described
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,17 @@ class RefusedPhoto:
 
 
 def prepare(
-    read: Read, file: PhotoFile, known: bytes | None, transform: Transform, people: PeopleFinder | None = None
+    read: Read,
+    file: PhotoFile,
+    known: bytes | None,
+    transform: Transform,
+    people: PeopleFinder | None = None,
+    regions: RegionCoder | None = None,
 ) -> PreparedPhoto | RefusedPhoto:
-    """Read one file; where its hash is the `known` one nothing is decoded. With `people`, find the faces in it."""
+    """Read one file; where its hash is the `known` one nothing is decoded.
+
+    With `people`, find the faces in it; with `regions`, cut the view in which its parts are described.
+    """
     try:
         content = read(file)
         digest = hashlib.sha256(content).digest()
@@ -72,13 +83,14 @@ def prepare(
             return PreparedPhoto(file, digest, None, None, None)
         enough, head = max(transform.enough_pixels(train=False), THUMBNAIL), image_head(content)
         with _room_for(head, content):
-            picture = read_image(content, shorter_side=max(enough, 0 if people is None else people.enough_pixels))
-        found = None
-        if people is not None:
-            found = people.find(picture, size=(head.width, head.height))
-            if (factor := min(picture.size) // enough) > 1:  # as small as it is decoded without people
-                picture = picture.reduce(factor)
-        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture), found)
+            others = [other.enough_pixels for other in (people, regions) if other is not None]
+            picture = read_image(content, shorter_side=max(enough, *others, 0))
+        size = head.width, head.height
+        found = None if people is None else people.find(picture, size=size)
+        view = None if regions is None else regions.view(picture, size)
+        if others and (factor := min(picture.size) // enough) > 1:  # as small as it is decoded without them
+            picture = picture.reduce(factor)
+        return PreparedPhoto(file, digest, head, transform.test(picture), thumbnail_of(picture), found, view)
     except UnreadableImage as error:
         return RefusedPhoto(file, error.reason, may_pass=isinstance(error.__cause__, (MemoryError, ImportError)))
     except Exception as error:  # one bad file is one line of the report, whatever is bad about it
@@ -112,6 +124,7 @@ def prepared_in_order(
     transform: Transform,
     workers: int | None = None,
     people: PeopleFinder | None = None,
+    regions: RegionCoder | None = None,
 ) -> Iterator[PreparedPhoto | RefusedPhoto]:
     """Each file's outcome in the order given; a bounded number is read ahead, so memory is bounded too.
 
@@ -121,7 +134,7 @@ def prepared_in_order(
     with ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="reader") as pool:
         try:
             for file, known in wanted:
-                waiting.append(pool.submit(prepare, read, file, known, transform, people))
+                waiting.append(pool.submit(prepare, read, file, known, transform, people, regions))
                 if len(waiting) > 128:
                     yield waiting.popleft().result()
             while waiting:
@@ -152,7 +165,7 @@ class Embedded:
     """Some photos on their way into an album, each with what is known of it, a vector and a thumbnail.
 
     `refusals` are files that are not read, `same` those whose content the album has. `faces` are those of each photo,
-    None where they were not looked for.
+    None where they were not looked for, and `regions` the codes of its parts, likewise.
     """
 
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -161,6 +174,7 @@ class Embedded:
     refusals: dict[str, Refusal] = field(default_factory=dict)
     same: list[PhotoFile] = field(default_factory=list)
     faces: list[list[FaceRecord] | None] = field(default_factory=list)
+    regions: list[np.ndarray | None] = field(default_factory=list)
 
 
 def embed_files(
@@ -170,18 +184,20 @@ def embed_files(
     workers: int | None,
     line: Progress,
     people: PeopleFinder | None = None,
+    regions: RegionCoder | None = None,
 ) -> Iterator[Embedded]:
     """Embed files, `BATCH` at a time, in their order; each comes with the hash of the content that the album has.
 
-    With `people`, the faces of a batch go through their own network together.
+    With `people`, the faces of a batch go through their own network together; with `regions`, so do their parts.
     """
 
-    def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[FoundFaces]]]]:
+    def batches() -> Iterator[tuple[Tensor, tuple[Embedded, list[FoundFaces], list[View]]]]:
         import torch
 
         batch = Embedded()
         views: list[Tensor] = []
         found: list[FoundFaces] = []
+        wholes: list[View] = []  # in their own shape, for their parts
         for number, outcome in enumerate(outcomes, start=1):
             line.advance()
             if isinstance(outcome, RefusedPhoto):
@@ -195,18 +211,22 @@ def embed_files(
                 views.append(outcome.view)
                 if outcome.found is not None:
                     found.append(outcome.found)
+                if outcome.region_view is not None:
+                    wholes.append(outcome.region_view)
             if len(views) == BATCH or (number == len(wanted) and views):
-                yield torch.stack(views), (batch, found)
+                yield torch.stack(views), (batch, found, wholes)
                 batch, views = Embedded(), []
                 found = []
+                wholes = []
         if batch.refusals or batch.same:
             left.append(batch)
 
     left: list[Embedded] = []
-    outcomes = prepared_in_order(read, wanted, model.transform, workers, people)
-    for vectors, (batch, found) in model.embed_batches(batches()):
+    outcomes = prepared_in_order(read, wanted, model.transform, workers, people, regions)
+    for vectors, (batch, found, wholes) in model.embed_batches(batches()):
         batch.vectors = list(vectors)
         batch.faces = [None] * len(vectors) if people is None else [*face_records(people, found)]
+        batch.regions = [None] * len(vectors) if regions is None else [*regions.codes(wholes)]
         _refuse_without_vector(batch)
         yield batch
     yield from left
@@ -236,5 +256,5 @@ def _refuse_without_vector(batch: Embedded) -> None:
         if not np.isfinite(vector).all() or abs(float(vector @ vector) - 1) > 1e-3:
             refusal = Refusal("the model gives no vector for it", record["bytes"], record["modified"])
             batch.refusals[os.fsdecode(record["path"])] = refusal
-            for some in (batch.records, batch.vectors, batch.thumbnails, batch.faces):
+            for some in (batch.records, batch.vectors, batch.thumbnails, batch.faces, batch.regions):
                 del some[place]

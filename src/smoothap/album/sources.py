@@ -283,7 +283,7 @@ def _take_in(result: Walk, file: PhotoFile) -> None:
         if image:
             result.others[path] = "a hidden file"
     elif not image:
-        result.others[path] = "no photo by its name"
+        result.others[path] = "not a photo, going by its file name"
     else:
         result.files.append(file)
 

@@ -9,6 +9,7 @@
     thumbnails-1           JPEGs, one after the other; a photo says where its own is
     collections/           what users keep (see collections.py), with a lock of its own
     people/                faces and the names of people (see faces.py), if they were asked for
+    regions/               codes of parts of photos (see regions.py), if they were asked for
     unreadable.csv         what was not read, and why
 
 A writer appends to the files, syncs them, and then commits to `album.db`: whatever stops it, the album is the old one
@@ -42,6 +43,7 @@ from smoothap.album.faces import drop_faces
 from smoothap.album.photos import NOTHING_KNOWN, RECORD, Photos, is_inside, unpacked_columns
 from smoothap.album.postings import row_crc
 from smoothap.album.projection import Projection
+from smoothap.album.regions import drop_regions
 from smoothap.album.settings import (
     FORM,
     NAME,
@@ -352,7 +354,8 @@ class Store:
             {**NOTHING_KNOWN, **record, "id": identity, **place}
             for record, identity, place in zip(records, ids, places, strict=True)
         ]
-        drop_faces(self.folder, (identity for identity in ids if identity < settings.next_id))
+        for drop in (drop_faces, drop_regions):
+            drop(self.folder, [identity for identity in ids if identity < settings.next_id])
         spread = max(space.spread, float(np.abs(np.linalg.norm(stored.astype(np.float64), axis=1) - 1).max(initial=0)))
         with self._committing() as (connection, settings):
             for one in (*growths, growth):
@@ -375,7 +378,8 @@ class Store:
             return
         records, snapshot = list(self.records(gone)), self.snapshot()
         Photos(self, snapshot.ids).rows_of(gone)  # an id that is none is an error before anything is changed
-        drop_faces(self.folder, gone)
+        for drop in (drop_faces, drop_regions):
+            drop(self.folder, gone)
         with self._committing() as (connection, settings):
             self._bury(connection, snapshot, np.array(gone, np.int64))
             for start in range(0, len(gone), _ROWS_AT_ONCE):

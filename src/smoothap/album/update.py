@@ -21,10 +21,12 @@ from smoothap.album.faces import FaceStore
 from smoothap.album.photos import packed_columns, spelled
 from smoothap.album.prepare import Embedded, Read, embed_files
 from smoothap.album.refusals import Refusal, read_refusals, write_refusals
+from smoothap.album.regions import RegionStore
 from smoothap.album.store import Store, relative
 from smoothap.album.walk import PhotoFile, Walk
 
 if TYPE_CHECKING:
+    from smoothap.album.region_codes import RegionCoder
     from smoothap.models import Embedder
     from smoothap.models.faces.people import PeopleFinder
 
@@ -76,6 +78,7 @@ class Updater:
     columns: Columns | None = None
     among: Sequence[str] | None = None  # the paths that it is about; None: all
     faces: FaceStore | None = None  # where faces go, if they are looked for
+    regions: RegionStore | None = None  # where parts of photos go, if they are described
 
     def __post_init__(self) -> None:
         self.report = UpdateReport()
@@ -154,6 +157,7 @@ class Updater:
             self._pending.vectors.append(batch.vectors[place])
             self._pending.thumbnails.append(batch.thumbnails[place])
             self._pending.faces.append(batch.faces[place] if batch.faces else None)
+            self._pending.regions.append(batch.regions[place] if batch.regions else None)
             (self.report.added if known is None else self.report.changed).append(path)
             self._pending.records.append({**record, "id": None if known is None else known[0], **self._said(path)})
         if len(self._pending.records) >= COMMIT_ROWS or time.monotonic() - self._committed > COMMIT_SECONDS:
@@ -171,6 +175,10 @@ class Updater:
             if found and self.faces is not None:
                 self.faces.put(found)
                 self.report.faces += sum(len(faces) for _, faces in found.values())
+            coded = zip(ids, pending.records, pending.regions, strict=True)
+            parts = {identity: (record["sha256"], codes) for identity, record, codes in coded if codes is not None}
+            if parts and self.regions is not None:
+                self.regions.put(parts)
         self._committed = time.monotonic()
 
     def _said(self, path: str) -> dict[str, Any]:
@@ -202,15 +210,16 @@ def embedding_here(
     workers: int | None = None,
     *,
     people: PeopleFinder | None = None,
+    regions: RegionCoder | None = None,
     progress: bool = True,
 ) -> Embed:
-    """Embed files in this process; `workers` threads read them. With `people`, find the faces in them."""
+    """Embed files in this process; `workers` threads read them. With `people` and `regions`, their faces and parts."""
     if workers is not None and workers < 1:
         raise ValueError(f"workers is how many photos are read at once, at least 1, not {workers}.")
 
     def embed(wanted: Sequence[Wanted]) -> Iterator[Embedded]:
         with freed_memory_kept(), Progress("Indexing", len(wanted), "photos", shown=progress) as line:
-            yield from embed_files(model(), read, wanted, workers, line, people)
+            yield from embed_files(model(), read, wanted, workers, line, people, regions)
 
     return embed
 

@@ -143,7 +143,7 @@ def _take_in(result: Walk, entry: "os.DirEntry[str]", path: str, top: Path) -> b
         elif entry.is_symlink() and not entry.is_file():
             result.unreadable[path] = "a link to nothing"  # which may have been a folder of photos
         else:
-            result.others[path] = _REASONS.get(_suffix(entry.name), "no photo by its name")
+            result.others[path] = _REASONS.get(_suffix(entry.name), "not a photo, going by its file name")
     except (OSError, RuntimeError, ValueError) as error:  # such as a link to itself
         result.unreadable[path] = reason_of(error)
     return False

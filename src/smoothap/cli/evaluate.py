@@ -134,7 +134,7 @@ def evaluate(
         if processes.rank == 0:
             others = {} if against is None else _reports_against(reports, against)
             _print_reports(reports, others, as_json, out)
-            if data is not None and not as_json and (table := beside_the_paper(data, reports)):
+            if data is not None and not as_json and (table := beside_the_paper(data, {"": reports})):
                 print(f"\n{table}")
 
 

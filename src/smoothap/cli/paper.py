@@ -27,7 +27,10 @@ _COMMANDS = {  # what the help says before an analysis is imported, and the opti
     "indicator": ("Figure 2: what may stand for the indicator, and the slopes of each.", "--data emoji"),
     "triplet-example": ("Section 4: six violating terms under a triplet loss and Smooth-AP.", "--data emoji"),
     "tightness": ("Figure 4: the error of the AP approximation in training.", "--data emoji --tau 0.1 0.01"),
-    "operating-region": ("Supplement C: the share of differences that has a gradient.", _TRAINED),
+    "operating-region": (
+        "Supplement C: the share of differences that has a gradient.",
+        "--data emoji --batch-sizes 64 256",
+    ),
     "ablation": ("Table 5: temperature, images of a class, batch size.", "--data glyphs --size 48 --seeds 3"),
     "cost": ("Supplement E: time and memory of four AP losses.", "--batch-sizes 112 224"),
     "queries": ("Figures 1, 3, S1 to S6: ranked images before and after training.", f"{_TRAINED} --layout rows"),

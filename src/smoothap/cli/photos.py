@@ -26,6 +26,7 @@ def photos(
     people: bool = True,
     face_model: Path | None = None,
     face_weights: Path | None = None,
+    regions: bool | None = None,
 ) -> None:
     """Search in a folder of photos: makes an album of it, or brings it up to date, and opens it as a page.
 
@@ -46,6 +47,8 @@ def photos(
         Take in photos that come while the page is open.
     people
         Find the faces in the photos, too. What is kept of them is said, and can be removed.
+    regions
+        Describe parts of the photos, too, so that things inside photos can be asked for. What it costs is said first.
     """
     from smoothap.album.ingest import index_photos
     from smoothap.album.settings import album_place
@@ -64,7 +67,7 @@ def photos(
             people = False
         indexed = index_photos(
             folder, place, model=model, device=str(chosen_device(device)), people=people, face_model=face_model,
-            face_weights=face_weights,
+            face_weights=face_weights, regions=regions,
         )  # fmt: skip
         print_report(indexed, place, as_json=False)
         name = folder.resolve().name or "photos"

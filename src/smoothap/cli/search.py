@@ -75,6 +75,7 @@ def search(
     box: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     person: bool = False,
     face: int | None = None,
+    regions: bool = False,
     name: str | None = None,
     everything: Annotated[bool, Parameter(name="--all")] = False,
     rerank: bool = True,
@@ -107,6 +108,9 @@ def search(
         index --people).
     face
         With --person: the face with this number, counted from 1 by size, instead of the largest; or give a --box.
+    regions
+        Look for the thing inside photos too, where it is a part of them; the album has to know parts (smoothap index
+        --regions).
     name
         Find all photos of the person with this name, who was named before (smoothap album people).
     everything
@@ -138,6 +142,8 @@ def search(
             raise ValueError("--name looks for somebody by name, without a photo: leave the photo out.")
     elif face is not None and not person:
         raise ValueError("--face is one of the faces of a photo, with --person.")
+    elif regions and person:
+        raise ValueError("--regions looks for things and --person for people: give one of them.")
     elif not photos and not id:
         raise ValueError("Give a photo to look for, or --id with the id of a photo of the album.")
     if html is not None:
@@ -150,14 +156,15 @@ def search(
     if name is not None:
         hits = opened.people.search(name, None if everything else k)
     else:
+        space = "face" if person else "region" if regions else "photo"
         hits = opened.search(
-            given[0] if len(given) == 1 else given, k, space="face" if person else "photo", face=face,
+            given[0] if len(given) == 1 else given, k, space=space, face=face,
             box=None if box is None else _box(box), rerank=rerank, min_score=min_score, recall=recall,
             everything=everything, expand=expand, alpha=ALPHA if alpha is None else alpha, right=right, wrong=wrong,
             where=passing,
         )  # fmt: skip
-    of_people = person or name is not None
-    expected = None if of_people else _expectation(opened.calibration_of(rerank), hits, min_score, recall)
+    of_parts = person or regions or name is not None
+    expected = None if of_parts else _expectation(opened.calibration_of(rerank), hits, min_score, recall)
     if html is not None:
         names = [*map(str, photos), *(opened.photo(identity).path for identity in id), *([name] if name else [])]
         _write_page(opened, hits, names, "" if expected is None else _sentence(expected), html)
@@ -218,7 +225,7 @@ def _print(hits: list[Hit], expected: Expectation | None) -> None:
     rows = [
         {"rank": hit.rank, "score": f"{hit.score:.3f}", "id": str(hit.id)}
         | ({"label": visible(hit.label or "")} if labelled else {})
-        | ({"face": ",".join(map(str, hit.box or ()))} if boxed else {})
+        | ({"box": ",".join(map(str, hit.box or ()))} if boxed else {})
         | {"photo": visible(hit.path)}
         for hit in hits
     ]

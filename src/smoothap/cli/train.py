@@ -194,19 +194,14 @@ def train(
             for name, tuned in trainings:
                 finished[name] = tuned
                 if shown:
-                    _print_training(tuned)
+                    _print_training(tuned, name or loss or "")
         except Interrupted as interrupted:
             if shown:
                 again = "To go on, repeat the command with --resume."
                 print(f"{interrupted} {f'{out} is as it was.' if dry_run else again}")
             sys.exit(130)
         if len(finished) > 1 and shown:
-            rows = [
-                {"mAP in %": name}
-                | {test: f"{100 * report.mean_average_precision:.1f}" for test, report in tuned.after.items()}
-                for name, tuned in finished.items()
-            ]
-            print(f"\n{text_table(rows, text=['mAP in %'])}")
+            _print_all(finished)
     # torchrun takes every exit code but 0 for a crash, and would start the training again.
     if processes.number == 1 and not all(tuned.improved for tuned in finished.values()):
         sys.exit(options.NOT_IMPROVED)
@@ -222,7 +217,39 @@ def _method(name: str, given: dict[str, str]) -> Method:
     return METHODS[name].with_options(**given)
 
 
-def _print_training(tuned: FineTuned) -> None:
+def _print_all(finished: dict[str, FineTuned]) -> None:
+    """The metrics of each set for all trainings, and where it is the paper's, each below its own row there."""
+    from smoothap.paper.paper_rows import beside_the_paper
+
+    for test in next(iter(finished.values())).after:
+        head, rows = f"{test}, in %", []
+        for name, tuned in finished.items():
+            report = tuned.after[test]
+            metrics = {"mAP": report.mean_average_precision} | {f"Recall@{k}": r for k, r in report.recall.items()}
+            rows.append({head: name} | {title: f"{100 * value:.1f}" for title, value in metrics.items()})
+        print(f"\n{text_table(rows, text=[head])}")
+    data = next(iter(finished.values())).data
+    if beside := beside_the_paper(data, {name: tuned.after for name, tuned in finished.items()}, _published):
+        print(f"\n{beside}")
+
+
+def _published(set_name: str, training: str) -> dict[str, list[str]]:
+    """The paper's own rows for a training, by its name or that of its loss; those of Smooth-AP where it has none."""
+    from smoothap.paper.paper_rows import PAPER_TABLES, own_rows, printed
+
+    table = PAPER_TABLES[set_name]
+    if training in ("", "smooth-ap", *table.trainings):
+        return own_rows(set_name, training)
+    from smoothap.benchmark.methods import METHODS, TWO_STAGES
+
+    if table.start:  # on faces a loss follows that of the network it starts from
+        name, results = f"+{training}", TWO_STAGES.get(f"{table.start}+{training}", ())
+    else:
+        name, results = training, METHODS[training].paper if training in METHODS else ()
+    return printed(set_name, name, {result.data_set: result.metrics for result in results})
+
+
+def _print_training(tuned: FineTuned, loss: str) -> None:
     if isnan(tuned.validation_map):
         print(f"\nThe model is that of the last step, {tuned.steps}: no classes were held out to choose another.")
     else:
@@ -234,7 +261,7 @@ def _print_training(tuned: FineTuned) -> None:
         print(f"\nOn unseen classes ({name}):\n{table}")
     from smoothap.paper.paper_rows import beside_the_paper
 
-    if beside := beside_the_paper(tuned.data, tuned.after):
+    if beside := beside_the_paper(tuned.data, {"": tuned.after}, lambda set_name, _: _published(set_name, loss)):
         print(f"\n{beside}")
     model = tuned.folder / "model"
     print(f"\nThe model is in {model}, the course of the training in {tuned.folder / 'metrics.jsonl'}.")

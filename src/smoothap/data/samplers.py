@@ -40,7 +40,8 @@ class BalancedBatches:
     An epoch is a whole number of rounds over the classes, by default about as many images as the set has. Every class
     comes up equally often in it, or once more where the classes do not divide into batches. With `by_size` a class
     comes up once for every `samples_per_class` images it has, and classes with fewer are left out, as in the released
-    code. labels (n,); or (n, classes) of 0 and 1, where an image comes up for each label that it has.
+    code; with `fill` they come up once and repeat their images, as in the code of cross-batch memory. labels (n,); or
+    (n, classes) of 0 and 1, where an image comes up for each label that it has.
     """
 
     def __init__(
@@ -52,13 +53,14 @@ class BalancedBatches:
         seed: int = 0,
         rounds: int | None = None,
         by_size: bool = False,
+        fill: bool = False,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
         labels = np.asarray(labels)
         rows, labels = (np.arange(len(labels)), labels) if labels.ndim == 1 else np.nonzero(labels)
         _, class_of, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-        if by_size:
+        if by_size and not fill:
             rows, labels = (side[sizes[class_of] >= samples_per_class] for side in (rows, labels))
         self._share = _Share(batch_size, samples_per_class, seed, rank, ranks)
         classes, wanted = len(np.unique(labels)), batch_size // samples_per_class
@@ -136,6 +138,52 @@ class PairBatches:
         first = epoch * self._halves_per_group
         for group, stream in enumerate(self._streams):
             halves[pairs == group] = stream.batches(first, first + self._halves_per_group)
+        return halves.reshape(len(pairs), -1)
+
+    def draws(self, epoch: int, first_step: int = 0) -> Iterator[list[Draw]]:
+        """This rank's share of every batch of the epoch from `first_step` on."""
+        return self._share.draws(self.rows(epoch), epoch, first_step)
+
+
+class WholeClassPairs:
+    """Half of a batch from each of two groups, with no fixed number of images a class: FastAP's own batches for SOP.
+
+    In an epoch the classes of a group follow each other in a random order, each with all its images, and every half of
+    a batch takes the images that come next, from the first again behind the last (train_hard.m of the authors' code).
+    """
+
+    def __init__(
+        self,
+        labels: np.ndarray,
+        groups: np.ndarray | None,
+        batch_size: int,
+        *,
+        batches_per_pair: int = 5,
+        seed: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
+        if groups is None or len(np.unique(groups)) < 2:
+            raise ValueError("this set has no groups to pair: give it a group column, or take balanced batches")
+        self._share = _Share(batch_size, 2, seed, rank, ranks)
+        self._batches_per_pair, labels, groups = batches_per_pair, np.asarray(labels), np.asarray(groups)
+        rows = np.argsort(labels, kind="stable")
+        classes = np.split(rows, np.flatnonzero(np.diff(labels[rows])) + 1)
+        self._classes = [[each for each in classes if groups[each[0]] == name] for name in np.unique(groups)]
+        self._pairs = np.array(list(combinations(range(len(self._classes)), 2)))
+
+    def __len__(self) -> int:
+        return len(self._pairs) * self._batches_per_pair
+
+    def rows(self, epoch: int) -> np.ndarray:
+        """The global batches of an epoch, (steps, batch_size) rows of the set."""
+        random = np.random.default_rng((self._share.seed, epoch, 0, _PAIRS))
+        pairs = np.repeat(random.permutation(self._pairs), self._batches_per_pair, axis=0)
+        halves = np.empty((*pairs.shape, self._share.batch_size // 2), dtype=np.int64)
+        for group, classes in enumerate(self._classes):
+            order = np.concatenate([classes[place] for place in random.permutation(len(classes))])
+            wanted = pairs == group
+            halves[wanted] = np.resize(order, halves[wanted].shape)
         return halves.reshape(len(pairs), -1)
 
     def draws(self, epoch: int, first_step: int = 0) -> Iterator[list[Draw]]:

@@ -107,8 +107,11 @@ class EfficientNetLite0(nn.Module):
                 nn.init.normal_(layer.weight, 0.0, (2.0 / fan_out) ** 0.5)
 
     def forward(self, images: Tensor) -> Tensor:
-        features = self.blocks(self.bn1(self.conv_stem(images)))
-        return self.bn2(self.conv_head(features)).mean((2, 3))
+        return self.forward_features(images).mean((2, 3))
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The last map, (n, 1280, h / 32, w / 32), as timm calls it."""
+        return self.bn2(self.conv_head(self.blocks(self.bn1(self.conv_stem(images)))))
 
 
 def packaged_weights() -> Path | None:

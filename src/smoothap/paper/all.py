@@ -76,7 +76,7 @@ def all_analyses(
     network
         The network that the other analyses start from, by its timm name.
     steps
-        How many steps to train for each temperature of the tightness.
+        How many steps to train for each temperature of the tightness, and for each batch size of the operating region.
     ablation
         Make the ablation too, which takes an hour or more on two cores.
     reuse
@@ -101,7 +101,7 @@ def all_analyses(
         "indicator": partial(indicator, start),
         "triplet-example": partial(triplet_example, start),
         "tightness": partial(tightness, start, steps=steps, out=out),
-        "operating-region": partial(operating_region, start, model=[network], out=out),
+        "operating-region": partial(operating_region, start, batch_sizes=(64, 128, 256), steps=steps, out=out),
         "ablation": partial(make_ablation, replace(start, data="glyphs", size=48), out=out),
         "cost": partial(cost, measured, batch_sizes=(112, 224), rounds=3, backbone_rounds=1, out=out),
         **{

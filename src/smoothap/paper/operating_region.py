@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import cycle, pairwise
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 from torch import Tensor
 
-from smoothap._core.progress import Progress
 from smoothap.data.names import open_data
 from smoothap.data.samplers import BalancedBatches
 from smoothap.functional.diagnostics import NEGLIGIBLE_GRADIENT, operating_width
-from smoothap.models.embedding import embed_sets
 from smoothap.paper.analysis import OUT, Analysis, Start
+from smoothap.paper.tightness import MeasuredSmoothAP
 from smoothap.plots.drawing import LEGEND, LINE_STYLES, PLAIN, doubling_axis, draw_lines, panel_figure, style_axes
 from smoothap.plots.palette import LIGHT
-from smoothap.training.config import NETWORK
+from smoothap.training.config import QUICK, RunOptions
+from smoothap.training.finetune import train_and_test
+from smoothap.training.loop import alone_in
 
+_MICRO_BATCH = 256  # images held at a time
 _SCORES_AT_ONCE = 1 << 20
 _FULL, _OTHERS, _NEAR, _BUSY = _SHARES = (
     "P, full matrix", "P, i != j", "negatives near a positive", "positives with one",
@@ -35,6 +38,7 @@ def region_of(embeddings: Tensor, labels: Tensor, width: float) -> tuple[float, 
     share of the pairs i != j of items other than the query; how many negatives a positive has near it; and the share of
     the positives that have at least one.
     """
+    embeddings, labels = embeddings.detach().cpu(), labels.cpu()
     m = len(embeddings)
     scores = embeddings @ embeddings.T
     rows_at_once = max(1, _SCORES_AT_ONCE // m)
@@ -56,64 +60,57 @@ def region_of(embeddings: Tensor, labels: Tensor, width: float) -> tuple[float, 
     return full / m**3, others / max(1, m * (m - 1) * (m - 2)), near / max(1, positives), busy / max(1, positives)
 
 
-def regions(
-    name: str,
-    vectors: np.ndarray,
-    labels: np.ndarray,
-    batch_sizes: Sequence[int],
-    samples_per_class: int,
-    tau: float,
-    seed: int,
-) -> list[dict[str, Any]]:
-    """The mean over the batches of an epoch for each batch size, of vectors (n, d) of length 1 with labels (n,)."""
-    width, rows = operating_width(tau), []
-    for batch_size in batch_sizes:
-        batches = BalancedBatches(labels, batch_size, samples_per_class, seed=seed).rows(0)
-        counted = []
-        with Progress(f"{name}, batches of {batch_size:,}", len(batches), "batches") as line:
-            for batch in batches:
-                counted.append(region_of(torch.from_numpy(vectors[batch]), torch.from_numpy(labels[batch]), width))
-                line.advance()
-        means = (float(np.mean(values)) for values in zip(*counted, strict=True))
-        rows.append({"model": name, "B": batch_size, "batches": len(batches), **dict(zip(_SHARES, means, strict=True))})
-    return rows
-
-
 def operating_region(
     start: Start = Start(data="emoji"),
     *,
-    model: Sequence[str] = (NETWORK,),
-    batch_sizes: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
+    batch_sizes: Sequence[int] = (64, 128, 256, 512, 1024),
     samples_per_class: int = 4,
     tau: float = 0.01,
+    steps: int | None = None,
     out: Path = OUT,
 ) -> Analysis:
     """Supplement C: the share of the differences of scores that the sigmoid gives a gradient, by batch size.
 
-    The vectors are made once, so the network does not change from batch to batch as it does in training.
+    As in the paper, an epoch is trained for each batch size, with all else equal, from the same first weights, and the
+    share is the mean over its batches. The trainings stay in the folder; one that was cut off goes on.
 
     Parameters
     ----------
-    model
-        Networks by their timm names, or folders of trained models: a line for each.
     batch_sizes
-        Where the training images have too few classes for the largest, the test images join them.
+        Those for which the training images have too few classes are left out.
+    steps
+        Stop after that many steps instead of an epoch.
     """
-    benchmark, largest = open_data(start.data), max(batch_sizes)
-    if benchmark.train is None:
-        raise ValueError(f"{benchmark.name} has no training images: choose another set.")
-    sets = [benchmark.train]
-    if sets[0].classes * samples_per_class < largest:
-        sets.append(next(iter(benchmark.tests.values())))
-        print(f"{sets[0].classes:,} training classes are too few for batches of {largest:,}: the test images join.")
-    rows: list[dict[str, Any]] = []
-    labels = np.zeros(0, np.int64)
-    for name in model:
-        embedder = replace(start, model=name).network().to(start.device)
-        vectors, labels = embed_sets(embedder, sets, unreadable=out / "unreadable.csv")
-        label = "/".join(Path(name).parts[-2:]) if Path(name).is_dir() else name
-        rows += regions(label, vectors, labels, batch_sizes, samples_per_class, tau, start.seed)
-    width = operating_width(tau)
+    images, validation = open_data(start.data).train_and_validation(start.seed)
+    fitting = [size for size in batch_sizes if size <= images.classes * samples_per_class]
+    if len(fitting) < len(batch_sizes):
+        print(f"{images.classes:,} training classes are too few for batches of {max(batch_sizes):,}: left out.")
+    parts = (
+        Path(start.model).name,
+        start.data,
+        start.size,
+        samples_per_class,
+        f"{tau:g}",
+        steps or "epoch",
+        start.seed,
+    )
+    trainings = out / "operating-region" / "-".join(map(str, parts)).replace("/", "_").replace(":", "_")
+    settings = replace(
+        QUICK, epochs=1, steps=steps, samples_per_class=samples_per_class, tau=tau, seed=start.seed, head_init="random",
+        micro_batch_size=_MICRO_BATCH,
+    )  # fmt: skip
+    width, rows, curves = operating_width(tau), [], {}
+    for batch_size in sorted(fitting) or batch_sizes[:1]:  # none fits: the sampler says why
+        config, place = replace(settings, batch_size=batch_size), trainings / f"batch-{batch_size}"
+        per_epoch = len(BalancedBatches(images.labels, batch_size, samples_per_class, seed=start.seed))
+        loss = MeasuredSmoothAP(tau, config.total_steps(per_epoch), len(_SHARES), partial(region_of, width=width))
+        with alone_in(place):
+            options = RunOptions(resume=True, device=start.device)
+            train_and_test(start.network(512), loss, images, validation, config, place, options)
+        measured = loss.measured.cpu().numpy()
+        means = measured.mean(0).tolist()
+        rows.append({"B": batch_size, "batches": len(measured), **dict(zip(_SHARES, means, strict=True))})
+        curves[str(batch_size)] = measured[:, 0].tolist()
     return Analysis(
         name="operating-region",
         title="The share of the difference matrix in the sigmoid's operating region",
@@ -127,10 +124,8 @@ def operating_region(
         agreement=_agreement(rows, width, tau),
         numbers={
             "data": start.data, "tau": tau, "gradient": NEGLIGIBLE_GRADIENT, "width": width,
-            "samples_per_class": samples_per_class, "seed": start.seed,
-            "images": len(labels), "classes": len(np.unique(labels)),
-            "derivative": "of G(D; tau) with respect to D",
-            "embedded": "once, forward only; the batches are those of an epoch of training",
+            "images": len(images), "classes": images.classes, "settings": settings.to_dict(),
+            "derivative": "of G(D; tau) with respect to D", "curves of P": curves,
         },
     )  # fmt: skip
 
@@ -141,49 +136,44 @@ def _near(ascending: Tensor, scores: Tensor, width: float) -> Tensor:
 
 
 def _agreement(rows: Sequence[Mapping[str, Any]], width: float, tau: float) -> str:
-    of_model = [row for row in rows if row["model"] == rows[-1]["model"]]
-    first, last = of_model[0], of_model[-1]
-    rises = all(one[_FULL] < other[_FULL] for one, other in pairwise(of_model))
+    first, last = rows[0], rows[-1]
+    rises = all(one[_FULL] < other[_FULL] for one, other in pairwise(rows))
     verdict = "Does not agree" if not rises else "Agrees" if last[_FULL] > 1.1 * first[_FULL] else "Agrees, but weakly"
     return (
-        f"{verdict}: with {last['model']} the share P {'rises' if rises else 'does not rise'} with every step of the "
-        f"batch size ({100 * first[_FULL]:.1f}% at {first['B']:,}, {100 * last[_FULL]:.1f}% at {last['B']:,}), a mean "
-        f"over pairs that a fixed network scores; what grows with it is the number of negatives in the region of a "
-        f"positive, from {first[_NEAR]:,.1f} to {last[_NEAR]:,.1f}, and the share of positives with at least one, from "
-        f"{100 * first[_BUSY]:.0f}% to {100 * last[_BUSY]:.0f}%. The region is {width:.3f} wide on each side at tau "
-        f"{tau:g}."
+        f"{verdict}: over an epoch of training the mean share P {'rises' if rises else 'does not rise'} with every "
+        f"step of the batch size ({100 * first[_FULL]:.1f}% at {first['B']:,}, {100 * last[_FULL]:.1f}% at "
+        f"{last['B']:,}); the number of negatives in the region of a positive goes from {first[_NEAR]:,.1f} to "
+        f"{last[_NEAR]:,.1f}, and the share of positives with at least one from {100 * first[_BUSY]:.0f}% to "
+        f"{100 * last[_BUSY]:.0f}%. The larger the batch, the fewer steps an epoch has ({first['batches']:,} and "
+        f"{last['batches']:,}), and the less the network has learnt by its middle. The region is {width:.3f} wide on "
+        f"each side at tau {tau:g}."
     )
 
 
 def _share_figure(rows: Sequence[Mapping[str, Any]], tau: float) -> Figure:
-    """P, the negatives near a positive, and the positives that have one, against the batch size; a line a model."""
+    """P, the negatives near a positive, and the positives that have one, against the batch size."""
     figure = panel_figure(11.5, 3.9)
     panels = (
         (_FULL, f"P: share of all differences\nin the region, τ = {tau:g}"),
         (_NEAR, "Negatives in the region\nof a positive, on average"),
         (_BUSY, "Positives with at least\none negative in the region"),
     )
-    of_model = {name: [row for row in rows if row["model"] == name] for name in dict.fromkeys(r["model"] for r in rows)}
+    at = [row["B"] for row in rows]
     for place, (name, title) in enumerate(panels):
         axes = figure.add_subplot(1, 3, place + 1, xlabel="batch size")
-        at = {model: [row["B"] for row in each] for model, each in of_model.items()}
-        curves = {model: (at[model], [row[name] for row in each]) for model, each in of_model.items()}
+        shown = {"full matrix": _FULL, "without i = j and the query": _OTHERS} if name == _FULL else {"": name}
+        curves = {label: (at, [row[share] for row in rows]) for label, share in shown.items()}
         draw_lines(axes, curves, styles=LINE_STYLES)
-        for model, (colour, _, _) in zip(of_model if name == _FULL else (), cycle(LINE_STYLES), strict=False):
-            others = [row[_OTHERS] for row in of_model[model]]
-            axes.plot(at[model], others, ":", color=LIGHT[colour], linewidth=1.6)
-        doubling_axis(axes, sorted({row["B"] for row in rows}), rotation=35)
+        doubling_axis(axes, at, rotation=35)
         if name == _NEAR:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(PLAIN)
             axes.yaxis.set_minor_formatter(NullFormatter())
         else:
-            drawn = (name, _OTHERS) if name == _FULL else (name,)
-            axes.set_ylim(0, 1.18 * max(row[share] for row in rows for share in drawn))
+            axes.set_ylim(0, 1.18 * max(row[share] for row in rows for share in shown.values()))
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         style_axes(axes, title)
         if name == _FULL:
-            axes.plot([], [], ":", color=LIGHT["soft"], linewidth=1.6, label="without i = j and the query")
             axes.legend(fontsize=9.5, loc="best", **LEGEND)
     return figure
 

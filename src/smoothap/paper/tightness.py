@@ -77,20 +77,22 @@ def baseline_errors(embeddings: Tensor, labels: Tensor) -> list[float]:
 
 
 class MeasuredSmoothAP(nn.Module):
-    """Smooth-AP that notes the errors of its baselines at every step; they are saved with the checkpoint."""
+    """Smooth-AP that notes some numbers of every batch, (steps, numbers), which are saved with the checkpoint."""
 
-    errors: Tensor
+    measured: Tensor
     step: Tensor
 
-    def __init__(self, tau: float, steps: int) -> None:
+    def __init__(
+        self, tau: float, steps: int, numbers: int, measure: Callable[[Tensor, Tensor], Sequence[float]]
+    ) -> None:
         super().__init__()
-        self.loss = SmoothAP(tau)
+        self.loss, self._measure = SmoothAP(tau), measure
         self.tolerated_noise = self.loss.tolerated_noise
-        self.register_buffer("errors", torch.zeros(steps, len(BASELINES)))
+        self.register_buffer("measured", torch.zeros(steps, numbers))
         self.register_buffer("step", torch.tensor(0))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        self.errors[int(self.step)] = self.errors.new_tensor(baseline_errors(embeddings, labels))
+        self.measured[int(self.step)] = self.measured.new_tensor(self._measure(embeddings, labels))
         self.step += 1
         return self.loss(embeddings, labels)
 
@@ -126,12 +128,12 @@ def tightness(
     of_baselines: dict[float, np.ndarray] = {}  # (steps, baselines)
     for temperature in tau:
         place = trainings / f"tau-{temperature:g}"
-        loss = MeasuredSmoothAP(temperature, total)
+        loss = MeasuredSmoothAP(temperature, total, len(BASELINES), baseline_errors)
         measured = replace(settings, tau=temperature, diagnose_every=1)
         options = RunOptions(resume=True, device=start.device)
         with alone_in(place):
             train_and_test(start.network(512), loss, images, validation, measured, place, options)
-        of_baselines[temperature] = loss.errors.cpu().numpy()
+        of_baselines[temperature] = loss.measured.cpu().numpy()
         curves[temperature] = [
             {name: row[name] for name in ("step", "approximation_error", "loss")}
             for row in read_rows(place)

@@ -140,8 +140,10 @@ class SearchOptions(Filters):
         True, description="Rank by the album's neighbourhoods; false ranks by the plain cosine with the query."
     )
     stacked: bool = Field(False, description="Copies of one photo as one, the best, where the first of them is.")
-    space: Literal["photo", "face"] = Field(
-        "photo", description='What is compared: "face" finds all photos of the person whose face the query is.'
+    space: Literal["photo", "face", "region"] = Field(
+        "photo",
+        description='What is compared: "face" finds all photos of the person whose face the query is, "region" photos '
+        "that have a part like the query.",
     )
     face: int | None = Field(
         None, ge=1, le=10_000, description="Which face of the query, counted from 1 by size; by default the largest."
@@ -250,7 +252,7 @@ class Hit(PhotoInfo):
     through: int | None = None
     face: int | None = Field(None, description="The id of the face that was found, where faces were looked for.")
     box: tuple[float, float, float, float] | None = Field(
-        None, description="Where that face is: left, top, width, height as shares of the photo."
+        None, description="Where that face or part is: left, top, width, height as shares of the photo."
     )
     said: bool | None = Field(None, description="Of a person's photo: whether a user said that this is them, or not.")
 

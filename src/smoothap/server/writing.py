@@ -117,7 +117,7 @@ def _target(album: Album, root: Path, path: str) -> Path:
     if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
         raise ValueError(f"a file or folder of it has a name of more than {_LONGEST_NAME} bytes: give a shorter one")
     if PurePosixPath(path).suffix.lower() not in SUFFIXES:
-        raise ValueError(f"no photo by its name: it ends in one of {', '.join(SUFFIXES)}")
+        raise ValueError(f"not a photo, going by its file name: photos end in {', '.join(SUFFIXES)}")
     target = root.joinpath(*parts)
     folder = Path(os.path.realpath(target.parent))
     if not folder.is_relative_to(root.resolve()) or target.is_symlink():

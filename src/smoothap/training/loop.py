@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import torch
@@ -142,8 +143,7 @@ def train(
         refuse_batch_statistics(model)
     groups = model.parameter_groups(config.learning_rate, config.head_lr_multiplier)
     groups += parameter_groups(loss, config)
-    adam = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
-    optimiser = adam(groups, weight_decay=config.weight_decay)
+    optimiser = _optimiser(groups, config)
     rates = [group["lr"] for group in optimiser.param_groups]
     dtype, tf32 = network_precision(config, loss, device), config.precision == "tf32"
     scaler = loss_scaler(dtype, device)
@@ -308,6 +308,13 @@ def _caught_signals() -> Generator[list[int]]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
+
+
+def _optimiser(groups: list[dict[str, Any]], config: TrainingConfig) -> torch.optim.Optimizer:
+    if config.optimiser == "sgd":
+        return torch.optim.SGD(groups, momentum=config.momentum, weight_decay=config.weight_decay)
+    adam = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
+    return adam(groups, weight_decay=config.weight_decay)
 
 
 def _check_classes(images: ImageSet, validation: ImageSet | None, config: TrainingConfig) -> None:

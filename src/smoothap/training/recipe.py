@@ -25,12 +25,12 @@ class Recipe:
 
     Data and networks are functions, so that nothing is read before the command line has been checked. Several
     trainings, which are run one after the other, each in a folder of its name, have a config or a loss by name, or
-    both; `batches` by name are for those that have some. `weights` says which file the training starts from where no
-    published weights can be fetched by name: `--weights` must then be given.
+    both, and may have a model by name; `batches` by name are for those that have some. `weights` says which file the
+    training starts from where no published weights can be fetched by name: `--weights` must then be given.
     """
 
     data: Callable[[Path], Benchmark]
-    model: Callable[[Weights], Embedder]
+    model: Callable[[Weights], Embedder] | Mapping[str, Callable[[Weights], Embedder]]
     loss: Loss | Mapping[str, Loss]
     config: TrainingConfig | Mapping[str, TrainingConfig]
     batches: BatchesOf | Mapping[str, BatchesOf] | None = None  # by default balanced over the classes
@@ -55,7 +55,7 @@ class Recipe:
         return {
             name: partial(
                 fine_tune,
-                model=partial(self.model, weights),
+                model=partial(self.model[name] if isinstance(self.model, Mapping) else self.model, weights),
                 before=None if self.before is None else partial(self.before, weights),
                 transform=transform,
                 config=config,

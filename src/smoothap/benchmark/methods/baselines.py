@@ -1,7 +1,8 @@
 """The losses of other papers, called as our own: `loss(embeddings, labels)`, or against a memory of earlier batches.
 
 Most are pytorch-metric-learning's with the settings of their papers (`Wrapped`). Ours are those that the library has
-otherwise (`ProxyNCA`, `SemiHardMiner`), not at all (`ContrastiveWithMemory`), or slowly (`DistanceWeightedMiner`).
+otherwise (`ProxyNCA` and the miners) or not at all (`ContrastiveWithMemory`). "The re-implementation" is that of Roth
+and Brattoli (github.com/Confusezius/Deep-Metric-Learning-Baselines), which the paper ran and its released code is of.
 """
 
 from abc import abstractmethod
@@ -16,6 +17,8 @@ from torch.nn.functional import normalize
 from smoothap.losses.inputs import checked_call, first_of
 
 _PROXY_LENGTH = 3.0  # of embeddings and proxies, in the re-implementation of Proxy NCA
+_OPPOSITE = 1.999  # distances of opposite vectors count as this: at 2 the density is 0
+_FAR = 10.0  # beyond all distances of unit vectors
 Triplets = tuple[Tensor, Tensor, Tensor]  # rows of anchors, positives and negatives, (t,) each
 
 
@@ -80,7 +83,28 @@ class TripletMiner(nn.Module):
 
 
 class SemiHardMiner(TripletMiner):
-    """One triplet for each anchor, as the re-implementation of Roth and Brattoli draws them, which the paper ran.
+    """One triplet for each anchor: any positive, and a negative beyond it by less than the margin.
+
+    d(a, p) < d(a, n) < d(a, p) + margin, as FaceNet has it and the re-implementation since 16 March 2020; any negative
+    where there is none such.
+    """
+
+    def __init__(self, margin: float = 0.2) -> None:
+        super().__init__()
+        self.margin = margin
+
+    def draw(self, queries: Tensor, items: Tensor, same: Tensor, positive: Tensor) -> Triplets:
+        anchors = (positive.any(1) & ~same.all(1)).nonzero()[:, 0]
+        if not len(anchors):
+            return anchors, anchors, anchors
+        distances, negative = torch.cdist(queries[anchors], items), ~same[anchors]
+        positives = _drawn(positive[anchors])
+        beyond = distances - distances.gather(1, positives[:, None])
+        return anchors, positives, _drawn(negative, (beyond > 0) & (beyond < self.margin))
+
+
+class SoftHardMiner(TripletMiner):
+    """One triplet for each anchor: what the re-implementation called semi-hard until 16 March 2020, softhard since.
 
     A positive that is farther than the nearest negative, and a negative that is nearer than the farthest positive, each
     at random; any positive or negative where there is none such.
@@ -97,47 +121,57 @@ class SemiHardMiner(TripletMiner):
         return anchors, _drawn(positive, cosines < nearest), _drawn(negative, cosines > farthest)
 
 
-def _drawn(possible: Tensor, preferred: Tensor) -> Tensor:
+def _drawn(possible: Tensor, preferred: Tensor | None = None) -> Tensor:
     """One of the possible columns of each row, (t, m) -> (t,): a preferred one where there is any."""
-    chosen = possible & preferred
+    chosen = possible if preferred is None else possible & preferred
     chosen = torch.where(chosen.any(1, keepdim=True), chosen, possible)
     return torch.multinomial(chosen.float(), 1)[:, 0]
 
 
 class DistanceWeightedMiner(TripletMiner):
-    """Draws negatives so that all distances come up equally often (Wu et al., ICCV 2017, Section 4).
+    """One triplet for each anchor, its negatives drawn so that all distances come up equally often.
 
-    Distances below `cutoff` count as that, and negatives farther than `farthest`, which no margin reaches, are left
-    out. An anchor has as many triplets as its class has images, each with a positive at random. Weights and numbers are
-    those of the library's miner, which draws class by class in a loop that takes several times as long as the loss.
+    As the re-implementation has it: distances below `cutoff` count as that, and far negatives stay in, where Wu et al.
+    (ICCV 2017, Section 4) leave out those beyond 1.4; the positive is any.
     """
 
-    def __init__(self, cutoff: float = 0.5, farthest: float = 1.4) -> None:
+    def __init__(self, cutoff: float = 0.5) -> None:
         super().__init__()
-        self.cutoff, self.farthest = cutoff, farthest
+        self.cutoff = cutoff
 
     def draw(self, queries: Tensor, items: Tensor, same: Tensor, positive: Tensor) -> Triplets:
-        weights = self.weights(queries, items).masked_fill(same, 0)
-        anchors = (positive.any(1) & weights.any(1)).nonzero()[:, 0]
+        anchors = (positive.any(1) & ~same.all(1)).nonzero()[:, 0]
         if not len(anchors):
             return anchors, anchors, anchors
-        wanted = same[anchors].sum(1)
-        most = int(wanted.max())
-        drawn = [
-            torch.multinomial(each[anchors], most, replacement=True) for each in (positive.to(weights.dtype), weights)
-        ]
-        kept = torch.arange(most, device=wanted.device) < wanted[:, None]
-        return anchors.repeat_interleave(wanted), drawn[0][kept], drawn[1][kept]
+        chances = self.logarithms(queries[anchors], items).masked_fill(same[anchors], -torch.inf).softmax(1)
+        return anchors, _drawn(positive[anchors]), torch.multinomial(chances, 1)[:, 0]
 
-    def weights(self, queries: Tensor, items: Tensor) -> Tensor:
-        """How often each of the items (m, d) should be drawn for queries (b, d): (b, m), the greatest about 1."""
+    def logarithms(self, queries: Tensor, items: Tensor) -> Tensor:
+        """How often each of the items (m, d) should be drawn for queries (b, d), but for a factor: (b, m)."""
         dimension = queries.shape[1]
-        distances = torch.cdist(queries, items).clamp(min=self.cutoff)
+        distances = torch.cdist(queries, items).clamp(self.cutoff, _OPPOSITE)
         # One over the density of distances between points that are spread evenly over a sphere.
-        logarithms = (2 - dimension) * distances.log() - (dimension - 3) / 2 * (1 - distances**2 / 4).log()
-        logarithms = logarithms.masked_fill(~logarithms.isfinite() | (distances >= self.farthest), -torch.inf)
-        greatest = logarithms.amax()
-        return (logarithms - greatest).exp() if greatest.isfinite() else torch.zeros_like(logarithms)
+        return (2 - dimension) * distances.log() - (dimension - 3) / 2 * (1 - distances**2 / 4).log()
+
+
+class NearestMiner(TripletMiner):
+    """All positives of an anchor, and as many negatives: the nearest at a distance of at least `cutoff`.
+
+    The sampler of the code of Divide and Conquer. Where too few are that far, the nearest of the others follow.
+    """
+
+    def __init__(self, cutoff: float = 0.5) -> None:
+        super().__init__()
+        self.cutoff = cutoff
+
+    def draw(self, queries: Tensor, items: Tensor, same: Tensor, positive: Tensor) -> Triplets:
+        distances = torch.cdist(queries, items)
+        order = (distances + _FAR * (distances < self.cutoff)).masked_fill(same, torch.inf).argsort(1)
+        wanted = torch.minimum(positive.sum(1), (~same).sum(1))
+        anchors, positives = positive.nonzero().T
+        place = torch.arange(len(anchors), device=anchors.device) - torch.searchsorted(anchors, anchors)
+        kept = place < wanted[anchors]
+        return anchors[kept], positives[kept], order[anchors[kept], place[kept]]
 
 
 class Wrapped(Baseline):
@@ -172,26 +206,31 @@ class Wrapped(Baseline):
 
 
 def margin_loss(
-    classes: int | None, margin: float = 0.2, beta: float = 1.2, learning_rate: float | None = 5e-4
+    classes: int | None,
+    margin: float = 0.2,
+    beta: float = 1.2,
+    learning_rate: float | None = 5e-4,
+    miner: TripletMiner | None = None,
 ) -> Wrapped:
-    """Margin loss with distance-weighted sampling (Wu et al. 2017).
+    """Margin loss (Wu et al. 2017), by default with distance-weighted sampling.
 
     The boundary beta is learned for each class, at a rate of its own; without `classes` it stays as it is.
     """
     loss = losses.MarginLoss(margin, beta=beta, learn_beta=classes is not None, num_classes=classes)
-    return Wrapped(loss, DistanceWeightedMiner(), classes, learning_rate)
+    return Wrapped(loss, miner or DistanceWeightedMiner(), classes, learning_rate)
 
 
 class ProxyNCA(nn.Module):
     """The squared distance to the proxy of the class, plus the log of the sum of exp(-distance) to all others.
 
     As Eq. 4 of Movshovitz-Attias et al. (ICCV 2017) and the re-implementation that the paper ran have it. The library's
-    has the positive proxy in the denominator too, which makes it a softmax over all proxies.
+    has the positive proxy in the denominator too, which makes it a softmax over all proxies. Proxies start as
+    randn / 8: the shorter they are, the farther a step of Adam turns them.
     """
 
     def __init__(self, classes: int, dimension: int) -> None:
         super().__init__()
-        self.proxies = nn.Parameter(torch.randn(classes, dimension))
+        self.proxies = nn.Parameter(torch.randn(classes, dimension) / 8)
 
     def forward(self, embeddings: Tensor, labels: Tensor, *others: object) -> Tensor:
         """The mean over embeddings (b, d) with labels (b,), the numbers of their proxies."""

@@ -5,7 +5,8 @@ margin loss sees the slice of that cluster alone, so that each slice learns to t
 epochs the images are clustered again by the features below the embedding layer, and each new cluster is given the slice
 of the old one that it shares most images with. Three stages, as in the released code: a slice learns alone (80 of its
 200 epochs), the whole embedding learns from batches of one cluster (110), and from batches of all images (the last 10).
-As there, the boundary beta of the margin loss stays at 1.2, and a class's only image in a cluster is left out of it.
+As there, the boundary beta of the margin loss stays at 1.2, its negatives are the nearest at a distance of at least
+0.5, as many as an anchor has positives, and a class's only image in a cluster is left out of it.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from smoothap.benchmark.methods.baselines import margin_loss
+from smoothap.benchmark.methods.baselines import NearestMiner, margin_loss
 from smoothap.data.dataset import ImageDataset
 from smoothap.data.samplers import Batches, Draw
 from smoothap.models import Embedder
@@ -49,7 +50,7 @@ class SlicedMargin(nn.Module):
                 f"{2 * clusters} or more"
             )
         self.clusters, self.divided_steps, self.sliced_steps, self._seed = clusters, divided_steps, sliced_steps, seed
-        self.margin = margin_loss(None)
+        self.margin = margin_loss(None, miner=NearestMiner())
         self.register_buffer("cluster_of_row", torch.full((images,), -1))  # -1: in none
         self.register_buffer("step", torch.tensor(0))
         self._slice: int | None = None  # that learns from this batch, None for all
@@ -64,7 +65,7 @@ class SlicedMargin(nn.Module):
         """Cluster the training images again; a cluster keeps the slice of the one it comes from."""
         if epoch % _RECLUSTER_EVERY or int(self.step) >= self.divided_steps:
             return
-        embedded = backbone_features(model, dataset)
+        embedded = features_behind(model, dataset)
         clusters = np.full(len(dataset), -1)
         clusters[embedded.rows] = k_means(embedded.vectors, self.clusters, (self._seed, epoch))
         before = self.cluster_of_row.cpu().numpy()
@@ -146,15 +147,14 @@ def _matched(new: np.ndarray, old: np.ndarray, clusters: int) -> np.ndarray:
     return np.where(new >= 0, old_number[new], -1)
 
 
-def backbone_features(model: Embedder, dataset: ImageDataset) -> Embedded:
-    """The unit features below the embedding layer, of the test views of a set."""
-    layer, dimension = model.embedding, model.dimension
-    if layer is not None:
-        model.embedding, model.dimension = None, layer.in_features
+def features_behind(model: Embedder, dataset: ImageDataset, layer: nn.Linear | None = None) -> Embedded:
+    """The unit features below the embedding layer, or behind another layer instead, of the test views of a set."""
+    own, dimension = model.embedding, model.dimension
+    model.embedding, model.dimension = layer, model.feature_dimension if layer is None else layer.out_features
     try:
         return embed_set(model, dataset, shown=False)
     finally:
-        model.embedding, model.dimension = layer, dimension
+        model.embedding, model.dimension = own, dimension
 
 
 def k_means(vectors: np.ndarray, clusters: int, seed: tuple[int, ...]) -> np.ndarray:

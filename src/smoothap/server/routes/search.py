@@ -10,6 +10,7 @@ from smoothap.server import schemas
 from smoothap.server.dependencies import ChosenAlbum, Parts, Server
 from smoothap.server.face_searching import all_found, asked_face, face_answer, face_in
 from smoothap.server.limits import Workers
+from smoothap.server.region_searching import all_parts, answer_parts, asked_parts, parts_in
 from smoothap.server.searching import Asked, answer, as_csv, asked
 
 router = APIRouter(prefix="/albums/{album}", tags=["search"])
@@ -28,6 +29,8 @@ async def search(server: Server, served: ChosenAlbum, question: schemas.SearchRe
     """The album's photos by how much they look like the query, best first."""
 
     def found() -> str:
+        if question.space == "region":
+            return answer_parts(served, question, asked_parts(served, question)).model_dump_json()
         if question.space == "face":
             return face_answer(served, question, asked_face(served, question)).model_dump_json()
         return answer(served, question, asked(served, question)).model_dump_json()
@@ -51,6 +54,8 @@ async def search_photo(
     def found() -> str:
         if form.space == "face":
             result = face_answer(served, form, face_in(served, image, part))
+        elif form.space == "region":
+            result = answer_parts(served, form, parts_in(served, image, part))
         else:
             vector, bounded = served.query(image, part)
             result = answer(served, form, Asked(vector, (), bounded))
@@ -64,6 +69,7 @@ async def search_photo(
 @router.post("/search.csv", response_class=Response, responses=_CSV)
 async def search_list(server: Server, served: ChosenAlbum, question: schemas.SearchRequest) -> Response:
     """Everything that a search finds as a list to download, whatever its offset and limit."""
-    rows, scores = await _workers(server, question).run(all_found, served, question)
+    found = all_parts if question.space == "region" else all_found
+    rows, scores = await _workers(server, question).run(found, served, question)
     headers = {"content-disposition": 'attachment; filename="photos.csv"', "cache-control": "no-store"}
     return StreamingResponse(as_csv(served, rows, scores), media_type="text/csv", headers=headers)

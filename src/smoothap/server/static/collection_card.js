@@ -118,7 +118,7 @@ export class CollectionCard {
     $("collection-choice").value = current?.key ?? "";
     const { right, wrong } = this.collections.counts();
     $("collection-count").textContent = current
-      ? `${count(right, "photo")}${wrong ? `, ${wrong.toLocaleString("en")} marked as not belonging` : ""}${current.away ? `, ${current.away} away` : ""}`
+      ? `${count(right, "photo")}${wrong ? `, ${wrong.toLocaleString("en")} marked as not belonging` : ""}${current.away ? `, ${current.away.toLocaleString("en")} no longer in the album` : ""}`
       : "Press ✓ under a photo, or R on it: it is kept in a collection, which stays.";
     $("collection-show").disabled = current === null || right === 0;
     $("collection-next").disabled = current === null || right === 0;

@@ -254,7 +254,7 @@ function showMarks() {
   $("again").textContent = right + wrong ? `Search again: ${right} right, ${wrong} wrong` : "Search again";
   $("clear").hidden = (keeping !== null && !marksForNow()) || right + wrong === 0;
   $("keep-above").hidden = keeping === null || query === null || slider.isOpen;
-  $("keep-above").textContent = `Keep all ${(columns[0]?.photos ?? 0).toLocaleString("en")} of these`;
+  $("keep-above").textContent = columns[0]?.photos === 1 ? "Keep this photo" : `Keep all ${(columns[0]?.photos ?? 0).toLocaleString("en")} photos`;
 }
 
 // Whether marks are for this search alone: no album keeps them, or somebody said that nothing is to be kept.

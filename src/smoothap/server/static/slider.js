@@ -41,7 +41,7 @@ export class Slider {
     const recall = document.querySelector('input[name="kind"]:checked').value === "recall";
     Object.assign($("slider"), recall ? { min: 0.5, max: 1, step: 0.01, value: 1 } : { min: -1, max: 1, step: 0.005, value: -1 });
     $("slider").dataset.kind = recall ? "recall" : "score";
-    $("slider-label").textContent = recall ? "recall of about" : "score at least";
+    $("slider-label").textContent = recall ? "recall of about" : "scores down to";
     this.show();
   }
 
@@ -57,6 +57,6 @@ export class Slider {
   }
 
   show() {
-    $("slider-value").textContent = this.isOpen ? "any" : this.isRecall ? `${Math.round(100 * this.value)}%` : this.value.toFixed(3);
+    $("slider-value").textContent = this.isOpen ? (this.isRecall ? "100%" : "the lowest") : this.isRecall ? `${Math.round(100 * this.value)}%` : this.value.toFixed(3);
   }
 }

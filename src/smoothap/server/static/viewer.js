@@ -230,7 +230,7 @@ export class Viewer {
       const most = Math.max(room[axis] / 2 - 60, 0);
       return Math.min(Math.max(shift, -most), most);
     });
-    $("viewer-scale").textContent = `${Math.round(100 * this.zoom)}%`;
+    $("viewer-scale").textContent = this.zoom === 1 ? "Fit" : `${Math.round(100 * this.zoom)}%`;
     this.sharpen();
     image.style.transform = this.zoom === 1 ? "" : `translate(${this.shift[0]}px, ${this.shift[1]}px) scale(${this.zoom})`;
     this.faces?.fit(image);

@@ -1,0 +1,227 @@
+"""Search for things inside photos: a photo scores as the part of it that scores best, and comes with the box of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from smoothap._core.threads import numba_is_there, on_threads, parts_for
+from smoothap.album.photos import Hits
+from smoothap.album.queries import ALPHA, RIGHT, WRONG, Query
+from smoothap.album.regions import Basis, Regions, RegionSettings, RegionStore, query_codes
+from smoothap.album.search import best_rows
+from smoothap.album.vectors import unit, unit_vectors
+from smoothap.data.reading import PixelBox, as_rgb, cut, read_image
+from smoothap.models.regions import LEVELS, pixel_boxes, region_vectors, region_view
+
+if TYPE_CHECKING:
+    from smoothap.album.album import Album
+    from smoothap.album.filters import Filter
+    from smoothap.album.store import Store
+
+_SCALES = (1.0, 1.0, 0.5)  # of the size of a view, at which a query is compared with windows of a level
+_EXPANSION = 5  # first answers that are added to a query
+_AGAIN = 1000  # best photos that are ranked again by it
+_WORTH_COMPILING = 2000  # photos: in a smaller album nobody waits for numba
+_AT_ONCE = 512  # photos
+
+
+class Scored(NamedTuple):
+    """Photos by their rows (m,), the best score of a part of each, and the number of that part."""
+
+    rows: np.ndarray
+    scores: np.ndarray
+    parts: np.ndarray
+
+    def some(self, places: np.ndarray | slice) -> Scored:
+        """Those in these places."""
+        return Scored(*(values[places] for values in self))
+
+
+class RegionSpace:
+    """The parts of an album's photos, and the search among them."""
+
+    def __init__(self, album: Store) -> None:
+        self.store, self._album = RegionStore(album.folder), album
+        self._read: tuple[int, np.ndarray, Regions] | None = None
+        self._basis: tuple[int, Basis] | None = None
+
+    def settings(self) -> RegionSettings:
+        """What is known of the parts as a whole."""
+        settings = self.store.settings()
+        if settings is None or settings.uid != self._album.settings().uid:
+            raise ValueError("This album has no parts of photos yet: smoothap index PHOTOS --out ALBUM --regions")
+        return settings
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the numbers of a query: levels, and numbers for each."""
+        return len(_SCALES), len(self.basis().directions)
+
+    def basis(self) -> Basis:
+        """What parts are coded by."""
+        file = self.settings().file
+        if self._basis is None or self._basis[0] != file:
+            self._basis = file, self.store.basis()
+        return self._basis[1]
+
+    def regions(self, album: Album) -> Regions:
+        """The parts of the album's photos, as they are now."""
+        settings, photos = self.settings(), album.photos.ids
+        if self._read is None or self._read[0] != settings.version or self._read[1] is not photos:
+            self._read = settings.version, photos, self.store.regions(settings.uid, photos)
+        return self._read[2]
+
+    def search(
+        self,
+        album: Album,
+        query: Query,
+        k: int | None,
+        *,
+        box: PixelBox | None = None,
+        rerank: bool = True,
+        min_score: float | None = None,
+        recall: float | None = None,
+        expand: int = 0,
+        alpha: float = ALPHA,
+        right: Iterable[int] = (),
+        wrong: Iterable[int] = (),
+        where: Filter | None = None,
+    ) -> Hits:
+        """The k photos with a part most like the query, or all that there are; see `Album.search`."""
+        if recall is not None:
+            raise ValueError("What a score means is not known for parts: give a number of photos, or a least score.")
+        vectors, photos = self.query(album, query, box)
+        found, note = self.found(
+            album, vectors, k if min_score is None else None, min_score=min_score,
+            expand=expand or (_EXPANSION if rerank else 0), alpha=alpha, right=right, wrong=wrong, where=where,
+            left_out=photos,
+        )  # fmt: skip
+        return album.hits(found.rows, found.scores, note, boxes=self.boxes(album, found))
+
+    def boxes(self, album: Album, found: Scored) -> list[PixelBox]:
+        """Where the parts are in their photos."""
+        sizes = [(photo.width, photo.height) for photo in album.photos.at(found.rows)]
+        return pixel_boxes(found.parts, np.array(sizes, np.int64).reshape(-1, 2))
+
+    def found(
+        self,
+        album: Album,
+        vectors: np.ndarray,
+        k: int | None = None,
+        *,
+        min_score: float | None = None,
+        expand: int = _EXPANSION,
+        alpha: float = ALPHA,
+        right: Iterable[int] = (),
+        wrong: Iterable[int] = (),
+        where: Filter | None = None,
+        left_out: Iterable[int] = (),
+    ) -> tuple[Scored, str]:
+        """The k best photos, or all, for the numbers of a query (levels, k), and what there is to say about them."""
+        regions = self.regions(album)
+        wrong_rows = album.photos.rows_of(wrong)
+        vectors = self._corrected(regions, vectors, album.photos.rows_of(right), wrong_rows)
+        listed = regions.slots >= 0
+        if (passing := album.passing(where)) is not None:
+            listed &= passing
+        listed[album.photos.rows_of(left_out)] = False
+        listed[wrong_rows] = False
+        plain = _best(_scored(regions, vectors, np.flatnonzero(listed)), k, min_score)
+        found = plain if not expand else self._again(regions, vectors, plain, expand, alpha)
+        note = f"{regions.missing:,} photos have no parts yet: run smoothap index again." if regions.missing else ""
+        return found if k is None else found.some(slice(k)), note
+
+    def _again(self, regions: Regions, vectors: np.ndarray, plain: Scored, number: int, alpha: float) -> Scored:
+        """The same photos, the best of them ranked again by the query and the parts found first; scores by place."""
+        weights = np.maximum(plain.scores[:number], 0) ** alpha
+        parts = [regions.vectors(row)[part] for row, part in zip(plain.rows[:number], plain.parts, strict=False)]
+        added = sum((weight * part for weight, part in zip(weights, parts, strict=True)), np.zeros(vectors.shape[1]))
+        moved = unit_vectors(vectors + added)
+        again = _scored(regions, moved, np.sort(plain.rows[:_AGAIN]))
+        order = best_rows(again.scores, len(again.rows))
+        rows, found = (np.concatenate([one[order], rest[_AGAIN:]]) for one, rest in
+                       ((again.rows, plain.rows), (again.parts, plain.parts)))  # fmt: skip
+        return Scored(rows, plain.scores, found)
+
+    def _corrected(self, regions: Regions, vectors: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+        """The query moved towards the parts of photos marked as right that are most like it, and away from wrong."""
+        moved = vectors
+        for rows, weight in ((right, RIGHT), (wrong, -WRONG)):
+            own = [regions.vectors(row) for row in rows.tolist() if regions.slots[row] >= 0]
+            if own:
+                nearest = [parts[(parts * vectors[LEVELS]).sum(1).argmax()] for parts in own]
+                moved = moved + weight * np.mean(nearest, axis=0)
+        return vectors if moved is vectors else unit_vectors(moved)
+
+    # -- queries
+
+    def query(self, album: Album, query: Query, box: PixelBox | None = None) -> tuple[np.ndarray, list[int]]:
+        """A query as numbers for each level (levels, k) of length 1, and the album's photos that it names."""
+        if isinstance(query, bool) or query is None:
+            raise TypeError(f"A query is a path, an image, a vector or the id of a photo, not {query!r}.")
+        if isinstance(query, (int, np.integer)):
+            row, regions = album.photos.row_of(int(query)), self.regions(album)
+            if box is None and regions.slots[row] >= 0:  # its whole, as it is kept
+                return unit_vectors(np.repeat(regions.vectors(row)[:1], len(_SCALES), 0)), [int(query)]
+            return self._seen(album, read_image(album.photo_path(int(query)), box=box)), [int(query)]
+        if isinstance(query, Image.Image):
+            image = as_rgb(query)
+            return self._seen(album, image if box is None else cut(image, box)), []
+        if isinstance(query, (str, Path)):
+            return self._seen(album, read_image(query, box=box)), []
+        if isinstance(query, Sequence) and not all(isinstance(number, (float, np.floating)) for number in query):
+            parts = [self.query(album, part, box) for part in query]
+            mean = np.mean([vectors for vectors, _ in parts], axis=0)
+            return unit_vectors(mean), [photo for _, photos in parts for photo in photos]
+        vector, dimension = np.asanyarray(query, np.float32), self.settings().dimension
+        if vector.shape == self.shape:  # what this gave before
+            return unit_vectors(vector), []
+        if vector.shape != (dimension,):
+            raise ValueError(f"A query of shape {vector.shape} was given for parts by a model of ({dimension},).")
+        return unit_vectors(np.repeat(self.basis()(unit(vector))[None], len(_SCALES), 0)), []
+
+    def _seen(self, album: Album, picture: Image.Image) -> np.ndarray:
+        """The numbers (levels, k) of a picture: seen as small as a thing is that fills a window of each level."""
+        size = self.settings().size
+        views = {scale: region_view(picture, round(size * scale)) for scale in set(_SCALES)}
+        whole = dict(zip(views, region_vectors(album.embedder(), list(views.values()))[:, 0], strict=True))
+        return unit_vectors(self.basis()(np.stack([whole[scale] for scale in _SCALES])))
+
+
+def _scored(regions: Regions, vectors: np.ndarray, rows: np.ndarray) -> Scored:
+    """Photos in rows (m,), rising, with the best score of their parts: exactly, by compiled loops or by numpy."""
+    queries, squares = query_codes(vectors)
+    slots = regions.slots[rows]
+    scores, parts = np.empty(len(rows)), np.zeros(len(rows), np.int64)
+    if numba_is_there() and len(regions.slots) >= _WORTH_COMPILING:
+        from smoothap.album.engines.region_kernels import best_parts
+
+        codes = np.asarray(regions.codes)
+        arguments = codes, codes.view(np.int32), LEVELS, queries, squares, slots, scores, parts
+        on_threads(best_parts, parts_for(len(rows) * codes.shape[1] * codes.shape[2] // 8), *arguments)
+        return Scored(rows, scores, parts)
+    for start in range(0, len(rows), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        stored = np.array(regions.codes[slots[some]])
+        products = np.empty(stored.shape[:2])
+        for level, query in enumerate(queries):  # whole numbers in float64, so that any order of sums is exact
+            products[:, level == LEVELS] = stored[:, level == LEVELS, :-4].astype(np.float64) @ query.astype(np.float64)
+        norms = np.ascontiguousarray(stored[:, :, -4:]).view(np.int32)[:, :, 0].astype(np.int64) * squares[LEVELS]
+        found = np.where(norms > 0, products / np.sqrt(np.maximum(norms, 1)), -1.0)
+        parts[some] = found.argmax(1)
+        scores[some] = found.max(1)
+    return Scored(rows, scores, parts)
+
+
+def _best(scored: Scored, k: int | None, min_score: float | None) -> Scored:
+    """The best photos first, equal ones in the order of ids: at least k and `_AGAIN`, or those at or above a score."""
+    number = len(scored.rows) if k is None else max(k, _AGAIN)
+    if min_score is not None:
+        number = int((scored.scores >= min_score).sum())
+    order = best_rows(scored.scores, number)
+    return scored.some(order)
