@@ -33,7 +33,7 @@ OTHERS = (
     "beaver",
     "rhino",
 )
-PEOPLE = {"p01": "Anna", "p02": "Ben", "p03": "Carla"}  # made-up names
+PEOPLE = {"p01": "Alex", "p02": "Ben", "p03": "Chris"}  # made-up names
 SIZE = {"width": 1120, "height": 700}
 SECOND = 1000
 
