@@ -34,7 +34,7 @@ OTHERS = (
     "rhino",
 )
 PEOPLE = {"p01": "Alex", "p02": "Ben", "p03": "Chris"}  # made-up names
-SIZE = {"width": 1120, "height": 700}
+WIDTH, HEIGHT = 1120, 700
 SECOND = 1000
 
 
@@ -133,7 +133,7 @@ def main() -> None:
         dogs = {photo.id for photo in album.photos if photo.path in named}
         browser = session.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         with served(Pictures=album) as address:
-            film = Film(browser.new_page(viewport=SIZE))
+            film = Film(browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}))
             walk_through(film, address, sorted(dogs)[12], dogs)
         browser.close()
     film.save(options.out)
