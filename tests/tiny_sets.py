@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scipy.io import savemat
 
 from smoothap.data.datasets.counts import PAPER, Counts
 
@@ -39,6 +40,21 @@ def write_sop(root: Path) -> Path:
                     picture(root / path, label, number)
                     lines.append(f"{row} {label} {group + 1} {path}")
         (root / f"Ebay_{part}.txt").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def write_cars(root: Path) -> Path:
+    """Eight makes of the first 98 to train on and four of the others to test on, 4 photos of each."""
+    rows, number = [], 0
+    for label in (*range(1, 9), *range(99, 103)):
+        for photo in range(4):
+            number += 1
+            path = f"car_ims/{number:06}.jpg"
+            picture(root / path, label, photo)
+            rows.append((path, label))
+    kinds = [("relative_im_path", object), ("class", object)]
+    names = np.array([f"Make {label}" for label in range(1, 197)], dtype=object)
+    savemat(root / "cars_annos.mat", {"annotations": np.array(rows, dtype=kinds), "class_names": names})
     return root
 
 

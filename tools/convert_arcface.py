@@ -2,7 +2,7 @@
 
     python tools/convert_arcface.py model-0000.params arcface.safetensors
 
-The file is read as bytes, by the format of MXNet's `NDArray::Save`; MXNet is not needed, nor `model-symbol.json`.
+The file is read as bytes, by the format of MXNet's `NDArray::Save`; MXNet itself is not needed, nor model-symbol.json.
 Names are those of `fresnet.py` (units of version 3, input 1, output E). Two things differ between the networks and are
 put into the weights, so that the features are the same: MXNet's batch norms add 2e-5 to the variance, torch's 1e-5; and
 pixels are divided by 128 there, by 127.5 here.

@@ -29,14 +29,14 @@ def mxnet_name(name):
 
 
 def write_params(file, arrays):
-    content = struct.pack("<QQQ", 0x112, 0, len(arrays))
+    parts = [struct.pack("<QQQ", 0x112, 0, len(arrays))]
     for values in arrays.values():
-        content += struct.pack("<IiI", 0xF993FAC9, 0, values.ndim) + np.array(values.shape, "<i8").tobytes()
-        content += struct.pack("<iii", 1, 0, 0) + values.astype("<f4").tobytes()
-    content += struct.pack("<Q", len(arrays))
+        parts += [struct.pack("<IiI", 0xF993FAC9, 0, values.ndim), np.array(values.shape, "<i8").tobytes()]
+        parts += [struct.pack("<iii", 1, 0, 0), values.astype("<f4").tobytes()]
+    parts += [struct.pack("<Q", len(arrays))]
     for name in arrays:
-        content += struct.pack("<Q", len(name)) + name.encode()
-    file.write_bytes(content)
+        parts += [struct.pack("<Q", len(name)), name.encode()]
+    file.write_bytes(b"".join(parts))
 
 
 def test_the_features_are_those_that_mxnet_computes(tmp_path):

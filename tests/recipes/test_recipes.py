@@ -11,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tiny_sets import (
+    write_cars,
     write_ijbc,
     write_ijbc_aligned,
     write_inaturalist,
@@ -87,6 +88,18 @@ def test_past_the_paper(tmp_path, name):
     _, model = described(tmp_path / "run")
     assert model["transform"]["name"] == "released"
     assert list(model["metrics"]["after"]["test"]["recall"]) == ["1", "10", "100", "1000"]
+
+
+@pytest.mark.usefixtures("networks")
+def test_cars_are_trained_with_smooth_ap_and_with_proxies_on_the_first_98_classes(tmp_path, capsys):
+    run("cars", write_cars(tmp_path / "data"), tmp_path / "run", "--batch-size", 8, "--steps", 1)
+    for name in ("smooth-ap", "proxy-nca"):
+        settings, model = described(tmp_path / "run" / name)
+        assert (settings["loss"], model["dimension"], model["transform"]["name"]) == (name, 512, "released")
+        assert settings["images"] == 32
+        report = model["metrics"]["after"]["test"]
+        assert (list(report["recall"]), report["queries"]) == (["1", "2", "4", "8"], 16)
+    assert "test, in %" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("networks")

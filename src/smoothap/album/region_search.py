@@ -73,7 +73,7 @@ class RegionSpace:
         """The parts of the album's photos, as they are now."""
         settings, photos = self.settings(), album.photos.ids
         if self._read is None or self._read[0] != settings.version or self._read[1] is not photos:
-            self._read = settings.version, photos, self.store.regions(settings.uid, photos)
+            self._read = settings.version, photos, self.store.regions(photos)
         return self._read[2]
 
     def search(

@@ -182,14 +182,14 @@ class RegionStore:
                 raise self.database.damaged(f"the row of photo {row[0]}")
         return [(photo, slot, sha256) for photo, slot, sha256, _ in rows]
 
-    def regions(self, uid: str, photos: np.ndarray) -> Regions:
-        """The parts of these photos, ids (n,) rising, of the album with this uid."""
+    def regions(self, photos: np.ndarray) -> Regions:
+        """The parts of these photos, ids (n,) rising."""
         missing: FileNotFoundError | None = None
         for _ in range(5):  # a writer may have replaced the file since this one read which it is
             with self.database.reading() as connection:
                 settings, rows = self._settings(connection), self._slots(connection)
             slots = np.full(len(photos), -1, np.int64)
-            if settings is None or settings.uid != uid:  # of an earlier album in this folder
+            if settings is None:
                 return Regions(np.empty((0, PARTS, _NORM.itemsize), np.int8), slots)
             owners = np.array([row[0] for row in rows], np.int64)
             theirs = np.array([row[1] for row in rows], np.int64)
