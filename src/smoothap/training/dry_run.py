@@ -20,7 +20,7 @@ from smoothap.data.datasets.counts import partial_copies_taken
 from smoothap.data.image_set import ImageSet
 from smoothap.data.names import open_data
 from smoothap.training.config import HERE, RunOptions, TrainingConfig
-from smoothap.training.finetune import BatchesOf, FineTuned
+from smoothap.training.finetune import BatchesOf, FineTuned, largest_batch
 from smoothap.training.log import read_rows
 
 _STEPS, _STEPS_ON_CPU, _STEPS_OF_A_WORKER = 20, 4, 4  # workers have batches ready, which say nothing of their speed
@@ -88,7 +88,7 @@ def run_dry(
             if config.validation_fraction:
                 images, validation = sets[0].train_and_validation(config.seed, config.validation_fraction)
                 validated = len(validation)
-            batch_size = min(config.batch_size, images.classes * config.samples_per_class)
+            batch_size = min(config.batch_size, largest_batch(images, config))
             batches: BatchesOf | None = training.keywords.get("batches")
             drawn = None if batches is None else batches(images, replace(config, batch_size=batch_size), processes)
             per_epoch = max(1, round(scale * len(images) / batch_size)) if drawn is None else len(drawn)

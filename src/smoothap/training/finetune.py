@@ -9,6 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from smoothap._core.devices import chosen_device
@@ -273,9 +274,15 @@ def _behind(backbone: Embedder, dimension: int | None = None, hidden: int = 0, s
     return head
 
 
+def largest_batch(images: ImageSet, config: TrainingConfig) -> int:
+    """How many images a batch may have: by size, classes with fewer than samples_per_class are left out."""
+    enough = (np.bincount(images.labels) >= config.samples_per_class).sum() if config.by_size else images.classes
+    return int(enough) * config.samples_per_class
+
+
 def _fitted(config: TrainingConfig, training: ImageSet, shown: bool) -> TrainingConfig:
     """The config with batches that are no larger than few training classes allow; says so where they are smaller."""
-    largest = training.classes * config.samples_per_class
+    largest = largest_batch(training, config)
     if config.batch_size <= largest:
         return config
     if shown:
