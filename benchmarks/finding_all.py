@@ -163,7 +163,7 @@ def main() -> None:
         chosen = random.permutation(enough)[: options.users]
         firsts = [int(random.choice(np.flatnonzero(labels == label))) for label in chosen]
         name = data if ":" not in data else Path(data.partition(":")[2]).parent.name
-        name = {"grocery": "shop photos", "caltech101": "Caltech-101"}.get(name, name)
+        name = {"grocery": "Grocery Store", "caltech101": "Caltech-101"}.get(name, name)
         print(f"{name}: {len(labels):,} photos of {len(sizes):,} classes", flush=True)
         results[name] = hunts(vectors, labels, firsts)
     for name, ways in results.items():

@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/all_photos_of_one_thing.md, and page_search.png: a user who keeps all dogs, in Chromium.
+"""Makes the pictures of docs/photos.md, and page_search.png: a user who keeps all dogs, in Chromium.
 
     python tools/guide_pictures.py [FOLDER] [--keep FOLDER]
 

@@ -1,4 +1,4 @@
-"""Makes page_album.png, page_photo.png and page_narrow.png of docs/page.md, in Chromium, and page_compare.png.
+"""Makes page_album.png, page_photo.png and page_narrow.png of docs/photos.md, in Chromium, and page_compare.png.
 
     python tools/page_pictures.py [FOLDER] [--after MODEL]
 

@@ -2,7 +2,7 @@
 
     python tools/write_api.py
 
-A name is public if `__all__` of its room has it. Signatures are taken from the source as they are there, so that
+A name is public if `__all__` of its package has it. Signatures are taken from the source as they are there, so that
 neither the version of Python nor an installed package changes the page.
 """
 
@@ -16,8 +16,9 @@ from types import FunctionType, ModuleType
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 _PUBLIC = "losses", "functional", "metrics", "models", "training", "benchmark", "album"
-ROOMS = tuple(f"smoothap.{room}" for room in _PUBLIC)
+PACKAGES = tuple(f"smoothap.{package}" for package in _PUBLIC)
 WIDTH = 110
+Shown = dict[str, str]  # where a method of a class is described, by the place in the source that defines it
 HEADING = """# Python reference
 
 Look up here what a class or a function takes and returns. You can import the names of `smoothap.losses`,
@@ -35,44 +36,53 @@ The shape of a tensor is given in brackets after its name. The page is made from
 
 def page() -> str:
     """The whole reference as Markdown."""
-    rooms = [import_module(name) for name in ROOMS]
-    return "\n".join([HEADING, *(room_section(room) for room in rooms)]).rstrip() + "\n"
+    shown: Shown = {}
+    sections = [section(import_module(name), shown) for name in PACKAGES]
+    return "\n".join([HEADING, *sections]).rstrip() + "\n"
 
 
-def room_section(room: ModuleType) -> str:
-    """The public names of a room."""
-    lines = [f"## {room.__name__}", "", inspect.getdoc(room) or "", ""]
-    for name in room.__all__:
-        if isinstance(thing := getattr(room, name), (type, FunctionType)):  # not a constant
-            lines += entry(name, thing)
+def section(package: ModuleType, shown: Shown) -> str:
+    """The public names of a package, the loss of the paper first."""
+    lines = [f"## {package.__name__}", "", inspect.getdoc(package) or "", ""]
+    for name in sorted(package.__all__, key=lambda name: name != "SmoothAP"):
+        if isinstance(thing := getattr(package, name), (type, FunctionType)):  # not a constant
+            lines += entry(name, thing, shown)
     return "\n".join(lines)
 
 
-def entry(name: str, thing: type | FunctionType) -> list[str]:
-    """A function, or a class with its public methods, also those that it has from a class of ours."""
+def entry(name: str, thing: type | FunctionType, shown: Shown) -> list[str]:
+    """A function, or a class with its public methods; one that several inherit is described once."""
     tree = parsed(thing)
     lines = [f"### {name}", ""]
     if isinstance(tree, ast.FunctionDef):
         return [*lines, *signature(name, tree), *prose(tree)]
     if not isinstance(tree, ast.ClassDef) or not isinstance(thing, type):
         raise TypeError(f"{name} is neither a function nor a class")
-    trees = [tree, *(parsed(each) for each in thing.__mro__[1:] if each.__module__.startswith("smoothap."))]
     methods: dict[str, ast.FunctionDef] = {}
-    for each in trees:
-        assert isinstance(each, ast.ClassDef)
-        for node in each.body:
-            if isinstance(node, ast.FunctionDef):
-                methods.setdefault(node.name, node)
+    owners: dict[str, str] = {}
+    for each in thing.__mro__:
+        if not each.__module__.startswith("smoothap."):
+            continue
+        parts = parsed(each)
+        assert isinstance(parts, ast.ClassDef)
+        for node in parts.body:
+            if isinstance(node, ast.FunctionDef) and methods.setdefault(node.name, node) is node:
+                owners[node.name] = f"{each.__module__}.{each.__qualname__}.{node.name}"
     if "__init__" in methods:
         lines += signature(name, methods["__init__"])
     else:
         lines += fields(name, tree)
     lines += prose(tree, methods.get("__init__"))
+    same: list[str] = []
     for method, node in methods.items():
         if method.startswith("_") or not ast.get_docstring(node):
             continue
+        first = shown.setdefault(owners[method], f"{name}.{method}")
+        if first != f"{name}.{method}":
+            same.append(f"[`{method}`](#{first.replace('.', '').lower()})")
+            continue
         lines += [f"#### {name}.{method}", "", *signature(f"{name}.{method}", node), *prose(node)]
-    return lines
+    return [*lines, f"Inherited: {', '.join(same)}.", ""] if same else lines
 
 
 def parsed(thing: type | FunctionType) -> ast.stmt:
@@ -127,6 +137,8 @@ def prose(tree: ast.FunctionDef | ast.ClassDef, called: ast.FunctionDef | None =
     for paragraph in re.split(r"\n\s*\n", documented):
         if paragraph.startswith(">>>"):
             lines += ["```pycon", paragraph, "```", ""]
+        elif all(line.startswith("    ") for line in paragraph.splitlines()):
+            lines += ["```python", textwrap.dedent(paragraph), "```", ""]
         else:
             lines += [*described(paragraph, names), ""]
     return lines

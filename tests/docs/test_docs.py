@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 from doc_pages import PAGES, ROOT, DocPage
 from rich.console import Console
+from size import GENERATED, LIMIT, words
 
 from smoothap.cli import app
 
@@ -100,8 +101,19 @@ def test_every_make_command_and_extra_exists(page):
     for line in [*page.shell_lines(), *page.spans()]:
         if called := re.match(r"make ([a-z-]+)", line):
             assert f"\n{called[1]}:" in makefile, line
-        for names in re.findall(r"smoothap\[([\w,]+)\]", line):
+        for names in re.findall(r"(?:smoothap|'\.)\[([\w,]+)\]", line):
             assert set(names.split(",")) <= set(extras), line
+
+
+def test_no_page_installs_from_a_package_index_that_does_not_have_the_package():
+    for page in PAGES:
+        assert not re.findall(r"pip install '?smoothap", page.text), page
+
+
+def test_the_pages_written_by_hand_are_short():
+    written = [page for page in PAGES if str(page) not in GENERATED]
+    assert sum(words(page.file) for page in written) <= LIMIT
+    assert len(PAGES[0].text.splitlines()) <= 120
 
 
 def test_every_page_is_in_the_site_s_menu():

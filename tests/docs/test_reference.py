@@ -3,8 +3,10 @@
 import re
 
 import pytest
+import write_api
+import write_commands
+import write_comparisons
 from doc_pages import ROOT, DocPage
-from write_api import PAGE, page
 
 from smoothap._core.extras import ensure_torchvision
 
@@ -15,7 +17,24 @@ def test_the_reference_is_that_of_the_docstrings():
     ensure_torchvision()  # timm imports it
     pytest.importorskip("timm")
     pytest.importorskip("pyarrow")
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tools/write_api.py"
+    assert write_api.PAGE.read_text(encoding="utf-8") == write_api.page(), "run: python tools/write_api.py"
+
+
+def test_the_page_of_commands_is_that_of_the_command_line():
+    assert write_commands.PAGE.read_text(encoding="utf-8") == write_commands.page(), "run: tools/write_commands.py"
+
+
+def test_the_tables_of_the_comparisons_are_those_of_their_runs():
+    pytest.importorskip("pytorch_metric_learning")
+    assert write_comparisons.PAGE.read_text(encoding="utf-8") == write_comparisons.page(), (
+        "run: python tools/write_comparisons.py"
+    )
+
+
+def test_a_method_that_several_losses_inherit_is_described_once():
+    text = write_api.PAGE.read_text(encoding="utf-8")
+    assert text.count(".forward(\n") == 1
+    assert text.count("[`forward`](#smoothapforward)") > 3
 
 
 def test_every_test_that_is_named_exists():

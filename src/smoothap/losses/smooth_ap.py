@@ -64,7 +64,7 @@ class SmoothAP(RetrievalLoss):
 
     tau: temperature of the sigmoid that stands for the indicator, Eq. 6.
     include_query: count the query among its own positives, as the authors' released code does.
-    indicator: replaces that sigmoid, and of tau; one of `smoothap.functional.indicators` or your own.
+    indicator: replaces that sigmoid and its tau; one of `smoothap.functional.indicators` or your own.
     reduction: "mean" over the queries that have a positive, or "none" for one value per query (0 where there is none).
     """
 

@@ -2,7 +2,7 @@
 
 Smooth-AP ranks scores whose differences matter from about tau on. A network that computes in 16 bits gives embeddings
 that are a little off, and so are the differences of their scores: by about 0.001 in float16 and 0.01 in bfloat16
-(docs/training.md has a table). A loss says in `tolerated_noise` by how much they may be off, as a standard deviation.
+(docs/training.md has numbers). A loss says in `tolerated_noise` by how much they may be off, as a standard deviation.
 """
 
 import warnings
