@@ -20,7 +20,7 @@ from smoothap.data.image_set import ImageSet
 from smoothap.data.reading import as_rgb, read_image
 from smoothap.data.transforms import Transform
 from smoothap.models import cpu, efficientnet_lite
-from smoothap.models.folder import read_model, write_model
+from smoothap.models.folder import hub_folder, read_model, write_model
 from smoothap.models.weights import build_backbone, load_state, published_settings
 
 _HIDDEN = "embedding.hidden.weight"
@@ -244,6 +244,11 @@ class Embedder(nn.Module):
         model.head_init = config.get("head_init", model.head_init)
         load_state(model, state, folder)
         return model.eval()
+
+    @classmethod
+    def from_pretrained(cls, name: Path | str) -> "Embedder":
+        """The model of a folder that `save` wrote, or of a repository "owner/name" on the Hugging Face hub."""
+        return cls.load(name if Path(name).is_dir() else hub_folder(str(name)))
 
 
 class EmbeddingLayer(nn.Linear):

@@ -1,6 +1,7 @@
 """A model on disk: one folder with `model.safetensors` and a readable `model.json`, nothing pickled."""
 
 import json
+import re
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +37,23 @@ def write_model(folder: Path | str, state: dict[str, Tensor], description: dict[
     _SEALED.write(folder / DESCRIPTION, plain)
     rename(waiting, folder / WEIGHTS)
     return folder
+
+
+def hub_folder(name: str) -> Path:
+    """The folder of a model "owner/name" on the Hugging Face hub, fetched into the hub's own cache."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise FileNotFoundError(
+            f"There is no folder {name}, and a model on the hub is called owner/name: give one of both"
+        )
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=[WEIGHTS, DESCRIPTION]))
+    except (OSError, ValueError) as error:  # what the hub's client raises, whatever is wrong
+        raise FileNotFoundError(
+            f"{name} is no folder here, and could not be fetched from the hub ({str(error)[:200]}): copy {WEIGHTS} and "
+            f"{DESCRIPTION} of that model into a folder, and give the folder"
+        ) from error
 
 
 def read_description(folder: Path | str) -> dict[str, Any]:
