@@ -153,7 +153,7 @@ def test_an_evaluation_of_a_model_for_an_album_can_be_typed_as_it_is_told(photo_
     album, labels = photo_album.collections.folder.parent, np.arange(8) // 2
     report = {"test": evaluate(np.eye(4)[labels], labels)}
     data = f"{shlex.quote(f'album:{album}')} --test-fraction 0.5"
-    _print_training(FineTuned(None, tmp_path / "run", 5, 5, 0.9, report, report, data))
+    _print_training(FineTuned(None, tmp_path / "run", 5, 5, 0.9, report, report, data), "")
     words = next(each for each in next_commands(capsys.readouterr().out) if "evaluate" in each)
     assert words[words.index("--data") + 1] == f"album:{album}"
 

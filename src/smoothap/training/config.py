@@ -149,7 +149,7 @@ class RunOptions:
     """How to run a training on this machine; of all this only `minutes` can change what comes out."""
 
     resume: bool = False  # go on from the checkpoint in the folder, if there is one
-    minutes: Positive | None = None  # end the training after as many, also if it has steps left
+    minutes: NotNegative | None = None  # end the training after as many, also if it has steps left; 0: after one step
     device: str | None = None  # such as cpu or cuda; None: the accelerator where there is one
     workers: WholeNumber = 0  # processes that read images; 0: this one
     tensorboard: bool = False  # write the metrics for TensorBoard too
